@@ -1,0 +1,55 @@
+# Wenmai: `make serve` runs it, `make test` checks it. Both set up what they need.
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV   := .venv
+BIN    := $(VENV)/bin
+DATA   ?= .data
+PORT   ?= 8001
+
+export OMP_NUM_THREADS = 1
+
+.DEFAULT_GOAL := help
+.PHONY: help install serve test check format bench soak lock clean
+
+help:           ## this list
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
+
+install: $(VENV)/.installed  ## .venv with everything that serving and testing need
+
+# uv installs the hashed pins several times faster than pip; it comes from PyPI like the rest.
+$(VENV)/.installed: requirements.txt pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'uv>=0.9'
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes --no-deps -r requirements.txt
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation -e .
+	touch $@
+
+serve: install  ## the service on 127.0.0.1:8001, everything kept in $(DATA)/wenmai.db
+	mkdir -p $(DATA)
+	$(BIN)/wenmai serve --store sqlite:///$(DATA)/wenmai.db --port $(PORT)
+
+test: install   ## all tests but the soak forms
+	$(BIN)/python -m pytest -m "not soak" -n 2 --dist loadgroup
+
+check: install  ## lint and strict types
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+format: install ## rewrite the sources as `check` wants them
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: install  ## the figures of docs/benchmarks.md
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes --no-deps -r requirements-bench.txt
+	$(BIN)/python -m benchmarks
+
+soak: install   ## the long forms of the crash and concurrency tests
+	$(BIN)/python -m pytest -m soak --timeout 3600
+
+lock: install   ## new pins, without registry addresses
+	$(BIN)/uv lock --upgrade
+	$(BIN)/uv export --quiet --no-emit-project --no-annotate --no-header --extra serve --extra openai --extra embed --group dev -o requirements.txt
+	$(BIN)/uv export --quiet --no-emit-project --no-annotate --no-header --extra bench --no-group dev -o requirements-bench.txt
+
+clean:          ## remove what was set up, but not the data
+	rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis

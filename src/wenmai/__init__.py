@@ -1,0 +1,1 @@
+"""Wenmai 文脉: conversation memory in which facts come from evidence, never from memory."""

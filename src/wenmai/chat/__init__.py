@@ -1,0 +1,1 @@
+"""The turn: from a question to an answer that stands on evidence."""

@@ -1,0 +1,169 @@
+"""Every error that Wenmai raises on purpose.
+
+::
+
+    WenmaiError
+    ├── InvalidInput            a value is not allowed; names the field and what is
+    │   └── ConfigError         a setting is not allowed; names the key and where it came from
+    ├── NotFound                absent, or owned by somebody else: the two are one
+    │   ├── SessionNotFound
+    │   ├── SessionExpired      known, but past its lifetime: it is not continued
+    │   ├── PersonaNotFound
+    │   └── TraceNotFound
+    ├── Conflict                the thing changed under the caller, or is busy
+    │   ├── VersionConflict     the expected version is not the stored one
+    │   ├── ThreadBusy          another turn of the thread is running and ``reject`` was asked for
+    │   └── IdempotencyMismatch the key was used before with another request
+    ├── StoreError              the store did not do what was asked; nothing is half-written
+    │   ├── StoreUnavailable    it cannot be reached or refuses writes; worth a retry later
+    │   ├── StoreTooNew         written by a newer Wenmai than this one
+    │   └── UnsupportedUrl      no backend of that scheme
+    ├── MissingExtra            a package is needed that an extra installs; names the extra
+    └── ModelError              the model failed, or did not answer in time
+"""
+
+
+class WenmaiError(Exception):
+    """Base of every error that Wenmai raises on purpose."""
+
+
+class InvalidInput(WenmaiError):
+    """A value that is not allowed.
+
+    Attributes:
+        field: the name of the offending field, dotted for nested ones.
+        allowed: what would have been accepted, in words.
+    """
+
+    def __init__(self, field: str, value: object, allowed: str) -> None:
+        self.field = field
+        self.allowed = allowed
+        shown = repr(value)
+        super().__init__(f"{field}: {shown if len(shown) <= 80 else shown[:77] + '…'} is not {allowed}")
+
+
+class ConfigError(InvalidInput):
+    """A setting that is not allowed; ``origin`` is where it was read from."""
+
+    def __init__(self, key: str, value: object, allowed: str, *, origin: str) -> None:
+        super().__init__(key, value, allowed)
+        self.origin = origin
+        self.args = (f"{self.args[0]} (from {origin})",)
+
+
+class NotFound(WenmaiError):
+    """Nothing of that name is visible to the caller; it may not exist or may be somebody else's."""
+
+    what = "resource"
+
+    def __init__(self, key: str) -> None:
+        self.key = key
+        super().__init__(f"no such {self.what}: {key}")
+
+
+class SessionNotFound(NotFound):
+    """No session of that id is visible to the caller."""
+
+    what = "session"
+
+
+class SessionExpired(NotFound):
+    """The session is past its lifetime and is not continued."""
+
+    what = "live session"
+
+
+class PersonaNotFound(NotFound):
+    """No persona of that id is registered for the tenant and site."""
+
+    what = "persona"
+
+
+class TraceNotFound(NotFound):
+    """No trace of that id is visible to the caller."""
+
+    what = "trace"
+
+
+class Conflict(WenmaiError):
+    """The thing changed under the caller, or is busy."""
+
+
+class VersionConflict(Conflict):
+    """The stored version is not the expected one (0 stands for absent)."""
+
+    def __init__(self, kind: str, key: str, *, expected: int) -> None:
+        self.kind = kind
+        self.key = key
+        self.expected = expected
+        state = "absent" if expected == 0 else f"at version {expected}"
+        super().__init__(f"{kind} {key} is no longer {state}")
+
+
+class ThreadBusy(Conflict):
+    """Another turn of the thread is running."""
+
+    def __init__(self, session_id: str, npc_id: str) -> None:
+        self.session_id = session_id
+        self.npc_id = npc_id
+        super().__init__(f"a turn of {session_id} with {npc_id} is still running")
+
+
+class IdempotencyMismatch(Conflict):
+    """The Idempotency-Key was used before, with another request."""
+
+    def __init__(self, key: str) -> None:
+        self.key = key
+        super().__init__(f"Idempotency-Key {key} was used before with a different request")
+
+
+class StoreError(WenmaiError):
+    """The store did not do what was asked; nothing is half-written."""
+
+
+class StoreUnavailable(StoreError):
+    """The store cannot be reached or refuses writes.
+
+    Attributes:
+        store: the backend's name, as in ``degraded``.
+        retry_after: seconds after which a retry makes sense.
+    """
+
+    def __init__(self, store: str, reason: str, *, retry_after: int = 5) -> None:
+        self.store = store
+        self.retry_after = retry_after
+        super().__init__(f"{store} is unavailable: {reason}")
+
+
+class StoreTooNew(StoreError):
+    """The store was written by a newer Wenmai."""
+
+    def __init__(self, where: str, *, found: int, known: int) -> None:
+        super().__init__(
+            f"{where} has schema version {found}, this Wenmai knows up to {known}: "
+            "upgrade Wenmai (pip install -U wenmai), or open a copy made by this version"
+        )
+
+
+class UnsupportedUrl(StoreError):
+    """No backend of that scheme."""
+
+    def __init__(self, url: str, known: list[str]) -> None:
+        super().__init__(f"no store for {url!r}; known schemes: {', '.join(known)}")
+
+
+class MissingExtra(WenmaiError):
+    """A package is needed that an extra installs."""
+
+    def __init__(self, package: str, extra: str) -> None:
+        self.extra = extra
+        super().__init__(f"{package} is not installed; pip install 'wenmai[{extra}]'")
+
+
+class ModelError(WenmaiError):
+    """The model failed or did not answer in time; ``retryable`` says whether another try may help."""
+
+    def __init__(self, model: str, reason: str, *, retryable: bool = False) -> None:
+        self.model = model
+        self.retryable = retryable
+        super().__init__(f"{model}: {reason}")

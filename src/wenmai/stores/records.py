@@ -1,0 +1,250 @@
+"""Every stored record, declared once; each backend maps them to real columns, keys or fields.
+
+A record says of itself, in ``spec``, which collection it lives in, which field is its key, whether it belongs
+to one user or to the whole site, and which fields a listing may filter by. The field types are what backends
+map: ``str``, ``int``, ``float``, ``bool`` and aware ``datetime`` become native columns, everything else is JSON.
+"""
+
+from datetime import datetime
+from typing import Any, ClassVar, Literal, NamedTuple
+
+import msgspec
+
+Role = Literal["user", "assistant", "system", "tool"]
+
+
+class RecordSpec(NamedTuple):
+    """What a backend must know of a record type.
+
+    Attributes:
+        collection: the name of the table, key family or index.
+        key: the field that identifies a record within tenant and site.
+        shared: True if the record belongs to the site; False if it belongs to one user and is absent for others.
+        filters: the fields that :meth:`Documents.list` accepts in ``where``; backends index them.
+    """
+
+    collection: str
+    key: str
+    shared: bool = False
+    filters: tuple[str, ...] = ()
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=False):
+    """Base of the stored documents."""
+
+    spec: ClassVar[RecordSpec]
+
+    @property
+    def key(self) -> str:
+        """The value of the key field."""
+        value: str = getattr(self, self.spec.key)
+        return value
+
+
+class Message(msgspec.Struct, frozen=True, kw_only=True):
+    """One entry of a thread's log.
+
+    Attributes:
+        seq: 1, 2, 3 … in the order of arrival in its thread, without gaps.
+        turn_id: 1, 2, 3 … in its thread; a user message begins a turn, what answers it belongs to it.
+        tokens: as counted or estimated when it was written.
+        completed: False while its answer is being made, and for ever if that was abandoned.
+    """
+
+    id: str
+    seq: int
+    turn_id: int
+    npc_id: str
+    role: Role
+    content: str
+    timestamp: datetime
+    name: str | None = None
+    tool_calls: list[dict[str, Any]] | None = None
+    tool_call_id: str | None = None
+    tokens: int = 0
+    completed: bool = True
+    metadata: dict[str, Any] = {}
+
+
+class NewMessage(msgspec.Struct, frozen=True, kw_only=True):
+    """A message to be appended; the log gives it its number, and an id and a timestamp if it has none."""
+
+    role: Role
+    content: str
+    id: str | None = None
+    timestamp: datetime | None = None
+    name: str | None = None
+    tool_calls: list[dict[str, Any]] | None = None
+    tool_call_id: str | None = None
+    tokens: int = 0
+    completed: bool = True
+    metadata: dict[str, Any] = {}
+
+
+class Session(Record, frozen=True, kw_only=True):
+    """One visit of one user; its threads hang on it.
+
+    Attributes:
+        expires_at: past this moment the session is not continued; it slides with activity.
+        lifetime_seconds: how far activity moves ``expires_at``.
+        title_by: who made the title; ``user`` is final.
+    """
+
+    spec: ClassVar = RecordSpec("conversations", key="session_id")
+
+    session_id: str
+    expires_at: datetime
+    lifetime_seconds: int
+    title: str = ""
+    title_by: Literal["", "rule", "model", "user"] = ""
+    first_question: str = ""
+    context: dict[str, Any] = {}
+    metadata: dict[str, Any] = {}
+    total_tokens_used: int = 0
+    total_cost_usd: float = 0.0
+
+
+class Preferences(Record, frozen=True, kw_only=True):
+    """How the visitor likes to be answered in this session, by whichever persona; never a fact.
+
+    Attributes:
+        sources: for each inferred field, or ``interest_tags:<tag>``, the turns it came from as ``npc_id#turn_id``;
+            a field that is not named here was chosen by the visitor or is a default.
+        chosen: the fields that the visitor set; inference leaves them alone.
+    """
+
+    spec: ClassVar = RecordSpec("preferences", key="session_id")
+
+    session_id: str
+    verbosity: Literal["brief", "normal", "detailed"] = "normal"
+    tone: Literal["casual", "formal", "respectful"] = "formal"
+    language: str = "zh"
+    interest_tags: list[str] = []
+    chosen: list[str] = []
+    sources: dict[str, list[str]] = {}
+
+
+class TurnLease(Record, frozen=True, kw_only=True):
+    """Who is answering in a thread just now; past ``expires_at`` it binds nobody."""
+
+    spec: ClassVar = RecordSpec("turn_leases", key="thread")
+
+    thread: str
+    holder: str
+    expires_at: datetime
+
+
+class IdempotentTurn(Record, frozen=True, kw_only=True):
+    """What an Idempotency-Key has led to; ``response`` is empty while the first attempt runs."""
+
+    spec: ClassVar = RecordSpec("idempotent_turns", key="idempotency_key")
+
+    idempotency_key: str
+    fingerprint: str
+    session_id: str
+    holder: str
+    attempt_expires_at: datetime
+    response: dict[str, Any] | None = None
+
+
+class TraceRecord(Record, frozen=True, kw_only=True):
+    """Everything about one turn: what was asked, seen, decided and answered (section 9 of the reference)."""
+
+    spec: ClassVar = RecordSpec(
+        "traces", key="trace_id", filters=("session_id", "npc_id", "policy_mode", "intent")
+    )
+
+    trace_id: str
+    session_id: str
+    npc_id: str
+    turn_id: int
+    request_input: dict[str, Any]
+    tool_calls: list[dict[str, Any]]
+    intent: str
+    evidence_ids: list[str]
+    policy_mode: Literal["normal", "conservative", "refuse"]
+    policy_reason: str
+    blocks: list[dict[str, Any]]
+    answer: str
+    model: str
+    prompt_tokens: int
+    completion_tokens: int
+    cost_usd: float
+    latency_ms: float
+    degraded: list[str]
+    started_at: datetime
+    completed_at: datetime
+    error: str | None = None
+    replay_of: str | None = None
+    details: dict[str, Any] = {}
+
+
+class PersonaVersion(Record, frozen=True, kw_only=True):
+    """One version of a persona; ``ref`` is ``npc_id:version``."""
+
+    spec: ClassVar = RecordSpec("persona_versions", key="ref", shared=True, filters=("npc_id",))
+
+    ref: str
+    npc_id: str
+    number: int
+    persona: dict[str, Any]
+    author: str = ""
+    note: str = ""
+
+
+class PromptVersion(Record, frozen=True, kw_only=True):
+    """One version of a persona's system prompt; ``ref`` is ``npc_id:version``."""
+
+    spec: ClassVar = RecordSpec("prompt_versions", key="ref", shared=True, filters=("npc_id",))
+
+    ref: str
+    npc_id: str
+    number: int
+    text: str
+    language: str = "zh"
+    author: str = ""
+    note: str = ""
+
+
+class ActiveVersion(Record, frozen=True, kw_only=True):
+    """Which version is active; ``ref`` is ``persona:npc_id`` or ``prompt:npc_id``. Changed by compare-and-set."""
+
+    spec: ClassVar = RecordSpec("active_versions", key="ref", shared=True)
+
+    ref: str
+    number: int
+    latest: int
+
+
+class EvidenceRecord(Record, frozen=True, kw_only=True):
+    """One passage of an ingested source; the only thing that may support a fact."""
+
+    spec: ClassVar = RecordSpec(
+        "evidence", key="evidence_id", shared=True, filters=("source_ref", "source_type")
+    )
+
+    evidence_id: str
+    title: str
+    text: str
+    source_type: str = "document"
+    source_ref: str = ""
+    source_url: str = ""
+    domains: list[str] = []
+    language: str = "zh"
+    confidence: float = 1.0
+    verified: bool = True
+    tags: list[str] = []
+
+
+RECORDS: tuple[type[Record], ...] = (
+    Session,
+    Preferences,
+    TurnLease,
+    IdempotentTurn,
+    TraceRecord,
+    PersonaVersion,
+    PromptVersion,
+    ActiveVersion,
+    EvidenceRecord,
+)
+"""All documents, in the order in which a backend creates them."""
