@@ -41,7 +41,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=False):
         return value
 
 
-class Message(msgspec.Struct, frozen=True, kw_only=True):
+class Message(msgspec.Struct, frozen=True):
     """One entry of a thread's log.
 
     Attributes:

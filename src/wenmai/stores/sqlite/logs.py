@@ -1,0 +1,350 @@
+"""The logs contract on SQLite: messages clustered by thread and number, numbered where they are inserted."""
+
+import secrets
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+import apsw
+import msgspec
+
+from wenmai.clock import Clock, from_micros, to_micros
+from wenmai.errors import InvalidInput, SessionExpired, SessionNotFound
+from wenmai.scope import Scope, ThreadKey
+from wenmai.stores.base import SLIDE_STEP, Appended, ThreadInfo
+from wenmai.stores.records import Message, NewMessage
+from wenmai.stores.sqlite.lanes import Lanes
+
+APPEND_LIMIT = 1_000
+READ_LIMIT = 10_000
+_SLIDE_STEP_MICROS = SLIDE_STEP.seconds * 1_000_000
+
+_COLUMNS = (
+    "seq, turn_id, role, content, timestamp, tokens, completed, given_id, name, tool_calls, tool_call_id, metadata"
+)
+_FIND = """
+SELECT t.thread, t.label, c.row, c.expires_at, c.lifetime_seconds
+FROM conversations c LEFT JOIN threads t
+  ON t.tenant_id = c.tenant_id AND t.site_id = c.site_id AND t.session_id = c.session_id AND t.npc_id = ?
+WHERE c.tenant_id = ? AND c.site_id = ? AND c.session_id = ? AND c.user_id = ?
+  AND (c.keep_until IS NULL OR c.keep_until > ?)"""
+_LAST = "SELECT seq, turn_id FROM messages WHERE thread = ? ORDER BY seq DESC LIMIT 1"
+_INSERT = f"INSERT INTO messages (thread, {_COLUMNS}) VALUES ({', '.join('?' * 13)})"
+_SLIDE = "UPDATE conversations SET expires_at = ?, updated_at = ? WHERE row = ?"
+_LATEST = f"SELECT {_COLUMNS} FROM messages WHERE thread = ? AND seq < ? ORDER BY seq DESC LIMIT ?"
+_LATEST_WHOLE = f"""
+SELECT {_COLUMNS} FROM messages WHERE thread = ?1 AND seq < ?2 AND turn_id NOT IN
+  (SELECT turn_id FROM messages WHERE thread = ?1 AND completed = 0)
+ORDER BY seq DESC LIMIT ?3"""
+_FROM = f"SELECT {_COLUMNS} FROM messages WHERE thread = ? AND seq >= ? ORDER BY seq LIMIT ?"
+_BY_GIVEN_ID = f"SELECT {_COLUMNS} FROM messages WHERE thread = ? AND given_id = ?"
+_BY_SEQ = f"SELECT {_COLUMNS} FROM messages WHERE thread = ? AND seq = ?"
+_END = 1 << 62
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.decode
+
+
+class _Thread(NamedTuple):
+    """A thread's row and the label that begins its own message ids."""
+
+    row: int
+    label: str
+    npc_id: str
+
+
+class _Anchor(NamedTuple):
+    """The session that a thread hangs on; ``thread`` is None before the first message."""
+
+    thread: _Thread | None
+    row: int
+    expires_at: int
+    lifetime_micros: int
+
+
+class SqliteLogs:
+    """See :class:`wenmai.stores.base.Logs`."""
+
+    def __init__(self, lanes: Lanes, clock: Clock) -> None:
+        self._lanes = lanes
+        self._clock = clock
+
+    async def append(
+        self,
+        scope: Scope,
+        thread: ThreadKey,
+        messages: Sequence[NewMessage],
+        *,
+        tail: int = 0,
+        slide: bool = True,
+    ) -> Appended:
+        """See :meth:`wenmai.stores.base.Logs.append`."""
+        if not 1 <= len(messages) <= APPEND_LIMIT:
+            raise InvalidInput("messages", len(messages), f"1 to {APPEND_LIMIT} messages")
+        if not 0 <= tail <= READ_LIMIT:
+            raise InvalidInput("tail", tail, f"between 0 and {READ_LIMIT}")
+        now = to_micros(self._clock())
+        return await self._lanes.write(
+            lambda connection: _append(connection, scope, thread, messages, tail, slide, now)
+        )
+
+    async def latest(
+        self,
+        scope: Scope,
+        thread: ThreadKey,
+        limit: int,
+        *,
+        before: int | None = None,
+        whole_turns: bool = False,
+    ) -> list[Message]:
+        """See :meth:`wenmai.stores.base.Logs.latest`."""
+        _check_limit(limit)
+        now = to_micros(self._clock())
+
+        def work(connection: apsw.Connection) -> list[Message]:
+            anchor = _find(connection, scope, thread, now)
+            if anchor is None or anchor.thread is None:
+                return []
+            return _latest(connection, anchor.thread, limit, before, whole_turns)
+
+        return await self._lanes.read(work)
+
+    async def read(self, scope: Scope, thread: ThreadKey, *, start: int = 1, limit: int = 500) -> list[Message]:
+        """See :meth:`wenmai.stores.base.Logs.read`."""
+        _check_limit(limit)
+        now = to_micros(self._clock())
+
+        def work(connection: apsw.Connection) -> list[Message]:
+            anchor = _find(connection, scope, thread, now)
+            if anchor is None or anchor.thread is None:
+                return []
+            rows = connection.execute(_FROM, (anchor.thread.row, start, limit)).fetchall()
+            return [_message(anchor.thread, row) for row in rows]
+
+        return await self._lanes.read(work)
+
+    async def settle(
+        self,
+        scope: Scope,
+        thread: ThreadKey,
+        seq: int,
+        *,
+        content: str,
+        completed: bool = True,
+        tokens: int = 0,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> Message | None:
+        """See :meth:`wenmai.stores.base.Logs.settle`."""
+        now = to_micros(self._clock())
+
+        def work(connection: apsw.Connection) -> Message | None:
+            anchor = _find(connection, scope, thread, now)
+            if anchor is None or anchor.thread is None:
+                return None
+            where = anchor.thread.row, seq
+            connection.execute(
+                "UPDATE messages SET content = ?, completed = ?, tokens = ?, metadata = coalesce(?, metadata) "
+                "WHERE thread = ? AND seq = ? AND completed = 0",
+                (content, int(completed), tokens, _json(metadata), *where),
+            )
+            if not connection.changes():
+                return None
+            return _message(anchor.thread, connection.execute(_BY_SEQ, where).fetchall()[0])
+
+        return await self._lanes.write(work)
+
+    async def threads(self, scope: Scope, session_id: str) -> list[ThreadInfo]:
+        """See :meth:`wenmai.stores.base.Logs.threads`."""
+        now = to_micros(self._clock())
+
+        def work(connection: apsw.Connection) -> list[ThreadInfo]:
+            if _find(connection, scope, ThreadKey(session_id, ""), now) is None:
+                return []
+            rows = connection.execute(
+                "SELECT thread, npc_id FROM threads WHERE tenant_id = ? AND site_id = ? AND session_id = ? "
+                "ORDER BY thread",
+                (scope.tenant_id, scope.site_id, session_id),
+            ).fetchall()
+            return [info for row, npc_id in rows if (info := _thread_info(connection, row, npc_id)) is not None]
+
+        return await self._lanes.read(work)
+
+    async def erase(self, scope: Scope, session_id: str, npc_id: str | None = None) -> int:
+        """See :meth:`wenmai.stores.base.Logs.erase`."""
+
+        def work(connection: apsw.Connection) -> int:
+            erased = 0
+            rows = connection.execute(
+                "SELECT thread FROM threads WHERE tenant_id = ? AND site_id = ? AND session_id = ? AND user_id = ? "
+                "AND (? OR npc_id = ?)",
+                (scope.tenant_id, scope.site_id, session_id, scope.user_id, npc_id is None, npc_id or ""),
+            ).fetchall()
+            for (row,) in rows:
+                connection.execute("DELETE FROM messages WHERE thread = ?", (row,))
+                erased += connection.changes()
+                connection.execute("DELETE FROM threads WHERE thread = ?", (row,))
+            return erased
+
+        return await self._lanes.write(work)
+
+
+def _check_limit(limit: int) -> None:
+    if not 1 <= limit <= READ_LIMIT:
+        raise InvalidInput("limit", limit, f"between 1 and {READ_LIMIT}")
+
+
+def _find(connection: apsw.Connection, scope: Scope, thread: ThreadKey, now: int) -> _Anchor | None:
+    rows = connection.execute(
+        _FIND, (thread.npc_id, scope.tenant_id, scope.site_id, thread.session_id, scope.user_id, now)
+    ).fetchall()
+    if not rows:
+        return None
+    row, label, session, expires_at, lifetime = rows[0]
+    found = None if row is None else _Thread(row, label, thread.npc_id)
+    return _Anchor(found, session, expires_at, lifetime * 1_000_000)
+
+
+def _append(
+    connection: apsw.Connection,
+    scope: Scope,
+    key: ThreadKey,
+    messages: Sequence[NewMessage],
+    tail: int,
+    slide: bool,  # noqa: FBT001 — private; the public method takes it by keyword
+    now: int,
+) -> Appended:
+    anchor = _find(connection, scope, key, now)
+    if anchor is None:
+        raise SessionNotFound(key.session_id)
+    if slide:
+        if anchor.expires_at <= now:
+            raise SessionExpired(key.session_id)
+        _slide(connection, anchor, now)
+    thread = anchor.thread or _begin_thread(connection, scope, key)
+    stored, fresh = _insert(connection, thread, messages, now)
+    return Appended(
+        stored,
+        len(messages) - fresh,
+        _latest(connection, thread, tail, None, whole_turns=True) if tail else [],
+    )
+
+
+def _slide(connection: apsw.Connection, anchor: _Anchor, now: int) -> None:
+    end = now + anchor.lifetime_micros
+    if end - anchor.expires_at >= min(_SLIDE_STEP_MICROS, anchor.lifetime_micros // 100):
+        connection.execute(_SLIDE, (end, now, anchor.row))
+
+
+def _begin_thread(connection: apsw.Connection, scope: Scope, key: ThreadKey) -> _Thread:
+    label = secrets.token_hex(4)
+    connection.execute(
+        "INSERT INTO threads (tenant_id, site_id, session_id, npc_id, user_id, label) VALUES (?, ?, ?, ?, ?, ?)",
+        (scope.tenant_id, scope.site_id, key.session_id, key.npc_id, scope.user_id, label),
+    )
+    return _Thread(connection.last_insert_rowid(), label, key.npc_id)
+
+
+def _insert(
+    connection: apsw.Connection, thread: _Thread, messages: Sequence[NewMessage], now: int
+) -> tuple[list[Message], int]:
+    last = connection.execute(_LAST, (thread.row,)).fetchall()
+    seq, turn = last[0] if last else (0, 0)
+    first = seq
+    rows: list[tuple[Any, ...]] = []
+    stored: list[Message] = []
+    given: dict[str, Message] = {}
+    for message in messages:
+        if message.id is not None:
+            known = given.get(message.id) or _by_id(connection, thread, message.id)
+            if known is not None:
+                stored.append(known)
+                continue
+        seq += 1
+        if message.role == "user" or turn == 0:
+            turn += 1
+        row = _row(message, seq, turn, now)
+        rows.append((thread.row, *row))
+        stored.append(_message(thread, row))
+        if message.id is not None:
+            given[message.id] = stored[-1]
+    if rows:
+        connection.executemany(_INSERT, rows)
+    return stored, seq - first
+
+
+def _by_id(connection: apsw.Connection, thread: _Thread, message_id: str) -> Message | None:
+    rows = connection.execute(_BY_GIVEN_ID, (thread.row, message_id)).fetchall()
+    prefix = _own_id(thread.label, "")
+    if not rows and message_id.startswith(prefix) and message_id[len(prefix) :].isdecimal():
+        rows = connection.execute(_BY_SEQ, (thread.row, int(message_id[len(prefix) :]))).fetchall()
+    message = _message(thread, rows[0]) if rows else None
+    return message if message is not None and message.id == message_id else None
+
+
+def _own_id(label: str, seq: object) -> str:
+    return f"msg-{label}-{seq}"
+
+
+def _row(message: NewMessage, seq: int, turn: int, now: int) -> tuple[Any, ...]:
+    return (
+        seq,
+        turn,
+        message.role,
+        message.content,
+        now if message.timestamp is None else to_micros(message.timestamp),
+        message.tokens,
+        int(message.completed),
+        message.id,
+        message.name,
+        _json(message.tool_calls),
+        message.tool_call_id,
+        _json(message.metadata),
+    )
+
+
+def _json(value: Any) -> str | None:
+    return _encode(value).decode() if value else None
+
+
+def _message(thread: _Thread, row: tuple[Any, ...]) -> Message:
+    seq, turn, role, content, moment, tokens, completed, given, name, calls, call_id, metadata = row
+    return Message(
+        given if given is not None else _own_id(thread.label, seq),
+        seq,
+        turn,
+        thread.npc_id,
+        role,
+        content,
+        from_micros(moment),
+        name,
+        None if calls is None else _decode(calls),
+        call_id,
+        tokens,
+        bool(completed),
+        {} if metadata is None else _decode(metadata),
+    )
+
+
+def _latest(
+    connection: apsw.Connection,
+    thread: _Thread,
+    limit: int,
+    before: int | None,
+    whole_turns: bool,  # noqa: FBT001 — private; the public method takes it by keyword
+) -> list[Message]:
+    sql = _LATEST_WHOLE if whole_turns else _LATEST
+    rows = connection.execute(sql, (thread.row, _END if before is None else before, limit)).fetchall()
+    rows.reverse()
+    return [_message(thread, row) for row in rows]
+
+
+def _thread_info(connection: apsw.Connection, row: int, npc_id: str) -> ThreadInfo | None:
+    ends = connection.execute(
+        "SELECT seq, turn_id, timestamp FROM messages WHERE thread = ?1 AND seq IN (1, "
+        "(SELECT max(seq) FROM messages WHERE thread = ?1)) ORDER BY seq",
+        (row,),
+    ).fetchall()
+    if not ends:
+        return None
+    count, turns, last_at = ends[-1]
+    return ThreadInfo(npc_id, count, turns, from_micros(ends[0][2]), from_micros(last_at))

@@ -1,0 +1,223 @@
+"""The tables: one per record type, made from its declaration, and those of logs and search."""
+
+import types
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
+
+import apsw
+import msgspec
+import sqlite_vec
+
+from wenmai.clock import from_micros, to_micros
+from wenmai.errors import StoreTooNew, StoreUnavailable
+from wenmai.stores.records import RECORDS, Record
+from wenmai.stores.sqlite.lanes import translated_errors
+
+SCHEMA_VERSION = 1
+APPLICATION_ID = 0x57454E4D
+"""``WENM``: tells our files from others (SQLite's ``application_id``)."""
+
+BUSY_MILLISECONDS = 5000
+"""How long a writer waits for another process's transaction before it reports the store unavailable."""
+
+
+class Column(NamedTuple):
+    """How a record's field is kept: its SQL type, and the way there and back."""
+
+    name: str
+    sql_type: str
+    encode: Callable[[Any], Any]
+    decode: Callable[[Any], Any]
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _maybe(convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda value: None if value is None else convert(value)
+
+
+def _column(name: str, hint: Any) -> Column:
+    inner = hint
+    if get_origin(hint) in (Union, types.UnionType):
+        options = [option for option in get_args(hint) if option is not types.NoneType]
+        inner = options[0] if len(options) == 1 else object
+    if inner is str or get_origin(inner) is Literal:
+        return Column(name, "TEXT", _same, _same)
+    if inner is bool:
+        return Column(name, "INTEGER", _maybe(int), _maybe(bool))
+    if inner is int:
+        return Column(name, "INTEGER", _same, _same)
+    if inner is float:
+        return Column(name, "REAL", _same, _same)
+    if inner is datetime:
+        return Column(name, "INTEGER", _maybe(to_micros), _maybe(from_micros))
+    decoder = msgspec.json.Decoder(hint)
+    encoder = msgspec.json.Encoder()
+    return Column(name, "TEXT", lambda value: encoder.encode(value).decode(), decoder.decode)
+
+
+def columns_of(record: type[Record]) -> list[Column]:
+    """The columns of a record type's fields, in the order of its declaration."""
+    hints = get_type_hints(record)
+    return [_column(name, hints[name]) for name in record.__struct_fields__]
+
+
+def _document_ddl(record: type[Record]) -> Iterable[str]:
+    spec = record.spec
+    fields = ",\n  ".join(f"{column.name} {column.sql_type}" for column in columns_of(record))
+    owner = "tenant_id, site_id" if spec.shared else "tenant_id, site_id, user_id"
+    yield f"""CREATE TABLE {spec.collection} (
+  row INTEGER PRIMARY KEY,
+  tenant_id TEXT NOT NULL,
+  site_id TEXT NOT NULL,
+  user_id TEXT NOT NULL,
+  {fields},
+  version INTEGER NOT NULL,
+  created_at INTEGER NOT NULL,
+  updated_at INTEGER NOT NULL,
+  keep_until INTEGER,
+  UNIQUE (tenant_id, site_id, {spec.key})
+) STRICT"""
+    name = spec.collection
+    yield f"CREATE INDEX {name}_by_age ON {name} ({owner}, created_at, {spec.key})"
+    yield f"CREATE INDEX {name}_by_end ON {name} (keep_until) WHERE keep_until IS NOT NULL"
+    for field in spec.filters:
+        yield f"CREATE INDEX {name}_by_{field} ON {name} ({owner}, {field}, created_at, {spec.key})"
+
+
+_LOGS_DDL = (
+    # Own message ids are made of the thread's label and the sequence number, so only given ones need an index.
+    """CREATE TABLE threads (
+  thread INTEGER PRIMARY KEY,
+  tenant_id TEXT NOT NULL,
+  site_id TEXT NOT NULL,
+  session_id TEXT NOT NULL,
+  npc_id TEXT NOT NULL,
+  user_id TEXT NOT NULL,
+  label TEXT NOT NULL,
+  UNIQUE (tenant_id, site_id, session_id, npc_id)
+) STRICT""",
+    """CREATE TABLE messages (
+  thread INTEGER NOT NULL,
+  seq INTEGER NOT NULL,
+  turn_id INTEGER NOT NULL,
+  role TEXT NOT NULL,
+  content TEXT NOT NULL,
+  timestamp INTEGER NOT NULL,
+  tokens INTEGER NOT NULL,
+  completed INTEGER NOT NULL,
+  given_id TEXT,
+  name TEXT,
+  tool_calls TEXT,
+  tool_call_id TEXT,
+  metadata TEXT,
+  PRIMARY KEY (thread, seq)
+) STRICT, WITHOUT ROWID""",
+    "CREATE UNIQUE INDEX messages_by_given_id ON messages (thread, given_id) WHERE given_id IS NOT NULL",
+    "CREATE INDEX messages_unfinished ON messages (thread, turn_id) WHERE completed = 0",
+)
+
+_SEARCH_DDL = (
+    """CREATE TABLE search_partitions (
+  partition INTEGER PRIMARY KEY,
+  tenant_id TEXT NOT NULL,
+  site_id TEXT NOT NULL,
+  user_id TEXT NOT NULL,
+  shared INTEGER NOT NULL,
+  collection TEXT NOT NULL,
+  dimension INTEGER,
+  entries INTEGER NOT NULL,
+  length INTEGER NOT NULL,
+  UNIQUE (tenant_id, site_id, user_id, shared, collection)
+) STRICT""",
+    """CREATE TABLE search_entries (
+  entry INTEGER PRIMARY KEY,
+  partition INTEGER NOT NULL,
+  id TEXT NOT NULL,
+  length INTEGER NOT NULL,
+  vector BLOB,
+  UNIQUE (partition, id)
+) STRICT""",
+    """CREATE TABLE search_postings (
+  partition INTEGER NOT NULL,
+  term TEXT NOT NULL,
+  entry INTEGER NOT NULL,
+  count INTEGER NOT NULL,
+  PRIMARY KEY (partition, term, entry)
+) STRICT, WITHOUT ROWID""",
+    "CREATE INDEX search_postings_by_entry ON search_postings (entry)",
+    """CREATE TABLE search_fields (
+  partition INTEGER NOT NULL,
+  field TEXT NOT NULL,
+  value TEXT NOT NULL,
+  entry INTEGER NOT NULL,
+  PRIMARY KEY (partition, field, value, entry)
+) STRICT, WITHOUT ROWID""",
+    "CREATE INDEX search_fields_by_entry ON search_fields (entry)",
+)
+
+
+def schema_ddl() -> list[str]:
+    """The statements that make an empty store, in order."""
+    documents = [statement for record in RECORDS for statement in _document_ddl(record)]
+    return [*documents, *_LOGS_DDL, *_SEARCH_DDL]
+
+
+def connect(path: Path) -> apsw.Connection:
+    """A connection with the durability that the store promises.
+
+    Raises:
+        StoreUnavailable: the file cannot be opened or is not a database.
+    """
+    with translated_errors():
+        try:
+            connection = apsw.Connection(str(path), statementcachesize=256)
+        except apsw.CantOpenError as problem:
+            raise StoreUnavailable("sqlite", f"cannot open {path}; does its folder exist?") from problem
+        connection.set_busy_timeout(BUSY_MILLISECONDS)
+        mode = connection.execute("PRAGMA journal_mode = WAL").fetchall()[0][0]
+        if mode != "wal":
+            raise StoreUnavailable("sqlite", f"{path} is where write-ahead logging does not work")
+        connection.execute("PRAGMA synchronous = FULL")
+        # Without the stability guarantee every new binding of a range prepares the statement again: 25 µs, not 5.
+        connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
+        connection.enable_load_extension(True)
+        connection.load_extension(sqlite_vec.loadable_path())
+        connection.enable_load_extension(False)
+    return connection
+
+
+def prepare_schema(path: Path) -> None:
+    """Create the tables in a new file; refuse what is not ours or is newer than we are.
+
+    Raises:
+        StoreTooNew: a newer Wenmai wrote it.
+        StoreUnavailable: it cannot be opened, or is another program's database.
+    """
+    connection = connect(path)
+    try:
+        with translated_errors():
+            connection.execute("BEGIN IMMEDIATE")
+            _create_if_new(connection, path)
+            connection.execute("COMMIT")
+    finally:
+        connection.close()
+
+
+def _create_if_new(connection: apsw.Connection, path: Path) -> None:
+    found = connection.pragma("user_version")
+    ours = connection.pragma("application_id") == APPLICATION_ID
+    if ours and found == SCHEMA_VERSION:
+        return
+    if ours and found > SCHEMA_VERSION:
+        raise StoreTooNew(str(path), found=found, known=SCHEMA_VERSION)
+    if connection.execute("SELECT count(*) FROM sqlite_schema").fetchall()[0][0]:
+        raise StoreUnavailable("sqlite", f"{path} is not a Wenmai store")
+    for statement in schema_ddl():
+        connection.execute(statement)
+    connection.pragma("application_id", APPLICATION_ID)
+    connection.pragma("user_version", SCHEMA_VERSION)
