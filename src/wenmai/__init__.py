@@ -1,1 +1,52 @@
-"""Wenmai 文脉: conversation memory in which facts come from evidence, never from memory."""
+"""Wenmai 文脉: conversation memory in which facts come from evidence, never from memory.
+
+>>> import wenmai
+>>> async def talk() -> None:
+...     async with wenmai.open("memory://") as memory:
+...         session = await memory.session()
+...         await session.append([{"role": "user", "content": "你好"}, {"role": "assistant", "content": "你好！"}])
+...         window = await session.window()
+...         context = await session.context("我们说到哪儿了？", budget_tokens=1000)
+"""
+
+from wenmai.clock import MovableClock
+from wenmai.errors import (
+    Conflict,
+    InvalidInput,
+    MissingExtra,
+    ModelError,
+    NotFound,
+    SessionExpired,
+    SessionNotFound,
+    StoreError,
+    StoreUnavailable,
+    WenmaiError,
+)
+from wenmai.memory.manager import Memory, MemoryPolicy, SessionMemory
+from wenmai.memory.manager import open_memory as open  # noqa: A004 — reads as wenmai.open(url)
+from wenmai.memory.window import Window, WindowLimits
+from wenmai.scope import Scope
+from wenmai.stores.records import Message, NewMessage
+
+__all__ = [
+    "Conflict",
+    "InvalidInput",
+    "Memory",
+    "MemoryPolicy",
+    "Message",
+    "MissingExtra",
+    "ModelError",
+    "MovableClock",
+    "NewMessage",
+    "NotFound",
+    "Scope",
+    "SessionExpired",
+    "SessionMemory",
+    "SessionNotFound",
+    "StoreError",
+    "StoreUnavailable",
+    "WenmaiError",
+    "Window",
+    "WindowLimits",
+    "open",
+]

@@ -1,0 +1,89 @@
+"""The context: what a model of the caller's own should be told before it answers."""
+
+from typing import Any
+
+import msgspec
+
+from wenmai.errors import InvalidInput
+from wenmai.memory.blocks import Block, preference_block
+from wenmai.memory.preferences import PreferenceBook
+from wenmai.memory.transcript import Transcript
+from wenmai.memory.window import TokenCounter, Window, WindowLimits
+from wenmai.scope import Scope, ThreadKey
+
+
+class Context(msgspec.Struct, frozen=True):
+    """Ready for a model.
+
+    Attributes:
+        blocks: to be put into the system prompt, in this order.
+        messages: the window and then the question, as {role, content, …} that chat APIs take.
+        tokens: of blocks and messages together.
+        cut: for each kind, what did not fit, in tokens or as a count: ``{"history": {"turns_left_out": True}}``.
+    """
+
+    blocks: list[Block]
+    messages: list[dict[str, Any]]
+    tokens: int
+    cut: dict[str, Any]
+
+
+class ContextBuilder:
+    """Puts together preferences, window and question within a budget."""
+
+    def __init__(
+        self, transcript: Transcript, preferences: PreferenceBook, limits: WindowLimits, count_tokens: TokenCounter
+    ) -> None:
+        self._transcript = transcript
+        self._preferences = preferences
+        self._limits = limits
+        self._count_tokens = count_tokens
+
+    async def build(
+        self, scope: Scope, thread: ThreadKey, query: str, *, budget_tokens: int | None = None
+    ) -> Context:
+        """What to tell the model before it answers ``query``, in at most ``budget_tokens``.
+
+        The question always enters; then preferences if they were ever set or inferred; the window gets the rest.
+
+        Raises:
+            InvalidInput: the budget is too small for the question.
+        """
+        question = self._count_tokens(query)
+        if budget_tokens is not None and budget_tokens < question:
+            raise InvalidInput("budget_tokens", budget_tokens, f"at least {question}, the tokens of the query")
+        room = None if budget_tokens is None else budget_tokens - question
+        cut: dict[str, Any] = {}
+        blocks = []
+        preferences = await self._preferences.get(scope, thread.session_id)
+        if preferences.updated_at is not None:
+            block = preference_block(preferences.values, preferences.values.language, self._count_tokens)
+            if room is None or block.tokens <= room:
+                blocks.append(block)
+                room = None if room is None else room - block.tokens
+            else:
+                cut["preferences"] = block.tokens
+        window = await self._window(scope, thread, room)
+        if window.more or window.shortened:
+            cut["history"] = {"turns_left_out": window.more, "characters_shortened": window.shortened}
+        used = sum(block.tokens for block in blocks) + window.tokens + question
+        messages = [_for_model(message) for message in window.messages]
+        return Context(blocks, [*messages, {"role": "user", "content": query}], used, cut)
+
+    async def _window(self, scope: Scope, thread: ThreadKey, room: int | None) -> Window:
+        if room is not None and room <= 0:
+            return Window([], 0, 0, more=True)
+        # With a budget, tokens decide; the character limit serves those who count none.
+        limits = self._limits if room is None else WindowLimits(messages=500, characters=None, tokens=room)
+        window = await self._transcript.window(scope, thread, limits)
+        return window if room is None or window.tokens <= room else Window([], 0, 0, more=True)
+
+
+def _for_model(message: Any) -> dict[str, Any]:
+    shown = {"role": message.role, "content": message.content}
+    optional = {
+        "name": message.name,
+        "tool_calls": message.tool_calls,
+        "tool_call_id": message.tool_call_id,
+    }
+    return shown | {field: value for field, value in optional.items() if value is not None}

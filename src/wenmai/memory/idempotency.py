@@ -1,0 +1,155 @@
+"""One Idempotency-Key, one effect, one answer: over retries, processes and crashes (sections 3 and 16, G4).
+
+The first attempt writes down that it is at work. The same key sent meanwhile waits for its answer; sent later, it
+gets the stored one. If the attempt dies, the next takes over after ``ATTEMPT``, in the same session; the effect is
+not doubled because the question's message id is made from the key, and a repeated id changes nothing.
+"""
+
+import asyncio
+import hashlib
+import secrets
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+
+from wenmai.clock import Clock
+from wenmai.errors import IdempotencyMismatch, InvalidInput, VersionConflict
+from wenmai.scope import Scope
+from wenmai.stores.base import Documents, Stored
+from wenmai.stores.records import IdempotentTurn
+
+ATTEMPT = timedelta(seconds=15)
+RENEW_SECONDS = 5.0
+POLL_SECONDS = 0.03
+KEPT = timedelta(days=1)
+KEY_LIMIT = 255
+
+Answer = dict[str, Any]
+Work = Callable[[str], Awaitable[Answer]]
+"""Does the work in the session of the given id."""
+
+
+def message_id_for(key: str) -> str:
+    """The id of the question that was sent with this key."""
+    return f"msg-idem-{hashlib.sha256(key.encode()).hexdigest()[:24]}"
+
+
+def checked_key(key: str) -> str:
+    """The key, if it is one.
+
+    Raises:
+        InvalidInput: it is empty, longer than 255 characters, or not printable ASCII.
+    """
+    if not 1 <= len(key) <= KEY_LIMIT or not (key.isascii() and key.isprintable()):
+        raise InvalidInput("Idempotency-Key", key, f"1 to {KEY_LIMIT} printable ASCII characters")
+    return key
+
+
+class IdempotentTurns:
+    """Runs work once per key."""
+
+    def __init__(self, documents: Documents, clock: Clock) -> None:
+        self._documents = documents
+        self._clock = clock
+        self._running: dict[tuple[Scope, str], asyncio.Task[Answer]] = {}
+
+    async def once(self, scope: Scope, key: str, request: Any, session_id: str, work: Work) -> Answer:
+        """The answer to the request that was first sent with this key.
+
+        Args:
+            scope: whose key it is; another user's same key is another key.
+            key: the Idempotency-Key.
+            request: what was asked, JSON-like; a different one with the same key is refused.
+            session_id: where the work goes on, unless an earlier attempt has chosen already.
+            work: makes the answer; if it raises, the key is free again.
+
+        Raises:
+            IdempotencyMismatch: the key was used with another request.
+        """
+        checked_key(key)
+        fingerprint = hashlib.sha256(msgspec.json.encode(request, order="deterministic")).hexdigest()
+        running = self._running.get((scope, key))
+        if running is None:
+            attempt = self._attempt(scope, key, fingerprint, session_id, work)
+            running = asyncio.create_task(attempt)
+            self._running[scope, key] = running
+            running.add_done_callback(lambda _: self._running.pop((scope, key), None))
+            return await asyncio.shield(running)
+        await asyncio.wait([running])
+        return await self.once(scope, key, request, session_id, work)
+
+    async def _attempt(
+        self, scope: Scope, key: str, fingerprint: str, session_id: str, work: Work
+    ) -> Answer:
+        mine = await self._claim_or_answer(scope, key, fingerprint, session_id)
+        if mine.record.response is not None:
+            return mine.record.response
+        attempt = _Attempt(self._documents, self._clock, scope, mine)
+        renewal = asyncio.create_task(attempt.renew_for_ever())
+        try:
+            answer = await work(mine.record.session_id)
+        except BaseException:
+            renewal.cancel()
+            await attempt.abandon()
+            raise
+        renewal.cancel()
+        await attempt.finish(answer)
+        return answer
+
+    async def _claim_or_answer(
+        self, scope: Scope, key: str, fingerprint: str, session_id: str
+    ) -> Stored[IdempotentTurn]:
+        """The record with its response, or claimed for us."""
+        while True:
+            stored = await self._documents.get(scope, IdempotentTurn, key)
+            if stored is not None and stored.record.fingerprint != fingerprint:
+                raise IdempotencyMismatch(key)
+            if stored is not None and stored.record.response is not None:
+                return stored
+            if stored is not None and stored.record.attempt_expires_at > self._clock():
+                await asyncio.sleep(POLL_SECONDS)
+                continue
+            claim = IdempotentTurn(
+                idempotency_key=key,
+                fingerprint=fingerprint,
+                session_id=stored.record.session_id if stored else session_id,
+                holder=secrets.token_hex(8),
+                attempt_expires_at=self._clock() + ATTEMPT,
+            )
+            try:
+                return await self._documents.put(
+                    scope, claim, expected=stored.version if stored else 0, keep_until=self._clock() + KEPT
+                )
+            except VersionConflict:
+                continue
+
+
+class _Attempt:
+    """The claim on a key while its work runs."""
+
+    def __init__(
+        self, documents: Documents, clock: Clock, scope: Scope, claim: Stored[IdempotentTurn]
+    ) -> None:
+        self._documents = documents
+        self._clock = clock
+        self._scope = scope
+        self._claim = claim
+
+    async def renew_for_ever(self) -> None:
+        while True:
+            await asyncio.sleep(RENEW_SECONDS)
+            end = self._clock() + ATTEMPT
+            await self._put(msgspec.structs.replace(self._claim.record, attempt_expires_at=end))
+
+    async def finish(self, answer: Answer) -> None:
+        await self._put(msgspec.structs.replace(self._claim.record, response=answer))
+
+    async def abandon(self) -> None:
+        await self._documents.delete(self._scope, IdempotentTurn, self._claim.record.idempotency_key)
+
+    async def _put(self, record: IdempotentTurn) -> None:
+        self._claim = await self._documents.put(
+            self._scope, record, expected=self._claim.version, keep_until=self._clock() + KEPT
+        )

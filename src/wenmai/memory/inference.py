@@ -1,0 +1,195 @@
+"""What a visitor seems to prefer, inferred by rules from what they wrote; never a fact about anything.
+
+Only the enumerated values of a preference, a language tag and topic words of the profile can come out.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+import msgspec
+
+from wenmai.stores.records import Preferences
+from wenmai.text.cjk import has_cjk, has_words, normalise
+from wenmai.text.stopwords import STOP_EN
+
+Verbosity = Literal["brief", "normal", "detailed"]
+Tone = Literal["casual", "formal", "respectful"]
+Question = tuple[str, str]
+"""The turn a visitor's text belongs to, as ``npc_id#turn_id``, and the text."""
+
+MOST_TAGS = 20
+REMOVED_TAG = "interest_tags:-"
+"""Prefix of an entry in ``Preferences.chosen``: the tag that follows was removed and stays away."""
+
+
+class Inferred(msgspec.Struct, frozen=True, kw_only=True):
+    """What is to be changed; None and empty mean no change.
+
+    Attributes:
+        add_interest_tags: tags to append, the one mentioned last at the end.
+        drop_interest_tags: inferred tags that give way to them, so that at most 20 are kept.
+        sources: for each changed field, or ``interest_tags:<tag>``, the turns it came from, in order.
+    """
+
+    verbosity: Verbosity | None = None
+    tone: Tone | None = None
+    language: str | None = None
+    add_interest_tags: list[str] = []
+    drop_interest_tags: list[str] = []
+    sources: dict[str, list[str]] = {}
+
+
+_BIT = "(?:一点儿|一点|点儿|点|一些|些)"
+_DETAILED = re.compile(
+    f"(?<!太)(?:详细|具体|细致|仔细){_BIT}|(?<!用)(?:详细|具体|仔细)地?(?:说|讲|介绍|解释|回答)|展开[说讲]"
+    "|(?:太|有点)(?:短|简单|简略)"
+    r"|\b(?:more detail(?:s|ed)?|in (?:more |greater )?detail|elaborate|longer answers?|too short)\b"
+)
+_BRIEF = re.compile(
+    f"(?<!太)(?:简单|简短|简洁|精简|简练|短){_BIT}|(?:简单|简短|简要)地?(?:说|讲|介绍|回答)|长话短说|言简意赅|[说讲]重点"
+    "|(?:太|有点)(?:长|啰嗦|罗嗦|详细)了|(?:别|不要|不用)[太这那]?么?(?:长|啰嗦|罗嗦|详细)"
+    r"|\b(?:keep (?:it|them|your answers) (?:short|brief)|be brief|answer briefly"
+    r"|short(?:er)? answers?|too long)\b"
+)
+_CASUAL = re.compile(
+    f"(?:轻松|随意|随便|活泼){_BIT}|(?:别|不要|不用)[太这那]?么?(?:正式|严肃|客气)"
+    r"|\b(?:(?:speak|talk|be|answer) (?:more )?casual(?:ly)?|less formal(?:ly)?)\b"
+)
+_FORMAL = re.compile(
+    f"(?:正式|严肃){_BIT}" r"|\b(?:(?:speak|talk|be|answer) (?:more )?formal(?:ly)?|less casual(?:ly)?)\b"
+)
+_RESPECTFUL = re.compile(
+    f"(?<!不)用敬语|(?:恭敬|尊敬|礼貌){_BIT}"
+    r"|\b(?:speak|talk|be|answer) (?:more )?(?:respectful(?:ly)?|polite(?:ly)?)\b"
+)
+_TONGUES: dict[str, tuple[str, str]] = {
+    "zh": ("中文|汉语|普通话|国语", "chinese|mandarin"),
+    "en": ("英文|英语", "english"),
+    "ja": ("日文|日语", "japanese"),
+    "ko": ("韩文|韩语", "korean"),
+    "fr": ("法文|法语", "french"),
+    "de": ("德文|德语", "german"),
+    "es": ("西班牙文|西班牙语", "spanish"),
+}
+_ASKED_TONGUE = {
+    tag: re.compile(
+        f"(?<![别要])(?:请|改|都)[用说讲](?:{zh})|(?<!不要)(?<!别)用(?:{zh})来?(?:回答|回复|说话|讲话|交流|聊|介绍|解释|讲)"
+        f"|(?:换成|切换成|切换到|改成)(?:{zh})"
+        r"|(?<!don't )\b(?:speak|answer|reply|respond|talk|write|switch)"
+        rf"(?: to)?(?: me)?(?: in| to)? (?:{en})\b"
+    )
+    for tag, (zh, en) in _TONGUES.items()
+}
+_HAN = re.compile("[\u4e00-\u9fff]")
+_OTHER_CJK = re.compile("[\u3041-\u30ff\uac00-\ud7a3]")
+_LATIN = re.compile("[a-z]+")
+_TERSE_TURNS, _TERSE_CHARACTERS = 5, 4
+_RECENT, _ENOUGH = 3, 2
+
+
+def infer(questions: Sequence[Question], current: Preferences, topic_words: Sequence[str]) -> Inferred:
+    """What should change in the preferences of a session.
+
+    Verbosity and tone follow the latest plain request; five very short messages in a row mean ``brief``. The
+    language follows the latest request for one, else what two of the last three messages are written in, unless
+    the present one was asked for (its source is a single turn). A topic word in two turns becomes a tag.
+
+    A field named in ``current.chosen`` is never changed. There, ``interest_tags`` stands for all tags and
+    ``interest_tags:-<tag>`` for one that the visitor removed: it stays away. A tag without an entry in
+    ``current.sources`` is the visitor's own and does not give way to others.
+
+    Args:
+        questions: the visitor's messages of the session, ascending, of all personas.
+        current: the preferences as they are.
+        topic_words: the profile's; only these can become tags.
+    """
+    texts = [(turn, normalise(text)) for turn, text in questions]
+    sources: dict[str, list[str]] = {}
+    verbosity = _latest(texts, {"detailed": _DETAILED, "brief": _BRIEF}) or _terse(texts, current)
+    tone = _latest(texts, {"casual": _CASUAL, "formal": _FORMAL, "respectful": _RESPECTFUL})
+    language = _latest(texts, _ASKED_TONGUE) or _language_used(texts, current)
+    changes: dict[str, str] = {}
+    for field, found in (("verbosity", verbosity), ("tone", tone), ("language", language)):
+        if found and field not in current.chosen and not _is_set(current, field, found[0]):
+            changes[field], sources[field] = found
+    added, dropped = _tags(questions, current, topic_words, sources)
+    return msgspec.convert(
+        {**changes, "add_interest_tags": added, "drop_interest_tags": dropped, "sources": sources}, Inferred
+    )
+
+
+def _is_set(current: Preferences, field: str, value: str) -> bool:
+    present: str = getattr(current, field)
+    return present == value or (field == "language" and present.partition("-")[0] == value)
+
+
+def _latest(
+    texts: Sequence[Question], patterns: Mapping[str, re.Pattern[str]]
+) -> tuple[str, list[str]] | None:
+    """The value whose pattern matches last in the newest message that any matches, and its turn."""
+    for turn, text in reversed(texts):
+        ends = [
+            (match.end(), value) for value, pattern in patterns.items() for match in pattern.finditer(text)
+        ]
+        if ends:
+            return max(ends)[1], [turn]
+    return None
+
+
+def _terse(texts: Sequence[Question], current: Preferences) -> tuple[str, list[str]] | None:
+    latest = texts[-_TERSE_TURNS:]
+    if len(latest) < _TERSE_TURNS or "verbosity" in current.sources:
+        return None
+    lengths = [len(content) if has_cjk(content) else len(content.split()) * 2 for _, content in latest]
+    return ("brief", [turn for turn, _ in latest]) if max(lengths) <= _TERSE_CHARACTERS else None
+
+
+def _language_used(texts: Sequence[Question], current: Preferences) -> tuple[str, list[str]] | None:
+    if len(current.sources.get("language", ())) == 1:
+        return None
+    written = [(turn, _written_in(text)) for turn, text in texts[-_RECENT:]]
+    for language in ("zh", "en"):
+        turns = [turn for turn, tag in written if tag == language]
+        if len(turns) >= _ENOUGH:
+            return language, turns
+    return None
+
+
+def _written_in(normal: str) -> str | None:
+    """``zh`` for Han with hardly any Latin, ``en`` for English words without Han, else None: not clear."""
+    han, kana_or_hangul = len(_HAN.findall(normal)), _OTHER_CJK.search(normal)
+    words = _LATIN.findall(normal)
+    if han > len(words) and not kana_or_hangul:
+        return "zh"
+    return "en" if not has_cjk(normal) and len(words) >= _ENOUGH and not STOP_EN.isdisjoint(words) else None
+
+
+def _tags(
+    questions: Sequence[Question],
+    current: Preferences,
+    topic_words: Sequence[str],
+    sources: dict[str, list[str]],
+) -> tuple[list[str], list[str]]:
+    """Tags to add and to drop; notes the turns of the added ones in ``sources``."""
+    if "interest_tags" in current.chosen:
+        return [], []
+    turns: dict[str, list[str]] = {}
+    for turn, text in questions:
+        for word in _whole(has_words(text, topic_words)):
+            seen = turns.pop(word, [])
+            turns[word] = seen if turn in seen else [*seen, turn]
+    known = {normalise(tag) for tag in current.interest_tags}
+    known |= {normalise(entry.removeprefix(REMOVED_TAG)) for entry in current.chosen}
+    wanted = [word for word, seen in turns.items() if len(seen) >= _ENOUGH and normalise(word) not in known]
+    yielding = [tag for tag in current.interest_tags if f"interest_tags:{tag}" in current.sources]
+    room = MOST_TAGS - len(current.interest_tags) + len(yielding)
+    added = wanted[-room:] if room > 0 else []
+    excess = max(0, len(current.interest_tags) + len(added) - MOST_TAGS)
+    sources.update({f"interest_tags:{word}": turns[word] for word in added})
+    return added, yielding[:excess]
+
+
+def _whole(words: Sequence[str]) -> list[str]:
+    """The words without those that are part of another: where 严氏家训 is named, 家训 is not counted too."""
+    return [word for word in words if not any(word != other and word in other for other in words)]

@@ -1,0 +1,184 @@
+"""Session preferences: how the visitor likes to be answered, by every persona; never a fact (section 5).
+
+A choice beats an inference: fields that the visitor set are in ``chosen``, and inference leaves them alone.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import get_args, get_type_hints
+
+import msgspec
+
+from wenmai.errors import InvalidInput, VersionConflict
+from wenmai.memory.inference import infer
+from wenmai.scope import Scope
+from wenmai.stores.base import Documents, Stored
+from wenmai.stores.records import Preferences
+
+MAX_TAGS = 20
+MAX_TAG_LENGTH = 40
+_LANGUAGE_TAG = re.compile(r"[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8}){0,3}")
+"""The shapes of BCP 47 that name a language with script, region or variant."""
+
+_CHOICES = {
+    field: get_args(hint)
+    for field, hint in get_type_hints(Preferences).items()
+    if field in ("verbosity", "tone")
+}
+
+
+class PreferenceChange(msgspec.Struct, frozen=True, kw_only=True):
+    """What a visitor sets; None leaves a field as it is.
+
+    Attributes:
+        interest_tags: replaces all tags.
+        add_interest_tags: adds to them; the newest are kept if there are more than 20.
+        remove_interest_tags: takes them away, also against later inference.
+    """
+
+    verbosity: str | None = None
+    tone: str | None = None
+    language: str | None = None
+    interest_tags: Sequence[str] | None = None
+    add_interest_tags: Sequence[str] = ()
+    remove_interest_tags: Sequence[str] = ()
+
+
+class SessionPreferences(msgspec.Struct, frozen=True):
+    """The preferences in force, and when they were last changed (None: never)."""
+
+    values: Preferences
+    updated_at: datetime | None
+
+
+class PreferenceBook:
+    """Keeps the preferences of sessions."""
+
+    def __init__(self, documents: Documents, *, default_language: str = "zh") -> None:
+        self._documents = documents
+        self._default_language = default_language
+
+    async def get(self, scope: Scope, session_id: str) -> SessionPreferences:
+        """What is stored for the session, else the defaults."""
+        return self._seen(session_id, await self._documents.get(scope, Preferences, session_id))
+
+    async def set(self, scope: Scope, session_id: str, change: PreferenceChange) -> SessionPreferences:
+        """Apply the visitor's choice; what is stored now.
+
+        Raises:
+            InvalidInput: a value is not allowed; nothing is changed then.
+        """
+        checked = _checked(change)
+        return await self._update(scope, session_id, lambda current: _chosen(current, checked))
+
+    async def infer(
+        self,
+        scope: Scope,
+        session_id: str,
+        questions: Sequence[tuple[str, str]],
+        topic_words: Sequence[str],
+    ) -> SessionPreferences:
+        """Infer from what the visitor wrote (``(turn reference, text)``, ascending); what is stored now."""
+
+        def inferred(current: Preferences) -> Preferences:
+            return _inferred(current, questions, topic_words)
+
+        return await self._update(scope, session_id, inferred)
+
+    def _seen(self, session_id: str, stored: Stored[Preferences] | None) -> SessionPreferences:
+        if stored is None:
+            return SessionPreferences(Preferences(session_id=session_id, language=self._default_language), None)
+        return SessionPreferences(stored.record, stored.updated_at)
+
+    async def _update(self, scope: Scope, session_id: str, edit: Callable[[Preferences], Preferences]
+    ) -> SessionPreferences:
+        while True:
+            stored = await self._documents.get(scope, Preferences, session_id)
+            current = self._seen(session_id, stored)
+            edited = edit(current.values)
+            if edited == current.values:
+                return current
+            try:
+                kept = await self._documents.put(scope, edited, expected=stored.version if stored else 0)
+            except VersionConflict:
+                continue
+            return SessionPreferences(kept.record, kept.updated_at)
+
+
+def _checked(change: PreferenceChange) -> PreferenceChange:
+    for field, allowed in _CHOICES.items():
+        value = getattr(change, field)
+        if value is not None and value not in allowed:
+            raise InvalidInput(field, value, f"one of {', '.join(allowed)}")
+    if change.language is not None and not _LANGUAGE_TAG.fullmatch(change.language):
+        raise InvalidInput("language", change.language, "a BCP 47 language tag such as zh or en-GB")
+    tags = {
+        field: [_checked_tag(tag) for tag in getattr(change, field) or ()]
+        for field in ("interest_tags", "add_interest_tags", "remove_interest_tags")
+    }
+    if change.interest_tags is None:
+        return msgspec.structs.replace(change, **(tags | {"interest_tags": None}))
+    return msgspec.structs.replace(change, **tags)
+
+
+def _checked_tag(tag: str) -> str:
+    tag = tag.strip()
+    if not 1 <= len(tag) <= MAX_TAG_LENGTH or any(mark in tag for mark in "\n【】"):
+        raise InvalidInput("interest_tag", tag, f"1 to {MAX_TAG_LENGTH} characters on one line, without 【】")
+    return tag
+
+
+def newest_tags(tags: Sequence[str]) -> list[str]:
+    """The tags without repeats, a repeated one as new as its last mention, at most the 20 newest, oldest first."""
+    latest = list(dict.fromkeys(reversed(tags)))
+    return latest[:MAX_TAGS][::-1]
+
+
+def _chosen(current: Preferences, change: PreferenceChange) -> Preferences:
+    chosen = list(current.chosen)
+    sources = dict(current.sources)
+    fields = {}
+    for field in ("verbosity", "tone", "language"):
+        value = getattr(change, field)
+        if value is not None:
+            fields[field] = value
+            chosen.append(field)
+            sources.pop(field, None)
+    tags = list(current.interest_tags if change.interest_tags is None else change.interest_tags)
+    added = [*(change.interest_tags or ()), *change.add_interest_tags]
+    tags = [tag for tag in newest_tags([*tags, *added]) if tag not in change.remove_interest_tags]
+    gone = [tag for tag in current.interest_tags if tag not in tags] + list(change.remove_interest_tags)
+    for tag in added:
+        chosen.append(f"interest_tags:{tag}")
+        chosen = [mark for mark in chosen if mark != f"interest_tags:-{tag}"]
+    for tag in gone:
+        chosen = [mark for mark in chosen if mark != f"interest_tags:{tag}"]
+        chosen.append(f"interest_tags:-{tag}")
+        sources.pop(f"interest_tags:{tag}", None)
+    return msgspec.structs.replace(
+        current, **fields, interest_tags=tags, chosen=list(dict.fromkeys(chosen)), sources=sources
+    )
+
+
+def _inferred(
+    current: Preferences, questions: Sequence[tuple[str, str]], topic_words: Sequence[str]
+) -> Preferences:
+    found = infer(questions, current, topic_words)
+    fields = {
+        field: value
+        for field in ("verbosity", "tone", "language")
+        if (value := getattr(found, field)) is not None
+    }
+    tags = [tag for tag in current.interest_tags if tag not in found.drop_interest_tags]
+    sources = {
+        field: turns
+        for field, turns in current.sources.items()
+        if field not in {f"interest_tags:{tag}" for tag in found.drop_interest_tags}
+    }
+    return msgspec.structs.replace(
+        current,
+        **fields,
+        interest_tags=newest_tags([*tags, *found.add_interest_tags]),
+        sources=sources | found.sources,
+    )

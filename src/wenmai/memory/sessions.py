@@ -1,0 +1,193 @@
+"""Sessions: who is visiting, for how long, and whose they are (section 3 of the reference).
+
+What is foreign is absent: another user's session is not found, and asking to create its id gives a fresh one.
+"""
+
+import logging
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+
+from wenmai.clock import Clock
+from wenmai.errors import InvalidInput, SessionNotFound, VersionConflict
+from wenmai.memory.ids import checked_id, new_session_id
+from wenmai.scope import Scope
+from wenmai.stores.base import Documents, Logs, Page, Stored
+from wenmai.stores.records import Preferences, Session
+
+_log = logging.getLogger(__name__)
+
+TITLE_LIMIT = 60
+MAX_LIFETIME_SECONDS = 10 * 365 * 86_400
+
+
+class OpenedSession(msgspec.Struct, frozen=True):
+    """A session that can be continued.
+
+    Attributes:
+        created: True if it is new.
+        instead_of: the id that was asked for, if the session has another one because that was expired or taken.
+    """
+
+    stored: Stored[Session]
+    created: bool
+    instead_of: str | None = None
+
+    @property
+    def session_id(self) -> str:
+        """The id under which the talk goes on."""
+        return self.stored.record.session_id
+
+
+class Sessions:
+    """Creates, finds, lists, renames and deletes sessions.
+
+    Args:
+        lifetime: how long a session lives without activity.
+        make_id: gives an id nobody has yet.
+    """
+
+    def __init__(
+        self,
+        documents: Documents,
+        logs: Logs,
+        clock: Clock,
+        *,
+        lifetime: timedelta,
+        make_id: Callable[[], str] = new_session_id,
+    ) -> None:
+        self._documents = documents
+        self._logs = logs
+        self._clock = clock
+        self._lifetime = lifetime
+        self._make_id = make_id
+
+    async def open(
+        self,
+        scope: Scope,
+        session_id: str | None = None,
+        *,
+        title: str | None = None,
+        metadata: dict[str, Any] | None = None,
+    ) -> OpenedSession:
+        """Continue the session of that id, or begin one.
+
+        An unknown id is taken as the new session's; one that is expired or somebody else's gives a fresh id.
+
+        Raises:
+            InvalidInput: the id or the title is not allowed.
+        """
+        if session_id is None:
+            return await self._begin(scope, self._make_id(), title=title, metadata=metadata)
+        checked_id("session_id", session_id)
+        stored = await self._documents.get(scope, Session, session_id)
+        if stored is not None and stored.record.expires_at > self._clock():
+            return OpenedSession(stored, created=False)
+        if stored is None:
+            return await self._begin(scope, session_id, title=title, metadata=metadata)
+        opened = await self._begin(scope, self._make_id(), title=title, metadata=metadata)
+        return msgspec.structs.replace(opened, instead_of=session_id)
+
+    async def get(self, scope: Scope, session_id: str) -> Stored[Session]:
+        """The session, expired or not.
+
+        Raises:
+            SessionNotFound: absent or foreign.
+        """
+        stored = await self._documents.get(scope, Session, checked_id("session_id", session_id))
+        if stored is None:
+            raise SessionNotFound(session_id)
+        return stored
+
+    async def list(self, scope: Scope, *, limit: int = 20, cursor: str | None = None) -> Page[Session]:
+        """The user's sessions, newest first, expired ones too."""
+        return await self._documents.list(scope, Session, limit=limit, cursor=cursor)
+
+    async def rename(self, scope: Scope, session_id: str, title: str) -> Stored[Session]:
+        """Give the session a title that nothing changes any more but another renaming.
+
+        Raises:
+            SessionNotFound: absent or foreign.
+            InvalidInput: the title is empty or longer than 60 characters.
+        """
+        title = checked_title(title)
+        return await self.change(
+            scope, session_id, lambda session: msgspec.structs.replace(session, title=title, title_by="user")
+        )
+
+    async def change(
+        self, scope: Scope, session_id: str, edit: Callable[[Session], Session]
+    ) -> Stored[Session]:
+        """Apply ``edit`` to the record by compare-and-set, again if somebody else was faster.
+
+        Raises:
+            SessionNotFound: absent or foreign.
+        """
+        while True:
+            stored = await self.get(scope, session_id)
+            edited = edit(stored.record)
+            if edited == stored.record:
+                return stored
+            try:
+                return await self._documents.put(scope, edited, expected=stored.version)
+            except VersionConflict:
+                continue
+
+    async def delete(self, scope: Scope, session_id: str) -> bool:
+        """Remove the session with its threads and preferences; True if there was one. Traces keep their own lifetime."""
+        checked_id("session_id", session_id)
+        # Messages first, so that a crash leaves a session that can be deleted again, not messages that nothing names;
+        # again at the end, for what was appended in between.
+        await self._logs.erase(scope, session_id)
+        existed = await self._documents.delete(scope, Session, session_id)
+        await self._documents.delete(scope, Preferences, session_id)
+        await self._logs.erase(scope, session_id)
+        return existed
+
+    async def _begin(
+        self, scope: Scope, session_id: str, *, title: str | None, metadata: dict[str, Any] | None
+    ) -> OpenedSession:
+        session = Session(
+            session_id=session_id,
+            expires_at=self._clock() + self._lifetime,
+            lifetime_seconds=int(self._lifetime.total_seconds()),
+            title="" if title is None else checked_title(title),
+            title_by="" if title is None else "user",
+            metadata=metadata or {},
+        )
+        try:
+            return OpenedSession(await self._documents.put(scope, session, expected=0), created=True)
+        except VersionConflict:
+            mine = await self._documents.get(scope, Session, session_id)
+            if mine is not None:
+                return OpenedSession(mine, created=False)
+        _log.warning(
+            "session id %s belongs to somebody else; user %s of %s/%s gets a fresh one",
+            session_id, scope.user_id, scope.tenant_id, scope.site_id,
+        )  # fmt: skip
+        fresh = await self._begin(scope, self._make_id(), title=title, metadata=metadata)
+        return msgspec.structs.replace(fresh, instead_of=session_id)
+
+
+def checked_title(title: str) -> str:
+    """The title without surrounding white space.
+
+    Raises:
+        InvalidInput: it is empty, longer than 60 characters, or has a line break.
+    """
+    title = title.strip()
+    if not 1 <= len(title) <= TITLE_LIMIT or "\n" in title:
+        raise InvalidInput("title", title, f"one line of 1 to {TITLE_LIMIT} characters")
+    return title
+
+
+def title_from_question(question: str) -> str:
+    """A title without a model: the first line, 40 code points at most, cut at a space if one lies past 20."""
+    line = question.strip().partition("\n")[0].strip()
+    if len(line) <= 40:
+        return line
+    cut = line[:40]
+    space = cut.rfind(" ")
+    return (cut[:space] if space > 20 else cut).rstrip() + "…"
