@@ -153,11 +153,12 @@ class UnsupportedUrl(StoreError):
 
 
 class MissingExtra(WenmaiError):
-    """A package is needed that an extra installs."""
+    """A package is needed that an extra installs, or that none of ours brings: then ``extra`` is empty."""
 
-    def __init__(self, package: str, extra: str) -> None:
+    def __init__(self, package: str, extra: str = "") -> None:
         self.extra = extra
-        super().__init__(f"{package} is not installed; pip install 'wenmai[{extra}]'")
+        wanted = f"'wenmai[{extra}]'" if extra else package
+        super().__init__(f"{package} is not installed; pip install {wanted}")
 
 
 class ModelError(WenmaiError):

@@ -69,7 +69,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     trace_retention_days: Positive = 30
     prompt_budget_tokens: Annotated[int, msgspec.Meta(ge=500)] = 8000
     language: Annotated[str, msgspec.Meta(pattern="^[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*$")] = "zh"
-    sample_sites: list[Annotated[str, msgspec.Meta(pattern="^[^/]+/[^/]+$")]] = ["default/default"]
+    sample_sites: tuple[Annotated[str, msgspec.Meta(pattern="^[^/]+/[^/]+$")], ...] = ("default/default",)
     redis_url: str = ""
     key_prefix: str = "wenmai"
     log_level: Annotated[str, msgspec.Meta(pattern="^(debug|info|warning|error)$")] = "info"
@@ -140,7 +140,7 @@ def _checked(key: str, value: Any, origin: str) -> Any:
     if key not in _HINTS:
         raise ConfigError(key, value, f"a setting; known are {', '.join(sorted(_HINTS))}", origin=origin)
     if isinstance(value, str) and _HINTS[key] == _HINTS["sample_sites"]:
-        value = [part for part in value.split(",") if part]
+        value = tuple(part for part in value.split(",") if part)
     try:
         # strict=False reads numbers and booleans from the text of an environment variable.
         return msgspec.convert(value, _HINTS[key], strict=False)

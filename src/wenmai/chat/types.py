@@ -38,6 +38,7 @@ class Passage(msgspec.Struct, frozen=True, kw_only=True):
     score: float
     number: int
     language: str = "zh"
+    domains: list[str] = []
     verified: bool = True
     confidence: float = 1.0
 

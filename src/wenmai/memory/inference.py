@@ -92,8 +92,8 @@ def infer(questions: Sequence[Question], current: Preferences, topic_words: Sequ
     """What should change in the preferences of a session.
 
     Verbosity and tone follow the latest plain request; five very short messages in a row mean ``brief``. The
-    language follows the latest request for one, else what two of the last three messages are written in, unless
-    the present one was asked for (its source is a single turn). A topic word in two turns becomes a tag.
+    language follows the latest request for one, else what two of the last three messages are written in, unless the
+    present one was asked for (its source is one turn). A topic word in two turns becomes a tag.
 
     A field named in ``current.chosen`` is never changed. There, ``interest_tags`` stands for all tags and
     ``interest_tags:-<tag>`` for one that the visitor removed: it stays away. A tag without an entry in

@@ -57,6 +57,27 @@ class Transcript:
         appended = await self._logs.append(scope, thread, fresh, tail=tail, slide=slide)
         return appended, None if window is None else self._cut(appended.tail, window)
 
+    async def settle(
+        self,
+        scope: Scope,
+        thread: ThreadKey,
+        seq: int,
+        *,
+        content: str,
+        completed: bool = True,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> Message | None:
+        """Fill a message that was appended unfinished; None if it is gone or was finished before."""
+        return await self._logs.settle(
+            scope,
+            thread,
+            seq,
+            content=content,
+            completed=completed,
+            tokens=self._count_tokens(content),
+            metadata=metadata,
+        )
+
     async def window(self, scope: Scope, thread: ThreadKey, limits: WindowLimits) -> Window:
         """The newest completed turns that fit."""
         reach = self._reach(limits)

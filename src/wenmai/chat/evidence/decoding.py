@@ -1,0 +1,49 @@
+"""From the bytes of a file to its lines, or to an error that says what the file is instead."""
+
+import re
+
+from wenmai.errors import InvalidInput
+
+LINE_BYTES = 1_000_000
+"""The longest line that is read."""
+
+_UNDECODABLE = re.compile("[\udc80-\udcff]")
+_BEYOND_ASCII = re.compile("[^\x00-\x7f\udc80-\udcff]")
+_CONTROLS = re.compile("[\x00-\x08\x0e-\x1a\x1c-\x1f]")
+
+
+def decode(data: bytes, name: str) -> list[str]:
+    """The lines of a UTF-8 file, without their ends, be they LF, CRLF or CR; a byte order mark is dropped.
+
+    Single bytes that are not UTF-8 stay in their line, and :func:`line_problem` tells them.
+
+    Raises:
+        InvalidInput: the file is binary, or its text has another encoding.
+    """
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise InvalidInput("file", name, "UTF-8: it is UTF-16, convert it with: iconv -f UTF-16 -t UTF-8")
+    text = data.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "surrogateescape")
+    controls = len(_CONTROLS.findall(text))
+    if "\0" in text or controls * 100 > len(text):
+        raise InvalidInput("file", name, "text: it holds binary data")
+    undecodable = len(_UNDECODABLE.findall(text))
+    if undecodable > len(_BEYOND_ASCII.findall(text)):
+        raise InvalidInput("file", name, f"UTF-8: {_other_encoding(data)}")
+    return text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+
+
+def line_problem(line: str) -> str | None:
+    """Why a line cannot be used, or None if it can."""
+    if _UNDECODABLE.search(line):
+        return "not UTF-8"
+    if len(line) * 4 > LINE_BYTES and len(line.encode()) > LINE_BYTES:
+        return f"longer than {LINE_BYTES} bytes"
+    return None
+
+
+def _other_encoding(data: bytes) -> str:
+    try:
+        data.decode("gb18030")
+    except UnicodeDecodeError:
+        return "its encoding is not known"
+    return "it looks like GBK or GB18030, convert it with: iconv -f GB18030 -t UTF-8"

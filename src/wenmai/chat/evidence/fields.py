@@ -1,0 +1,151 @@
+"""From given values to an evidence record: what is allowed, and what is filled in where nothing is given."""
+
+import hashlib
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, TypeVar
+
+import msgspec
+
+from wenmai.errors import InvalidInput
+from wenmai.stores.records import EvidenceRecord
+from wenmai.text.cjk import CJK, normalise
+
+TEXT_CHARACTERS = 20_000
+"""The longest text of a passage."""
+
+TITLE_CHARACTERS = 200
+ID_CHARACTERS = 128
+_MADE_TITLE = 40
+
+_CJK_CHARACTER = re.compile(f"[{CJK}]")
+_LATIN_WORD = re.compile(r"[A-Za-zÀ-ÿ]+")
+_LIST_SEPARATOR = re.compile(r"[;；,，、|]")
+_LIST_FIELDS = ("domains", "tags")
+
+_Id = Annotated[str, msgspec.Meta(min_length=1, max_length=ID_CHARACTERS, pattern=r"^[^\x00-\x1f]+$")]
+_Title = Annotated[str, msgspec.Meta(max_length=TITLE_CHARACTERS)]
+_Text = Annotated[str, msgspec.Meta(min_length=1, max_length=TEXT_CHARACTERS, pattern=r"\S")]
+_Short = Annotated[str, msgspec.Meta(max_length=500)]
+_Words = Annotated[
+    list[Annotated[str, msgspec.Meta(min_length=1, max_length=100)]], msgspec.Meta(max_length=50)
+]
+_Language = Annotated[str, msgspec.Meta(pattern="^[A-Za-z]{2,3}(-[A-Za-z0-9]{1,8})*$")]
+_Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
+
+
+class SourceFields(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """What may be stated of a whole source, in the front matter of a file for example; see EvidenceRecord."""
+
+    title: _Title = ""
+    source_type: _Short = ""
+    source_ref: _Short = ""
+    source_url: _Short = ""
+    domains: _Words = []
+    language: _Language | None = None
+    confidence: _Share = 1.0
+    verified: bool = True
+    tags: _Words = []
+
+
+class PassageFields(SourceFields, kw_only=True, forbid_unknown_fields=True):
+    """What may be stated of one passage; only its text must be."""
+
+    text: _Text
+    evidence_id: _Id | None = None
+
+
+_F = TypeVar("_F", bound=SourceFields)
+
+
+def source_fields(given: Mapping[str, Any], *, where: str) -> SourceFields:
+    """Check what is stated of a source.
+
+    Raises:
+        InvalidInput: a field is unknown or not allowed; the error names ``where`` and the field.
+    """
+    return _checked(given, SourceFields, where=where)
+
+
+def record_from(given: Mapping[str, Any], *, source_ref: str = "", lax: bool = False) -> EvidenceRecord:
+    """A record from the fields of one passage.
+
+    A missing title is the text's beginning, a missing language is told from the text, a missing id is made by
+    :func:`stable_id`. ``domains`` and ``tags`` may be one text with ``;`` or ``,`` between the words.
+
+    Args:
+        given: the fields of :class:`EvidenceRecord` by name; only ``text`` is needed, empty lists and texts
+            count as not given.
+        source_ref: the source, where the fields do not name one.
+        lax: numbers and ``true`` or ``false`` may be given as text, as in a CSV file.
+
+    Raises:
+        InvalidInput: a field is unknown, missing or not allowed; the error names it.
+    """
+    fields = _checked(given, PassageFields, where="evidence", lax=lax)
+    text = fields.text.strip()
+    title = fields.title.strip() or _beginning(text)
+    source = fields.source_ref or source_ref
+    return EvidenceRecord(
+        evidence_id=fields.evidence_id or stable_id(source, title, text),
+        title=title,
+        text=text,
+        source_type=fields.source_type or "document",
+        source_ref=source,
+        source_url=fields.source_url,
+        domains=fields.domains,
+        language=fields.language or guess_language(text),
+        confidence=fields.confidence,
+        verified=fields.verified,
+        tags=fields.tags,
+    )
+
+
+def check_record(record: EvidenceRecord) -> None:
+    """Check a record that was not made by :func:`record_from`.
+
+    Raises:
+        InvalidInput: a field is not allowed; the error names it.
+    """
+    _checked(msgspec.structs.asdict(record), PassageFields, where="evidence")
+
+
+def stable_id(source_ref: str, heading: str, text: str) -> str:
+    """``ev-`` and 20 hex digits that depend on the source, the heading and the wording, and on nothing else.
+
+    The same source ingested again gives the same ids, and an edited paragraph changes its own only. Case,
+    character width and blanks do not count as wording.
+    """
+    wording = " ".join(normalise(text).split())
+    return "ev-" + hashlib.sha256(f"{source_ref}\0{heading}\0{wording}".encode()).hexdigest()[:20]
+
+
+def guess_language(text: str) -> str:
+    """``zh`` or ``en``: whether the text has more Chinese characters or more Latin words.
+
+    Other languages have to be stated.
+    """
+    return "zh" if len(_CJK_CHARACTER.findall(text)) > len(_LATIN_WORD.findall(text)) else "en"
+
+
+def primary_language(tag: str) -> str:
+    """The first subtag of a BCP 47 tag, in lower case: ``zh`` of ``zh-Hans-CN``."""
+    return tag.partition("-")[0].lower()
+
+
+def _checked(given: Mapping[str, Any], of: type[_F], *, where: str, lax: bool = False) -> _F:
+    plain = {name: value for name, value in given.items() if value not in ("", None)}
+    for name in _LIST_FIELDS:
+        if isinstance(plain.get(name), str):
+            plain[name] = [word.strip() for word in _LIST_SEPARATOR.split(plain[name]) if word.strip()]
+    try:
+        return msgspec.convert(plain, of, strict=not lax)
+    except msgspec.ValidationError as problem:
+        reason, _, path = str(problem).partition(" - at `$.")
+        name = path.rstrip("`") or "fields"
+        raise InvalidInput(f"{where}.{name}", plain.get(name, ""), f"allowed: {reason}") from problem
+
+
+def _beginning(text: str) -> str:
+    line = text.partition("\n")[0]
+    return line if len(line) <= _MADE_TITLE else line[: _MADE_TITLE - 1] + "…"

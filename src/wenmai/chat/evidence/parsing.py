@@ -1,0 +1,136 @@
+"""Files of sources become evidence records: Markdown, plain text, JSONL and CSV.
+
+A line of JSONL or a row of CSV is a passage as it stands. Markdown and plain text are cut into passages by
+:mod:`~wenmai.chat.evidence.chunking`. What cannot be used is named with its line and left out; the rest is
+read.
+"""
+
+import csv
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import PurePath
+from typing import Any
+
+import msgspec
+
+from wenmai.chat.evidence.decoding import decode, line_problem
+from wenmai.chat.evidence.fields import record_from
+from wenmai.chat.evidence.markdown import Item, read_markdown, read_text
+from wenmai.errors import InvalidInput
+from wenmai.stores.records import EvidenceRecord
+
+
+class BadLine(msgspec.Struct, frozen=True):
+    """A line that could not be used, and why; lines count from 1."""
+
+    file: str
+    line: int
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}: {self.reason}"
+
+
+def parse(data: bytes, name: str) -> Iterator[EvidenceRecord | BadLine]:
+    """The passages of a file in their order, and a :class:`BadLine` for each line that cannot be used.
+
+    A file that gives nothing at all is a bad line too. So is a passage whose id another passage of the file
+    has; the same passage again is passed over.
+
+    Args:
+        data: the file, UTF-8.
+        name: its name; its ending tells the format (``.md``, ``.txt``, ``.jsonl``, ``.csv``), and it is the
+            ``source_ref`` of passages that name none.
+
+    Raises:
+        InvalidInput: at once, if the format is not known, the file is binary or not UTF-8; before the first
+            passage, if its front matter or its header cannot be used.
+    """
+    suffix = PurePath(name).suffix.lower()
+    if suffix not in FORMATS:
+        raise InvalidInput("file", name, f"a file whose name ends in one of {', '.join(FORMATS)}")
+    return _checked(FORMATS[suffix](decode(data, name), name), name)
+
+
+def read_jsonl(lines: list[str], name: str) -> Iterator[Item]:
+    """One JSON object a line with the fields of an evidence record; empty lines are passed over."""
+    for number, line in enumerate(lines, start=1):
+        if line.strip():
+            yield number, line_problem(line) or _from_json(line, name)
+
+
+def read_csv(lines: list[str], name: str) -> Iterator[Item]:
+    """A header of field names, then a passage a row; a quoted value may go over several lines.
+
+    Raises:
+        InvalidInput: the header names a field that there is not, one twice, or no ``text``.
+    """
+    rows = csv.reader((f"{line}\n" for line in lines), strict=True)
+    header = _header(rows, name)
+    while True:
+        number = rows.line_num + 1
+        try:
+            row = next(rows, None)
+        except csv.Error as bad:
+            unclosed = rows.line_num >= len(lines)
+            yield number, "a quote that opens here is never closed" if unclosed else f"not CSV: {bad}"
+            continue
+        if row is None:
+            return
+        if any(cell.strip() for cell in row):
+            yield number, _from_row(header, row, name)
+
+
+FORMATS: Mapping[str, Callable[[list[str], str], Iterator[Item]]] = {
+    ".md": read_markdown,
+    ".markdown": read_markdown,
+    ".txt": read_text,
+    ".jsonl": read_jsonl,
+    ".ndjson": read_jsonl,
+    ".csv": read_csv,
+}
+"""The ending of a file's name → what reads its lines."""
+
+
+def _from_json(line: str, name: str) -> EvidenceRecord | str:
+    try:
+        return record_from(msgspec.json.decode(line, type=dict[str, Any]), source_ref=name)
+    except msgspec.DecodeError as bad:
+        return f"not a JSON object: {bad}"
+    except InvalidInput as bad:
+        return str(bad)
+
+
+def _from_row(header: list[str], row: list[str], name: str) -> EvidenceRecord | str:
+    if len(row) != len(header):
+        return f"{len(row)} values for {len(header)} columns"
+    problem = next(filter(None, map(line_problem, row)), None)
+    try:
+        return problem or record_from(dict(zip(header, row, strict=True)), source_ref=name, lax=True)
+    except InvalidInput as bad:
+        return str(bad)
+
+
+def _header(rows: Iterator[list[str]], name: str) -> list[str]:
+    known = EvidenceRecord.__struct_fields__
+    try:
+        header = [column.strip() for column in next(rows, [])]
+    except csv.Error as bad:
+        raise InvalidInput(f"{name}:1", "header", f"CSV: {bad}") from bad
+    if not set(header) <= set(known) or len(set(header)) < len(header) or "text" not in header:
+        allowed = f"a header with text and any of {', '.join(known)}, each once"
+        raise InvalidInput(f"{name}:1", ",".join(header), allowed)
+    return header
+
+
+def _checked(items: Iterator[Item], name: str) -> Iterator[EvidenceRecord | BadLine]:
+    seen: dict[str, EvidenceRecord] = {}
+    line = 0
+    for line, item in items:
+        if isinstance(item, str):
+            yield BadLine(name, line, item)
+        elif seen.setdefault(item.evidence_id, item) is item:
+            yield item
+        elif seen[item.evidence_id] != item:
+            yield BadLine(name, line, f"evidence_id {item.evidence_id} came before with another passage")
+    if line == 0:
+        yield BadLine(name, 1, "the file has no text")

@@ -1,0 +1,179 @@
+"""Where a claim stands: each passage's own claims, with what follows from them, and its words."""
+
+import re
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from wenmai.chat.gate.claim import NAMES, Claim, ClaimKind
+from wenmai.chat.gate.claims import find_claims
+from wenmai.chat.gate.counts import ITEM, ordinals
+from wenmai.chat.gate.dates import FESTIVALS
+from wenmai.chat.gate.eras import REIGNS, dynasties_of_year, reigns_of_year, sexagenary
+from wenmai.chat.gate.quotable import quotable
+from wenmai.chat.types import Passage
+from wenmai.text.cjk import has_words, normalise, sentences
+
+_Key = tuple[ClaimKind, str]
+
+_SUFFIX = re.compile(
+    "(?:宗祠|祠堂|书院|牌坊|戏台|水库|自然村|老?先生|太公|大人|将军|知县|知府|县令|进士|举人|"
+    "秀才|师傅|夫人|老爷|皇帝|族长|村长|"
+    "[祠村镇乡县府州省市山岭河溪江湖桥庙寺塔亭楼阁庵堂殿坊渡公])$"
+)
+_NUMERIC_YEAR = re.compile(r"-?\d{1,4}")
+
+
+class Ground(msgspec.Struct, frozen=True, kw_only=True):
+    """One passage as something a claim can stand on.
+
+    Attributes:
+        number: the passage's number.
+        words: its title and quotable text, normalised.
+        source: its title and reference, normalised; a book may be named after it.
+        source_keys: the claims in the reference: when a book was printed is true of the book alone.
+        keys: every claim in it and what follows from one: 1523 gives its century, reign and dynasty.
+        listed: the places in a list that it names.
+    """
+
+    number: int
+    words: str
+    source: str
+    keys: frozenset[_Key]
+    source_keys: frozenset[_Key]
+    listed: frozenset[int]
+
+    def supports(self, claim: Claim) -> bool:
+        """Whether the claim, or something that says at least as much, stands here."""
+        if claim.kind is ClaimKind.TITLE and normalise(claim.value) in self.source:
+            return True
+        if claim.kind in NAMES:
+            return (claim.kind, claim.value) in self.keys or self._has_name(claim)
+        if claim.value.startswith("#"):
+            return self._has_ordinal(int(claim.value[1:]))
+        if claim.kind is ClaimKind.NUMBER:
+            return self._has_number(claim.value)
+        return (claim.kind, claim.value) in self.keys
+
+    def describes(self, claim: Claim, sentence: str) -> bool:
+        """Whether a claim is about this passage's own source, which the sentence names by its book."""
+        books = (book.value for book in find_claims(sentence) if book.kind is ClaimKind.TITLE)
+        return (claim.kind, claim.value) in self.source_keys and any(
+            normalise(book) in self.source for book in books
+        )
+
+    def _has_name(self, claim: Claim) -> bool:
+        name = normalise(claim.value)
+        if name in self.words or normalise(claim.text) in self.words:
+            return True
+        if name.isascii():
+            words = [word for word in re.split(r"[\s'’]+", name) if word not in {"of", "the", "s", ""}]
+            return bool(words) and len(has_words(self.words, words)) == len(words)
+        base = _SUFFIX.sub("", name)
+        if base != name and len(base) > 1 and base in self.words:
+            return True
+        # A name cut too far to the left is found by its right end.
+        shortest = 2 if claim.kind is ClaimKind.PLACE else 3
+        return claim.kind is not ClaimKind.TITLE and any(
+            name[cut:] in self.words and len(name) - cut > shortest for cut in range(1, len(name) - shortest)
+        )
+
+    def _has_ordinal(self, place: int) -> bool:
+        counted = (
+            float(value.partition(" ")[0])
+            for kind, value in self.keys
+            if kind is ClaimKind.NUMBER and value.endswith(f" {ITEM}")
+        )
+        return place in self.listed or any(total >= place for total in counted)
+
+    def _has_number(self, value: str) -> bool:
+        amount, _, unit = value.partition(" ")
+        if unit in {"", ITEM}:
+            return (ClaimKind.NUMBER, f"{amount} *") in self.keys or (ClaimKind.NUMBER, amount) in self.keys
+        return (ClaimKind.NUMBER, value) in self.keys or (ClaimKind.NUMBER, amount) in self.keys
+
+
+def ground(passage: Passage) -> Ground:
+    """A passage's title and quotable text, read once for many claims."""
+    text = "\n".join((passage.title, *quotable(passage.text)))
+    return Ground(
+        number=passage.number,
+        words=normalise(text),
+        source=normalise(f"{passage.title} {passage.source_ref}"),
+        keys=_keys(text),
+        source_keys=_keys(passage.source_ref),
+        listed=frozenset(place for sentence in sentences(text) for place in ordinals(sentence)),
+    )
+
+
+def _keys(text: str) -> frozenset[_Key]:
+    return frozenset(key for claim in find_claims(text) for key in implied(claim))
+
+
+def grounds(passages: Sequence[Passage]) -> list[Ground]:
+    """The passages as grounds, in their order."""
+    return [ground(passage) for passage in passages]
+
+
+def standing(claim: Claim, on: Sequence[Ground]) -> list[int]:
+    """The numbers of the passages in which a claim stands."""
+    return [each.number for each in on if each.supports(claim)]
+
+
+def implied(claim: Claim) -> Iterator[_Key]:
+    """The claim's own key and those of every weaker claim that is true whenever it is."""
+    yield (claim.kind, claim.value)
+    if claim.kind is ClaimKind.YEAR:
+        yield from _from_year(claim.value)
+    elif claim.kind is ClaimKind.REIGN:
+        reign = claim.value.rstrip("0123456789")
+        yield (ClaimKind.REIGN, reign)
+        if reign in REIGNS:
+            yield from _dynasty(REIGNS[reign][0])
+    elif claim.kind is ClaimKind.DYNASTY:
+        yield from _dynasty(claim.value)
+    elif claim.kind is ClaimKind.DATE:
+        yield from _from_day(claim.value)
+    elif claim.kind is ClaimKind.NUMBER:
+        yield (ClaimKind.NUMBER, f"{claim.value.partition(' ')[0]} *")
+    elif claim.kind is ClaimKind.GENERATION:
+        yield (ClaimKind.NUMBER, f"{claim.value} *")
+
+
+def _from_year(value: str) -> Iterator[_Key]:
+    if not _NUMERIC_YEAR.fullmatch(value):
+        if value.endswith("s") and len(value) > 3:
+            yield (ClaimKind.YEAR, f"{int(value[:-1]) // 100 + 1}c")
+            yield (ClaimKind.YEAR, f"{value[-3:-1]}s")
+        return
+    year = int(value)
+    yield (ClaimKind.NUMBER, f"{value} 年")
+    yield (ClaimKind.NUMBER, f"{value} *")
+    if year > 0:
+        yield (ClaimKind.YEAR, f"{(year - 1) // 100 + 1}c")
+        yield (ClaimKind.YEAR, f"{year // 10 * 10}s")
+        yield (ClaimKind.YEAR, f"{year // 10 * 10 % 100}s")
+        yield (ClaimKind.YEAR, sexagenary(year))
+    for reign in reigns_of_year(year):
+        yield (ClaimKind.REIGN, reign)
+    for dynasty in dynasties_of_year(year):
+        yield (ClaimKind.DYNASTY, dynasty)
+
+
+def _dynasty(name: str) -> Iterator[_Key]:
+    yield (ClaimKind.DYNASTY, name)
+    if name == "民国":
+        yield (ClaimKind.REIGN, name)
+    if name in {"北宋", "南宋"}:
+        yield (ClaimKind.DYNASTY, "宋")
+
+
+def _from_day(value: str) -> Iterator[_Key]:
+    month, _, day = value.partition("-")
+    if day:
+        yield (ClaimKind.DATE, month)
+        yield (ClaimKind.DATE, f"d{day}")
+    if value in FESTIVALS.values():
+        for name, fixed in FESTIVALS.items():
+            if fixed == value:
+                yield (ClaimKind.DATE, name)

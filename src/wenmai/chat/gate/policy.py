@@ -1,0 +1,56 @@
+"""How strict the gate is, layered key by key: defaults < site < persona < intent."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import msgspec
+
+from wenmai.errors import InvalidInput
+
+
+class GatePolicy(msgspec.Struct, frozen=True, kw_only=True):
+    """The gate's settings.
+
+    Attributes:
+        min_citations: passages that must be strong enough before a fact is spoken of; 0 leaves the gate open.
+        min_score: from which score, 0 to 1, a passage is strong enough.
+        max_citations: citations shown with an answer; 0 shows none.
+        verified_only: leave unverified passages out altogether. By default they may carry a fact, but always
+            marked as hearsay.
+    """
+
+    min_citations: Annotated[int, msgspec.Meta(ge=0)] = 1
+    min_score: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.3
+    max_citations: Annotated[int, msgspec.Meta(ge=0)] = 3
+    verified_only: bool = False
+
+
+_ALLOWED = {
+    "min_citations": "a whole number of 0 or more",
+    "min_score": "a number from 0 to 1",
+    "max_citations": "a whole number of 0 or more",
+    "verified_only": "true or false",
+}
+
+
+def layered(*layers: Mapping[str, Any]) -> GatePolicy:
+    """The policy after each layer has overridden the ones before it, key by key; a written 0 counts.
+
+    Args:
+        layers: the weakest first.
+
+    Raises:
+        InvalidInput: a layer has an unknown key or a value that is not allowed; the error names
+            ``policy.<key>``.
+    """
+    merged: dict[str, Any] = {}
+    for layer in layers:
+        for key, value in layer.items():
+            if key not in _ALLOWED:
+                raise InvalidInput(f"policy.{key}", value, f"a setting: one of {', '.join(_ALLOWED)}")
+            try:
+                msgspec.convert({key: value}, GatePolicy)
+            except msgspec.ValidationError as problem:
+                raise InvalidInput(f"policy.{key}", value, _ALLOWED[key]) from problem
+            merged[key] = value
+    return msgspec.convert(merged, GatePolicy)

@@ -1,0 +1,292 @@
+"""The turn as a graph: phases are nodes, decisions are edges, and every step is timed into the trace.
+
+Steps that always follow each other share a node: LangGraph spends about a quarter of a millisecond on each node, and
+what it draws and streams are the places where a turn can take another way (see docs/decisions).
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
+from typing import Any
+
+import msgspec
+from langgraph.graph import END, START, StateGraph
+from langgraph.runtime import Runtime
+
+from wenmai.chat.prompts import prompt_messages
+from wenmai.chat.steps.check import check
+from wenmai.chat.steps.complete import complete, trace_of
+from wenmai.chat.steps.gate import gate
+from wenmai.chat.steps.generate import OFFLINE, compose_answer, generate, prompt, wants_model
+from wenmai.chat.steps.open_turn import open_turn
+from wenmai.chat.steps.recall import recall
+from wenmai.chat.steps.retrieve import retrieve
+from wenmai.chat.steps.understand import classify_question, rewrite_question
+from wenmai.chat.turn import (
+    QUERY_LIMIT,
+    OnEvent,
+    Services,
+    TurnAnswer,
+    TurnRequest,
+    TurnRun,
+    TurnState,
+)
+from wenmai.errors import InvalidInput, StoreError, WenmaiError
+from wenmai.memory.idempotency import checked_key
+from wenmai.memory.ids import checked_id, new_session_id, new_trace_id
+from wenmai.scope import Scope
+from wenmai.stores.records import TraceRecord
+
+Step = Callable[[TurnState, TurnRun], Awaitable[TurnState]]
+
+
+async def run_steps(steps: Sequence[tuple[str, Step]], state: TurnState, run: TurnRun) -> TurnState:
+    """Run steps one after the other; what they added to the state. Each is recorded with status and duration."""
+    seen: TurnState = {**state}
+    added: TurnState = {}
+    for name, step in steps:
+        began = time.perf_counter()
+        try:
+            update = await step(seen, run)
+        except BaseException:
+            _record(run, name, "error", began)
+            raise
+        seen.update(update)
+        added.update(update)
+        status = _status(name, seen)
+        record = _record(run, name, status, began)
+        await run.emit("step", **record)
+    return added
+
+
+def _record(run: TurnRun, name: str, status: str, began: float) -> dict[str, Any]:
+    record = {"name": name, "status": status, "duration_ms": round((time.perf_counter() - began) * 1000, 3)}
+    run.steps.append(record)
+    return record
+
+
+def _status(name: str, state: TurnState) -> str:
+    if name == "retrieve" and not state["retrieved"].passages and state["understood"].intent != "fact_seeking":
+        return "skipped"
+    if name == "retrieve" and state["retrieved"].degraded:
+        return "degraded"
+    if name == "gate" and state["verdict"].mode != "normal":
+        return "blocked"
+    if name == "generate" and state["draft"].failure:
+        return "degraded"
+    if name == "check" and state["draft"].model == OFFLINE:
+        return "skipped"
+    return "ok"
+
+
+def _node(*steps: tuple[str, Step]) -> Callable[..., Awaitable[TurnState]]:
+    async def node(state: TurnState, runtime: Runtime[TurnRun]) -> TurnState:
+        return await run_steps(steps, state, runtime.context)
+
+    return node
+
+
+def _after_gate(state: TurnState, runtime: Runtime[TurnRun]) -> str:
+    return "generate" if wants_model(state, runtime.context) else "compose"
+
+
+def build_graph() -> Any:
+    """The compiled graph of a turn; its context is a :class:`TurnRun`."""
+    graph = StateGraph(TurnState, context_schema=TurnRun)
+    graph.add_node("open", _node(("open", open_turn)))
+    graph.add_node(
+        "understand",
+        _node(("recall", recall), ("rewrite", rewrite_question), ("classify", classify_question)),
+    )
+    graph.add_node("retrieve", _node(("retrieve", retrieve), ("gate", gate), ("prompt", prompt)))
+    graph.add_node("generate", _node(("generate", generate)))
+    graph.add_node("compose", _node(("generate", compose_answer)))
+    graph.add_node("complete", _node(("check", check), ("complete", complete)))
+    graph.add_edge(START, "open")
+    graph.add_edge("open", "understand")
+    graph.add_edge("understand", "retrieve")
+    graph.add_conditional_edges("retrieve", _after_gate, ["generate", "compose"])
+    graph.add_edge("generate", "complete")
+    graph.add_edge("compose", "complete")
+    graph.add_edge("complete", END)
+    return graph.compile()
+
+
+class Replay(msgspec.Struct, frozen=True):
+    """A trace and what the same blocks give now."""
+
+    original: TraceRecord
+    replayed: TraceRecord
+
+
+class Chat:
+    """Answers questions, turn by turn."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._graph = build_graph()
+        self._afterwards: set[asyncio.Task[None]] = set()
+
+    async def ask(self, request: TurnRequest, *, on_event: OnEvent | None = None) -> TurnAnswer:
+        """Answer the question; the turn is stored, whole, when this returns.
+
+        Raises:
+            InvalidInput: a field of the request is not allowed.
+            PersonaNotFound: the site has no such persona.
+            ThreadBusy: another turn of the thread runs and ``on_conflict`` is ``reject``.
+            IdempotencyMismatch: the key was used with another request.
+            StoreUnavailable: the store failed; the question may be in the transcript, its answer is not.
+        """
+        request = _checked(request)
+        await self._services.personas.answering(request.scope, request.npc_id)
+        if request.idempotency_key is None:
+            return await self._run(request, on_event)
+        asked = [request.npc_id, request.query, request.session_id, request.incognito]
+
+        async def once(session_id: str) -> dict[str, Any]:
+            pinned = msgspec.structs.replace(request, session_id=session_id)
+            return msgspec.to_builtins(await self._run(pinned, on_event))
+
+        answer = await self._services.memory.idempotency.once(
+            request.scope,
+            request.idempotency_key,
+            asked,
+            request.session_id or new_session_id(),
+            once,
+        )
+        return msgspec.convert(answer, TurnAnswer)
+
+    async def replay(self, scope: Scope, trace_id: str, *, model: str | None = None) -> Replay:
+        """Ask the model again with the very blocks of a trace; nothing but the new trace is stored.
+
+        Raises:
+            TraceNotFound: absent or foreign.
+            InvalidInput: no model is configured, or ``model`` is not the configured one.
+            ModelError: the model failed.
+        """
+        original = (await self._services.traces.get(scope, trace_id)).record
+        chat_model = self._services.model
+        began, started_at = time.perf_counter(), self._services.clock()
+        if original.model == OFFLINE and model in (None, OFFLINE):
+            # Composed from the evidence in the blocks; the same blocks compose the same answer.
+            replayed = msgspec.structs.replace(original, trace_id=new_trace_id(), replay_of=trace_id)
+            return Replay(original, replayed)
+        if chat_model is None or model not in (None, chat_model.name):
+            configured = chat_model.name if chat_model else OFFLINE
+            raise InvalidInput("model", model or original.model, f"the configured one, {configured}")
+        reply = await chat_model.answer(
+            prompt_messages([(block["kind"], block["text"]) for block in original.blocks])
+        )
+        replayed = msgspec.structs.replace(
+            original,
+            trace_id=new_trace_id(),
+            replay_of=trace_id,
+            answer=reply.text,
+            model=chat_model.name,
+            prompt_tokens=reply.prompt_tokens,
+            completion_tokens=reply.completion_tokens,
+            cost_usd=reply.cost_usd,
+            latency_ms=round((time.perf_counter() - began) * 1000, 3),
+            started_at=started_at,
+            completed_at=self._services.clock(),
+        )
+        await self._services.traces.save(scope, replayed)
+        return Replay(original, replayed)
+
+    async def drain(self) -> None:
+        """Wait for what is done after answers."""
+        while self._afterwards:
+            await asyncio.wait(self._afterwards)
+
+    async def _run(self, request: TurnRequest, on_event: OnEvent | None) -> TurnAnswer:
+        services = self._services
+        async with AsyncExitStack() as held:
+            run = TurnRun(
+                services=services,
+                trace_id=request.trace_id or new_trace_id(),
+                started_at=services.clock(),
+                started=time.perf_counter(),
+                on_event=on_event,
+                held=held,
+            )
+            persona = await services.personas.answering(request.scope, request.npc_id)
+            state: TurnState = {"request": request, "persona": persona}
+            try:
+                async for values in self._graph.astream(state, context=run, stream_mode="values"):
+                    state = values
+                    answered = await self._answered_before(state)
+                    if answered is not None:
+                        return answered
+            except BaseException as failure:
+                await asyncio.shield(self._note_failure(state, run, failure))
+                raise
+        if not request.incognito:
+            self._infer_afterwards(state)
+        return state["answer"]
+
+    async def _answered_before(self, state: TurnState) -> TurnAnswer | None:
+        """The answer of an earlier attempt with the same key that died after it was stored."""
+        opened = state.get("opened")
+        if opened is None or not opened.answer.completed or "recalled" in state:
+            return None
+        trace_id = opened.answer.metadata["trace_id"]
+        stored = await self._services.traces.get(state["request"].scope, trace_id)
+        return msgspec.convert(stored.record.details["answer"], TurnAnswer)
+
+    async def _note_failure(self, state: TurnState, run: TurnRun, failure: BaseException) -> None:
+        """Leave the error with the turn: in the unfinished record of its answer, and in the trace."""
+        opened, request = state.get("opened"), state["request"]
+        if opened is None or "answer" in state:
+            return
+        name = type(failure).__name__
+        error = f"{name}: {failure}" if isinstance(failure, WenmaiError) else name
+        try:
+            await self._services.memory.transcript.settle(
+                request.scope,
+                opened.thread,
+                opened.answer.seq,
+                content="",
+                completed=False,
+                metadata={"trace_id": run.trace_id, "error": error},
+            )
+            await self._services.traces.save(request.scope, trace_of(state, run, None, error))
+        except StoreError:
+            # The store is what failed; the answer's record stays unfinished, which says the same.
+            return
+
+    def _infer_afterwards(self, state: TurnState) -> None:
+        task = asyncio.create_task(self._infer(state))
+        self._afterwards.add(task)
+        task.add_done_callback(self._afterwards.discard)
+
+    async def _infer(self, state: TurnState) -> None:
+        request, opened = state["request"], state["opened"]
+        npc_id = opened.thread.npc_id
+        questions = [
+            (f"{npc_id}#{message.turn_id}", message.content)
+            for message in opened.window
+            if message.role == "user"
+        ]
+        questions.append((f"{npc_id}#{opened.turn_id}", request.query))
+        try:
+            await self._services.memory.preferences.infer(
+                request.scope, opened.thread.session_id, questions, self._services.profile.topic_words
+            )
+        except StoreError:
+            # The transcript keeps what inference reads; the next turn infers it again.
+            return
+
+
+def _checked(request: TurnRequest) -> TurnRequest:
+    query = request.query.strip()
+    if not 1 <= len(query) <= QUERY_LIMIT or "\0" in query:
+        raise InvalidInput("query", request.query, f"1 to {QUERY_LIMIT} characters of text")
+    checked_id("npc_id", request.npc_id)
+    for field in ("session_id", "trace_id"):
+        value = getattr(request, field)
+        if value is not None:
+            checked_id(field, value)
+    if request.idempotency_key is not None:
+        checked_key(request.idempotency_key)
+    return msgspec.structs.replace(request, query=query)

@@ -1,0 +1,216 @@
+"""Versioned registries: of several versions of a thing exactly one is active, and changing that is compare-and-set.
+
+Personas and system prompts are kept this way, per tenant and site. What the profile brings is version 1 without
+being stored, until a site registers versions of its own.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from wenmai.errors import Conflict, NotFound, VersionConflict
+from wenmai.memory.ids import checked_id
+from wenmai.scope import Scope
+from wenmai.stores.base import Documents, Stored
+from wenmai.stores.records import ActiveVersion, PersonaVersion, PromptVersion
+
+V = TypeVar("V", PersonaVersion, PromptVersion)
+
+
+class Version(msgspec.Struct, frozen=True, kw_only=True):
+    """One version as it is shown.
+
+    Attributes:
+        value: the persona's fields, or the prompt's text and language.
+        created_at: None for the profile's own.
+    """
+
+    npc_id: str
+    number: int
+    active: bool
+    value: dict[str, Any]
+    author: str
+    note: str
+    created_at: datetime | None
+
+
+class Activation(msgspec.Struct, frozen=True):
+    """Which version was active and which one is now."""
+
+    previous: int | None
+    current: int
+
+
+class VersionNotFound(NotFound):
+    """No version of that number."""
+
+    what = "version"
+
+
+class VersionedRegistry(Generic[V]):
+    """Versions of one kind of thing. Subclasses say how a value becomes a record and back.
+
+    Attributes:
+        kind: ``persona`` or ``prompt``.
+        record: the record type of the versions.
+    """
+
+    kind: str
+    record: type[V]
+
+    def __init__(self, documents: Documents, builtin: Mapping[str, dict[str, Any]]) -> None:
+        self._documents = documents
+        self._builtin = builtin
+
+    def _make(self, npc_id: str, number: int, value: dict[str, Any], author: str, note: str) -> V:
+        raise NotImplementedError
+
+    def _value(self, record: V) -> dict[str, Any]:
+        raise NotImplementedError
+
+    async def create(
+        self, scope: Scope, npc_id: str, value: dict[str, Any], *, author: str = "", note: str = ""
+    ) -> Version:
+        """Add the next version; it becomes active only if there was none.
+
+        Raises:
+            InvalidInput: the value is not allowed; the field is named.
+        """
+        checked_id("npc_id", npc_id)
+        self._make(npc_id, 1, value, author, note)
+        while True:
+            state = await self._state(scope, npc_id)
+            number = state.latest + 1
+            record = self._make(npc_id, number, value, author, note)
+            try:
+                stored = await self._documents.put(scope, record, expected=0)
+            except VersionConflict:
+                # Somebody else has taken the number and may not have counted it yet.
+                await self._count(scope, npc_id, number)
+                continue
+            active = await self._count(scope, npc_id, number)
+            return self._shown(stored, active=active == number)
+
+    async def versions(
+        self, scope: Scope, npc_id: str, *, limit: int = 20, cursor: str | None = None
+    ) -> tuple[list[Version], str | None]:
+        """The versions, newest first, and the cursor of the next page."""
+        state = await self._state(scope, npc_id)
+        page = await self._documents.list(
+            scope, self.record, where={"npc_id": npc_id}, limit=limit, cursor=cursor
+        )
+        found = [self._shown(stored, active=stored.record.number == state.number) for stored in page.items]
+        if page.next_cursor is None and npc_id in self._builtin:
+            found.append(self._profiles(npc_id, active=state.number == 1))
+        return found, page.next_cursor
+
+    async def get(self, scope: Scope, npc_id: str, number: int) -> Version:
+        """One version.
+
+        Raises:
+            VersionNotFound: there is none of that number.
+        """
+        state = await self._state(scope, npc_id)
+        if number == 1 and npc_id in self._builtin:
+            return self._profiles(npc_id, active=state.number == 1)
+        stored = await self._documents.get(scope, self.record, f"{npc_id}:{number}")
+        if stored is None:
+            raise VersionNotFound(f"{npc_id}:{number}")
+        return self._shown(stored, active=state.number == number)
+
+    async def active(self, scope: Scope, npc_id: str) -> Version | None:
+        """The active version, or None if the persona has none."""
+        state = await self._state(scope, npc_id)
+        return await self.get(scope, npc_id, state.number) if state.number else None
+
+    async def set_active(
+        self, scope: Scope, npc_id: str, number: int, *, expected: int | None = None
+    ) -> Activation:
+        """Make a version the active one.
+
+        Args:
+            scope: the site.
+            npc_id: whose version.
+            number: the version to activate.
+            expected: the version that must be active now.
+
+        Raises:
+            VersionNotFound: there is none of that number.
+            VersionConflict: another version is active than ``expected``.
+        """
+        await self.get(scope, npc_id, number)
+        while True:
+            stored = await self._documents.get(scope, ActiveVersion, self._ref(npc_id))
+            state = stored.record if stored else self._initial(npc_id)
+            if expected is not None and state.number != expected:
+                raise VersionConflict(f"active {self.kind}", npc_id, expected=expected)
+            changed = msgspec.structs.replace(state, number=number)
+            try:
+                await self._documents.put(scope, changed, expected=stored.version if stored else 0)
+            except VersionConflict:
+                continue
+            return Activation(state.number or None, number)
+
+    async def delete(self, scope: Scope, npc_id: str, number: int) -> None:
+        """Remove a version; its number is not given again.
+
+        Raises:
+            VersionNotFound: there is none of that number.
+            Conflict: it is the active one, or the profile's own.
+        """
+        version = await self.get(scope, npc_id, number)
+        if version.active:
+            raise Conflict(f"version {number} of {self.kind} {npc_id} is active; activate another one first")
+        if version.created_at is None:
+            raise Conflict(f"version {number} of {self.kind} {npc_id} is the profile's own")
+        await self._documents.delete(scope, self.record, f"{npc_id}:{number}")
+
+    async def _count(self, scope: Scope, npc_id: str, number: int) -> int:
+        """Note that ``number`` is taken; the active version then."""
+        while True:
+            stored = await self._documents.get(scope, ActiveVersion, self._ref(npc_id))
+            state = stored.record if stored else self._initial(npc_id)
+            if state.latest >= number:
+                return state.number
+            counted = msgspec.structs.replace(state, latest=number, number=state.number or number)
+            try:
+                await self._documents.put(scope, counted, expected=stored.version if stored else 0)
+            except VersionConflict:
+                continue
+            return counted.number
+
+    async def _state(self, scope: Scope, npc_id: str) -> ActiveVersion:
+        stored = await self._documents.get(scope, ActiveVersion, self._ref(npc_id))
+        return stored.record if stored else self._initial(npc_id)
+
+    def _initial(self, npc_id: str) -> ActiveVersion:
+        first = 1 if npc_id in self._builtin else 0
+        return ActiveVersion(ref=self._ref(npc_id), number=first, latest=first)
+
+    def _ref(self, npc_id: str) -> str:
+        return f"{self.kind}:{npc_id}"
+
+    def _shown(self, stored: Stored[V], *, active: bool) -> Version:
+        record = stored.record
+        return Version(
+            npc_id=record.npc_id,
+            number=record.number,
+            active=active,
+            value=self._value(record),
+            author=record.author,
+            note=record.note,
+            created_at=stored.created_at,
+        )
+
+    def _profiles(self, npc_id: str, *, active: bool) -> Version:
+        return Version(
+            npc_id=npc_id,
+            number=1,
+            active=active,
+            value=self._builtin[npc_id],
+            author="profile",
+            note="",
+            created_at=None,
+        )

@@ -1,0 +1,44 @@
+"""The gate after the model: what is said must stand in the evidence."""
+
+from wenmai.chat.gate.after import after_model, citations
+from wenmai.chat.gate.policy import layered
+from wenmai.chat.steps.generate import OFFLINE, conservative_text
+from wenmai.chat.turn import Settled, TurnRun, TurnState
+from wenmai.chat.types import PolicyMode
+
+
+async def check(state: TurnState, run: TurnRun) -> TurnState:
+    """The answer as it may be given, with its citations. A composed answer quotes evidence, so it stands."""
+    draft, verdict = state["draft"], state["verdict"]
+    if draft.model == OFFLINE:
+        mode = PolicyMode.CONSERVATIVE if draft.failure else verdict.mode
+        reason = f"model_failed: {draft.failure}" if draft.failure else verdict.reason
+        return {"settled": _settled(state, run, draft.text, mode, reason, draft.cited, [])}
+    checked = after_model(
+        draft.text,
+        question=state["request"].query,
+        passages=verdict.passages,
+        language=state["recalled"].language,
+        persona_names=list(state["persona"].persona.name.values()),
+    )
+    text = checked.text or conservative_text(state)
+    unsupported = [claim.text for claim in checked.unsupported]
+    reason = checked.reason or verdict.reason
+    cited = checked.cited if checked.text else []
+    return {"settled": _settled(state, run, text, checked.mode, reason, cited, unsupported)}
+
+
+def _settled(
+    state: TurnState,
+    run: TurnRun,
+    text: str,
+    mode: PolicyMode,
+    reason: str,
+    cited: list[int],
+    unsupported: list[str],
+) -> Settled:
+    profile, persona = run.services.profile, state["persona"].persona
+    intent = state["understood"].intent
+    policy = layered(profile.policy, persona.policy, profile.intent_policy.get(intent, {}))
+    shown = citations(state["verdict"].passages, cited, about=text, limit=policy.max_citations)
+    return Settled(text=text, mode=mode, reason=reason, citations=shown, unsupported=unsupported)

@@ -1,0 +1,45 @@
+"""The trace ledger: why each answer was given, kept for as long as traces are kept."""
+
+from collections.abc import Mapping
+from datetime import timedelta
+
+from wenmai.clock import Clock
+from wenmai.errors import TraceNotFound
+from wenmai.scope import Scope
+from wenmai.stores.base import Documents, Page, Stored
+from wenmai.stores.records import TraceRecord
+
+
+class TraceLedger:
+    """Keeps traces and finds them again."""
+
+    def __init__(self, documents: Documents, clock: Clock, *, retention: timedelta) -> None:
+        self._documents = documents
+        self._clock = clock
+        self._retention = retention
+
+    async def save(self, scope: Scope, trace: TraceRecord) -> None:
+        """Keep the trace of a turn."""
+        await self._documents.put(scope, trace, keep_until=self._clock() + self._retention)
+
+    async def get(self, scope: Scope, trace_id: str) -> Stored[TraceRecord]:
+        """The trace of that id.
+
+        Raises:
+            TraceNotFound: absent, foreign, or past its retention.
+        """
+        stored = await self._documents.get(scope, TraceRecord, trace_id)
+        if stored is None:
+            raise TraceNotFound(trace_id)
+        return stored
+
+    async def list(
+        self,
+        scope: Scope,
+        *,
+        where: Mapping[str, str] | None = None,
+        limit: int = 20,
+        cursor: str | None = None,
+    ) -> Page[TraceRecord]:
+        """The user's traces, newest first; ``where`` takes session_id, npc_id, policy_mode and intent."""
+        return await self._documents.list(scope, TraceRecord, where=where, limit=limit, cursor=cursor)

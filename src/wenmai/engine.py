@@ -1,0 +1,189 @@
+"""The engine: builds the parts from the settings, once, and owns their lifetimes."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from wenmai.chat.evidence import EvidenceBase
+from wenmai.chat.evidence.parsing import BadLine, parse
+from wenmai.chat.persona import PersonaRegistry
+from wenmai.chat.pipeline import Chat
+from wenmai.chat.profile import Profile, load_profile
+from wenmai.chat.prompts import PromptRegistry
+from wenmai.chat.steps.generate import OFFLINE
+from wenmai.chat.trace import TraceLedger
+from wenmai.chat.turn import Services, TurnPolicy
+from wenmai.clock import Clock, system_clock
+from wenmai.errors import InvalidInput, StoreError
+from wenmai.memory.manager import Memory, MemoryPolicy, required
+from wenmai.memory.window import WindowLimits
+from wenmai.providers.embedders import open_embedder
+from wenmai.providers.models import ChatModel, ModelLimits, open_model
+from wenmai.providers.pricing import Price
+from wenmai.scope import Scope
+from wenmai.settings import LoadedSettings, Settings, load_settings
+from wenmai.stores.base import Store
+from wenmai.stores.records import EvidenceRecord
+from wenmai.stores.registry import open_store
+from wenmai.text.tokens import estimate_tokens
+
+
+@dataclass(frozen=True)
+class Engine:
+    """The running parts; faces such as HTTP and the CLI call them and hold none of their own."""
+
+    settings: Settings
+    profile: Profile
+    clock: Clock
+    store: Store
+    memory: Memory
+    evidence: EvidenceBase
+    personas: PersonaRegistry
+    prompts: PromptRegistry
+    traces: TraceLedger
+    chat: Chat
+
+    async def ready(self) -> dict[str, dict[str, str]]:
+        """For each store whether it answers: ``{"sqlite": {"state": "ok"}}``, or ``down`` with the error."""
+        try:
+            await self.store.ping()
+        except StoreError as problem:
+            return {self.store.name: {"state": "down", "error": str(problem)}}
+        return {self.store.name: {"state": "ok"}}
+
+
+def profile_path(name: str) -> Path:
+    """The file of a shipped profile's name, or the path itself.
+
+    Raises:
+        InvalidInput: there is no such file.
+    """
+    if name.endswith((".yaml", ".yml")):
+        return Path(name)
+    installed = Path(str(resources.files("wenmai"))) / "profiles" / f"{name}.yaml"
+    checkout = Path(__file__).parents[2] / "profiles" / f"{name}.yaml"
+    for path in (installed, checkout):
+        if path.is_file():
+            return path
+    raise InvalidInput("profile", name, "a shipped profile or the path of a YAML file")
+
+
+def load_engine_settings(
+    *,
+    flags: Mapping[str, Any] | None = None,
+    environment: Mapping[str, str] | None = None,
+    file: Path | None = None,
+) -> LoadedSettings:
+    """The settings with the profile's own defaults below everything else; see :func:`load_settings`."""
+    first = load_settings(flags=flags, environment=environment, file=file)
+    profile = load_profile(profile_path(first.values.profile))
+    return load_settings(flags=flags, environment=environment, file=file, profile_defaults=profile.settings)
+
+
+@asynccontextmanager
+async def open_engine(settings: Settings, *, clock: Clock = system_clock) -> AsyncIterator[Engine]:
+    """Open the store and everything over it, for as long as the context lasts; running work is finished first.
+
+    Raises:
+        WenmaiError: a setting, the profile, or the store is not usable; the error says which.
+    """
+    path = profile_path(settings.profile)
+    profile = load_profile(path)
+    model = _model(settings)
+    embedder = open_embedder(settings.embedder)
+    async with open_store(settings.store, clock=clock) as store:
+        documents, logs = required(store, settings.store)
+        if store.search is None:
+            raise InvalidInput("store", settings.store, "a store with search, for the evidence")
+        count_tokens = model.count_tokens if model else estimate_tokens
+        memory = Memory(documents, logs, clock=clock, policy=_policy(settings), count_tokens=count_tokens)
+        services = Services(
+            memory=memory,
+            evidence=EvidenceBase(documents, store.search, embedder),
+            personas=PersonaRegistry(documents, profile.personas),
+            prompts=PromptRegistry(documents),
+            traces=TraceLedger(documents, clock, retention=timedelta(days=settings.trace_retention_days)),
+            profile=profile,
+            policy=TurnPolicy(
+                memory_enabled=settings.memory_enabled,
+                prompt_budget_tokens=settings.prompt_budget_tokens,
+                default_language=settings.language,
+            ),
+            clock=clock,
+            model=model,
+            count_tokens=count_tokens,
+        )
+        await _ingest_samples(services.evidence, profile, path.parent, settings)
+        chat = Chat(services)
+        try:
+            yield Engine(
+                settings=settings,
+                profile=profile,
+                clock=clock,
+                store=store,
+                memory=memory,
+                evidence=services.evidence,
+                personas=services.personas,
+                prompts=services.prompts,
+                traces=services.traces,
+                chat=chat,
+            )
+        finally:
+            await asyncio.wait_for(chat.drain(), settings.shutdown_seconds)
+
+
+def _policy(settings: Settings) -> MemoryPolicy:
+    window = WindowLimits(
+        messages=settings.window_messages,
+        characters=settings.window_characters or None,
+        tokens=settings.window_tokens or None,
+    )
+    return MemoryPolicy(
+        session_lifetime=timedelta(seconds=settings.session_lifetime_seconds),
+        window=window,
+        history_cap=settings.history_cap,
+        language=settings.language,
+    )
+
+
+def _model(settings: Settings) -> ChatModel | None:
+    if settings.model in ("", OFFLINE):
+        return None
+    priced = settings.price_prompt or settings.price_completion
+    return open_model(
+        settings.model,
+        base_url=settings.model_base_url or None,
+        api_key=settings.model_api_key or None,
+        limits=ModelLimits(timeout_seconds=settings.model_timeout_seconds, attempts=settings.model_attempts),
+        price=Price(
+            prompt_per_million=settings.price_prompt, completion_per_million=settings.price_completion
+        )
+        if priced
+        else None,
+    )
+
+
+async def _ingest_samples(
+    evidence: EvidenceBase, profile: Profile, folder: Path, settings: Settings
+) -> None:
+    """Give each sample site the profile's evidence, unless it has some already."""
+    for site in settings.sample_sites:
+        tenant_id, _, site_id = site.partition("/")
+        scope = Scope(tenant_id, site_id)
+        if not (await evidence.list(scope, limit=1)).items:
+            await evidence.ingest(scope, _samples(profile, folder))
+
+
+def _samples(profile: Profile, folder: Path) -> list[EvidenceRecord]:
+    records = []
+    for name in profile.evidence:
+        for record in parse((folder / name).read_bytes(), name):
+            if isinstance(record, BadLine):
+                raise InvalidInput("evidence", f"{name}:{record.line}", f"readable: {record.reason}")
+            records.append(record)
+    return records

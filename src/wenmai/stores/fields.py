@@ -1,0 +1,55 @@
+"""Checks of what callers hand to a store, the same for every backend."""
+
+from collections.abc import Mapping, Sequence
+
+from wenmai.errors import InvalidInput
+from wenmai.stores.records import Record
+
+MAX_KEY = 512
+
+
+def check_key(field: str, key: str) -> None:
+    """Refuse a key that is not text of 1 to 512 characters without NUL.
+
+    Raises:
+        InvalidInput: naming ``field``.
+    """
+    if not 1 <= len(key) <= MAX_KEY or "\0" in key:
+        raise InvalidInput(field, key, f"text of 1 to {MAX_KEY} characters without NUL")
+
+
+def check_range(field: str, number: int, least: int, most: int) -> None:
+    """Refuse a number outside ``least`` to ``most``, both included.
+
+    Raises:
+        InvalidInput: naming ``field``.
+    """
+    if not least <= number <= most:
+        raise InvalidInput(field, number, f"a number from {least} to {most}")
+
+
+def check_filters(of: type[Record], where: Mapping[str, str] | None) -> Mapping[str, str]:
+    """The filters of a listing, none if ``where`` is None.
+
+    Raises:
+        InvalidInput: a field is not among those that the record type declares.
+    """
+    for field in where or {}:
+        if field not in of.spec.filters:
+            declared = ", ".join(of.spec.filters) or "none"
+            raise InvalidInput(f"where.{field}", field, f"a declared filter of {of.__name__} ({declared})")
+    return where or {}
+
+
+def matches(
+    fields: Mapping[str, str | Sequence[str]], where: Mapping[str, str | Sequence[str]] | None
+) -> bool:
+    """Whether an entry's fields satisfy every filter of a search.
+
+    A filter is satisfied if one of its values is one of the field's; a field that the entry lacks has none.
+    """
+    return all(_values(wanted) & _values(fields.get(field, ())) for field, wanted in (where or {}).items())
+
+
+def _values(value: str | Sequence[str]) -> set[str]:
+    return {value} if isinstance(value, str) else set(value)

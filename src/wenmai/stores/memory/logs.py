@@ -1,0 +1,204 @@
+"""Logs in lists that hang on the row of their session: a thread cannot outlive it or change hands."""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, timedelta
+from secrets import token_hex
+from typing import Any
+
+from msgspec.structs import replace
+
+from wenmai.clock import Clock
+from wenmai.errors import InvalidInput, SessionExpired, SessionNotFound
+from wenmai.scope import Scope, ThreadKey
+from wenmai.stores.base import Appended, ThreadInfo
+from wenmai.stores.fields import check_key, check_range
+from wenmai.stores.memory.documents import MemoryDocuments
+from wenmai.stores.memory.rows import Entry, Row, Thread, decode, encode
+from wenmai.stores.records import Message, NewMessage, Session
+
+MAX_BATCH = 1_000
+MAX_READ = 10_000
+
+
+class MemoryLogs:
+    """See :class:`wenmai.stores.base.Logs`."""
+
+    def __init__(self, documents: MemoryDocuments, clock: Clock) -> None:
+        self._documents = documents
+        self._clock = clock
+
+    async def append(
+        self,
+        scope: Scope,
+        thread: ThreadKey,
+        messages: Sequence[NewMessage],
+        *,
+        tail: int = 0,
+        slide: bool = True,
+    ) -> Appended:
+        """See :meth:`wenmai.stores.base.Logs.append`."""
+        check_range("messages", len(messages), 1, MAX_BATCH)
+        check_range("tail", tail, 0, MAX_READ)
+        check_key("npc_id", thread.npc_id)
+        row = self._documents.row(scope, Session, thread.session_id)
+        if row is None:
+            raise SessionNotFound(thread.session_id)
+        session = decode(row.raw, Session)
+        now = self._clock()
+        if slide and session.expires_at <= now:
+            raise SessionExpired(thread.session_id)
+        log = row.threads.get(thread.npc_id) or Thread()
+        batch = self._numbered(log, thread, messages)
+        fresh = [(message, encode(message)) for message in batch if message.seq > len(log.entries)]
+        # Nothing above has written and nothing below can fail: all the messages are appended, or none.
+        fresh = list({message.seq: (message, raw) for message, raw in fresh}.values())
+        row.threads[thread.npc_id] = log
+        for message, raw in fresh:
+            _add(log, message, raw)
+        if slide:
+            lifetime = timedelta(seconds=session.lifetime_seconds)
+            row.raw, row.updated_at = encode(replace(session, expires_at=now + lifetime)), now
+        return Appended(
+            messages=[decode(log.entries[message.seq - 1].raw, Message) for message in batch],
+            repeated=len(batch) - len(fresh),
+            tail=_latest(log, tail, len(log.entries), whole_turns=True),
+        )
+
+    async def latest(
+        self,
+        scope: Scope,
+        thread: ThreadKey,
+        limit: int,
+        *,
+        before: int | None = None,
+        whole_turns: bool = False,
+    ) -> list[Message]:
+        """See :meth:`wenmai.stores.base.Logs.latest`."""
+        check_range("limit", limit, 1, MAX_READ)
+        log = self._thread(scope, thread)
+        end = len(log.entries) if before is None else max(0, min(before - 1, len(log.entries)))
+        return _latest(log, limit, end, whole_turns=whole_turns)
+
+    async def read(
+        self, scope: Scope, thread: ThreadKey, *, start: int = 1, limit: int = 500
+    ) -> list[Message]:
+        """See :meth:`wenmai.stores.base.Logs.read`."""
+        check_range("limit", limit, 1, MAX_READ)
+        first = max(start, 1) - 1
+        entries = self._thread(scope, thread).entries[first : first + limit]
+        return [decode(entry.raw, Message) for entry in entries]
+
+    async def settle(
+        self,
+        scope: Scope,
+        thread: ThreadKey,
+        seq: int,
+        *,
+        content: str,
+        completed: bool = True,
+        tokens: int = 0,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> Message | None:
+        """See :meth:`wenmai.stores.base.Logs.settle`; without ``metadata`` the message keeps what it has."""
+        log = self._thread(scope, thread)
+        if not 1 <= seq <= len(log.entries) or log.entries[seq - 1].completed:
+            return None
+        entry = log.entries[seq - 1]
+        message = replace(decode(entry.raw, Message), content=content, completed=completed, tokens=tokens)
+        if metadata is not None:
+            message = replace(message, metadata=dict(metadata))
+        entry.raw, entry.completed = encode(message), completed
+        if completed:
+            log.open_messages[entry.turn_id] -= 1
+            if not log.open_messages[entry.turn_id]:
+                del log.open_messages[entry.turn_id]
+        return decode(entry.raw, Message)
+
+    async def threads(self, scope: Scope, session_id: str) -> list[ThreadInfo]:
+        """See :meth:`wenmai.stores.base.Logs.threads`."""
+        row = self._documents.row(scope, Session, session_id)
+        return [_info(npc_id, log) for npc_id, log in row.threads.items()] if row else []
+
+    async def erase(self, scope: Scope, session_id: str, npc_id: str | None = None) -> int:
+        """See :meth:`wenmai.stores.base.Logs.erase`."""
+        row = self._documents.row(scope, Session, session_id)
+        if row is None:
+            return 0
+        doomed = _chosen(row, npc_id)
+        return sum(len(row.threads.pop(name).entries) for name in doomed)
+
+    def _thread(self, scope: Scope, thread: ThreadKey) -> Thread:
+        row = self._documents.row(scope, Session, thread.session_id)
+        return (row.threads.get(thread.npc_id) if row else None) or Thread()
+
+    def _numbered(self, log: Thread, thread: ThreadKey, messages: Sequence[NewMessage]) -> list[Message]:
+        """The batch as it will be stored: repeated messages as they are, the others with their numbers."""
+        seq, turn, now = len(log.entries), log.last_turn, self._clock()
+        batch: list[Message] = []
+        new: dict[str, Message] = {}
+        for position, message in enumerate(messages):
+            if message.id is not None:
+                check_key(f"messages.{position}.id", message.id)
+                if message.id in log.seq_of:
+                    batch.append(decode(log.entries[log.seq_of[message.id] - 1].raw, Message))
+                    continue
+                if message.id in new:
+                    batch.append(new[message.id])
+                    continue
+            seq += 1
+            turn += message.role == "user" or turn == 0
+            timestamp = message.timestamp or now
+            if timestamp.tzinfo is None:
+                raise InvalidInput(f"messages.{position}.timestamp", timestamp, "a moment with a time zone")
+            numbered = Message(
+                id=message.id or f"msg-{token_hex(8)}",
+                seq=seq,
+                turn_id=turn,
+                npc_id=thread.npc_id,
+                role=message.role,
+                content=message.content,
+                timestamp=timestamp.astimezone(UTC),
+                name=message.name,
+                tool_calls=message.tool_calls,
+                tool_call_id=message.tool_call_id,
+                tokens=message.tokens,
+                completed=message.completed,
+                metadata=message.metadata,
+            )
+            new[numbered.id] = numbered
+            batch.append(numbered)
+        return batch
+
+
+def _add(log: Thread, message: Message, raw: bytes) -> None:
+    log.entries.append(Entry(raw=raw, turn_id=message.turn_id, completed=message.completed))
+    log.seq_of[message.id] = message.seq
+    log.last_turn = message.turn_id
+    if not message.completed:
+        log.open_messages[message.turn_id] = log.open_messages.get(message.turn_id, 0) + 1
+
+
+def _latest(log: Thread, limit: int, end: int, *, whole_turns: bool) -> list[Message]:
+    """The newest ``limit`` of the first ``end`` messages, ascending."""
+    chosen: list[Entry] = []
+    position = end
+    while position > 0 and len(chosen) < limit:
+        position -= 1
+        entry = log.entries[position]
+        if not (whole_turns and entry.turn_id in log.open_messages):
+            chosen.append(entry)
+    return [decode(entry.raw, Message) for entry in reversed(chosen)]
+
+
+def _info(npc_id: str, log: Thread) -> ThreadInfo:
+    return ThreadInfo(
+        npc_id=npc_id,
+        message_count=len(log.entries),
+        turn_count=log.last_turn,
+        first_at=decode(log.entries[0].raw, Message).timestamp,
+        last_at=decode(log.entries[-1].raw, Message).timestamp,
+    )
+
+
+def _chosen(row: Row, npc_id: str | None) -> list[str]:
+    return [name for name in row.threads if npc_id in (None, name)]

@@ -1,0 +1,45 @@
+"""Words that say how something is asked and not what about; lexical search leaves them out of a query."""
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+STOP_ZH = _words(
+    # In turn: function words, pronouns and pointing words, question words, how people ask.
+    """
+    的 了 吗 嘛 呢 吧 啊 呀 哦 哟 呗 嗯 么 是 有 有过 在 被 与 及 和 或 也 都 还 又 就 很 再 嗎 是不是
+    有没有 是否 其实 的话 而且 但是 不过 因为 所以 如果 虽然 关于 对于 以及 还是 就是 还有 另外 然后 那么
+    到底 究竟 我 你 您 他 她 它 我们 你们 他们 她们 它们 咱 咱们 自己 大家 这 那 这个 那个 这些 那些 这里
+    那里 这儿 那儿 这样 那样 此 该 其 其中 這 這個 我們 什么 什么样 是什么 是什么时候 是什么人 是什么地方
+    有什么 为什么 为啥 啥 什么意思 叫什么 叫什么名字 什么名字 什么时候 何时 何地 何处 何人 为何 如何 怎么
+    怎样 怎么样 怎么回事 哪 哪些 有哪些 哪个 哪一个 哪里 哪儿 在哪 在哪里 在哪儿 哪位 哪一位 哪年 哪一年
+    哪天 哪一天 几 几个 几时 多少 有多少 多久 多大 多长 谁 是谁 什麼 為什麼 请 请问 问一下 想问 想问一下
+    想知道 我想知道 我想了解 想了解 知道 告诉 告诉我 请告诉我 给我 帮我 麻烦 能 能不能 能否 可以 可否
+    可不可以 讲讲 讲一讲 讲一下 说说 说一说 说一下 谈谈 谈一谈 聊聊 聊一聊 介绍 介绍一下 解释 解释一下 一下
+    具体 详细 你好 您好 谢谢 请讲 请说 請問 說說
+    """
+)
+"""Chinese words cut out of a query before it is split into pairs; the longest one wins."""
+
+CONTENT_ZH = _words(
+    """
+    目的 了解 得了 和睦 和平 和气 和谐 和善 和尚 就业 再次 所有 拥有 有名 有余 其他 能力 能人 才能 技能 几何
+    几代 几世 是非 国是 大家族 自己人 首都 成都 还愿 与人为善 现在 存在 自在 被子 棉被
+    """
+)
+"""Words that carry meaning although a stop word is inside; they are left whole."""
+
+STOP_EN = _words(
+    """
+    a about am an and any are aren't as at be been being but by can can't cannot could couldn't did didn't
+    do does doesn't doing don't for from had hadn't has hasn't have haven't having he he'd he'll he's her
+    hers herself him himself his how how's i i'd i'll i'm i've if in into is isn't it it'd it'll it's its
+    itself just let let's me my myself no nor not of off on once or our ours ourselves please s she she'd
+    she'll she's should shouldn't so some such t tell than that that's the their theirs them themselves then
+    there there's these they they'd they'll they're they've this those to too us very was wasn't we we'd
+    we'll we're we've were weren't what what's when when's where where's which while who who's whom whose
+    why why's with won't would wouldn't you you'd you'll you're you've your yours yourself yourselves
+    """
+)
+"""English words left out of queries and index alike; not ``may`` and ``will``: a month, a name."""

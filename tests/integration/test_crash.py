@@ -1,0 +1,276 @@
+"""Kills of writing processes: what the store has acknowledged is there afterwards, once, in order, whole."""
+
+import asyncio
+import random
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import msgspec
+import pytest
+from crash_checker import Found, complaints
+from crash_writer import Acknowledged, batch_contents, settled
+
+from wenmai import WindowLimits
+from wenmai import open as open_memory
+from wenmai.clock import from_micros
+from wenmai.stores.records import Message, Role
+
+pytestmark = pytest.mark.xdist_group("crash")
+
+WRITER = Path(__file__).with_name("crash_writer.py")
+THROUGHOUT = "written-in-every-round"
+WINDOW = WindowLimits(messages=60, characters=None)
+
+
+class Victim:
+    """A writing process with what it has acknowledged so far."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
+        self._lines: list[bytes] = []
+        self._opening = asyncio.Event()
+        self._writing = asyncio.Event()
+        self._listening = asyncio.create_task(self._listen())
+
+    @classmethod
+    async def start(cls, store: Path, name: str, sessions: Sequence[str]) -> "Victim":
+        """Start it; its acknowledgements are collected from now on."""
+        return cls(
+            await asyncio.create_subprocess_exec(
+                sys.executable, str(WRITER), str(store), name, *sessions, stdout=asyncio.subprocess.PIPE
+            )
+        )
+
+    async def opening(self) -> None:
+        """Return when it is about to open the store."""
+        await self._opening.wait()
+
+    async def writing(self) -> None:
+        """Return when it has acknowledged something."""
+        await self._writing.wait()
+
+    async def kill(self) -> list[Acknowledged]:
+        """``kill -9``; everything that it had acknowledged by then."""
+        self._process.kill()
+        await self._process.wait()
+        await self._listening
+        return [msgspec.json.decode(line, type=Acknowledged) for line in self._lines]
+
+    async def _listen(self) -> None:
+        assert self._process.stdout is not None
+        async for line in self._process.stdout:
+            self._lines.append(line)
+            (self._opening if len(self._lines) == 1 else self._writing).set()
+
+
+async def one_round(store: Path, number: int, processes: int, longest_life: float) -> list[Acknowledged]:
+    """Let some processes write to the store at once, kill each at a random moment; what they acknowledged."""
+    sessions = [f"round-{number}-a", f"round-{number}-b", THROUGHOUT]
+    victims = [await Victim.start(store, f"{number}-{process}", sessions) for process in range(processes)]
+    acknowledged: list[Acknowledged] = []
+    for victim in victims:
+        await victim.writing()
+    for victim in victims:
+        await asyncio.sleep(random.random() * longest_life)  # noqa: S311 — the moment should differ from run to run
+        acknowledged += await victim.kill()
+    return acknowledged
+
+
+async def found_after_crash(store: Path, sessions: Sequence[str]) -> list[Found]:
+    """Open the store again and read everything of these sessions."""
+    async with open_memory(f"sqlite:///{store}") as memory:
+        found = []
+        for session_id in sessions:
+            session = await memory.session(session_id)
+            transcript = [message async for message in session.history()]
+            window = await session.window(WINDOW)
+            found.append(Found(session_id, transcript, window.messages))
+        return found
+
+
+async def kill_again_and_again(store: Path, *, rounds: int, processes: int, longest_life: float) -> None:
+    """``rounds`` × ``processes`` kills on one file, each followed by a check of all that the round wrote."""
+    everything: list[Acknowledged] = []
+    for number in range(rounds):
+        everything += await one_round(store, number, processes, longest_life)
+        sessions = [f"round-{number}-a", f"round-{number}-b", THROUGHOUT]
+        for found in await found_after_crash(store, sessions):
+            assert found.transcript
+            assert complaints(everything, found) == []
+    for found in await found_after_crash(store, [f"round-{number}-a" for number in range(rounds)]):
+        assert complaints(everything, found) == []
+
+
+async def test_fifty_kills_of_two_processes_with_four_writers_each_lose_nothing(tmp_path: Path) -> None:
+    """Two processes write to one file, each is killed at a random moment, every promise is checked; 25 times."""
+    await kill_again_and_again(tmp_path / "crash.db", rounds=25, processes=2, longest_life=0.15)
+
+
+@pytest.mark.soak
+async def test_kills_of_four_processes_under_long_load_lose_nothing(tmp_path: Path) -> None:
+    """As above, with sixteen writers in four processes, 100 kills, and time for checkpoints to be hit."""
+    await kill_again_and_again(tmp_path / "crash.db", rounds=25, processes=4, longest_life=1.0)
+
+
+async def test_a_store_whose_creation_was_killed_opens_and_serves(tmp_path: Path) -> None:
+    """The first process dies at a random moment while it makes the file; the next finds a store or makes it."""
+    for number in range(8):
+        store = tmp_path / f"new-{number}.db"
+        victim = await Victim.start(store, "first", ["talk"])
+        await victim.opening()
+        await asyncio.sleep(random.random() * 0.02)  # noqa: S311 — the moment should differ from run to run
+        acknowledged = await victim.kill()
+        (found,) = await found_after_crash(store, ["talk"])
+        assert complaints(acknowledged, found) == []
+        async with open_memory(f"sqlite:///{store}") as memory:
+            session = await memory.session("talk")
+            appended = await session.append([{"role": "user", "content": "你好"}])
+            assert appended[0].seq == len(found.transcript) + 1
+
+
+def message(seq: int, turn: int, role: Role, content: str, *, completed: bool = True) -> Message:
+    """A stored message of the fabricated history."""
+    return Message(f"id-{seq}", seq, turn, "assistant", role, content, from_micros(seq), completed=completed)
+
+
+def acknowledgement(messages: Sequence[Message]) -> Acknowledged:
+    """Of an append of these messages."""
+    return Acknowledged(
+        kind="append",
+        session="s",
+        ids=[each.id for each in messages],
+        seqs=[each.seq for each in messages],
+        turns=[each.turn_id for each in messages],
+        contents=[each.content for each in messages],
+    )
+
+
+def sound_history() -> tuple[list[Acknowledged], Found]:
+    """Four whole turns, a fifth whose answer was filled in, a sixth whose answer never came."""
+    transcript: list[Message] = []
+    acknowledged: list[Acknowledged] = []
+    for turn in range(1, 7):
+        question, answer = batch_contents(f"w.{turn}", 2)
+        pair = [
+            message(2 * turn - 1, turn, "user", question),
+            message(2 * turn, turn, "assistant", answer, completed=turn != 6),
+        ]
+        acknowledged.append(acknowledgement(pair))
+        transcript += pair
+    filled = msgspec.structs.replace(transcript[9], content=settled(transcript[9].content))
+    transcript[9] = filled
+    acknowledged.append(msgspec.structs.replace(acknowledgement([filled]), kind="settle"))
+    return acknowledged, Found("s", transcript, transcript[4:10])
+
+
+def lost_at_the_end(transcript: list[Message]) -> list[Message]:
+    """The last turn is gone without leaving a gap."""
+    return transcript[:-2]
+
+
+def lost_in_the_middle(transcript: list[Message]) -> list[Message]:
+    """A turn is gone, and what follows has moved up."""
+    moved = [
+        msgspec.structs.replace(each, seq=each.seq - 2, turn_id=each.turn_id - 1) for each in transcript[4:]
+    ]
+    return [*transcript[:2], *moved]
+
+
+def doubled(transcript: list[Message]) -> list[Message]:
+    """The last turn was written twice, under new ids."""
+    again = [
+        msgspec.structs.replace(each, id=f"again-{each.id}", seq=each.seq + 2, turn_id=7)
+        for each in transcript[-2:]
+    ]
+    return [*transcript, *again]
+
+
+def with_a_gap(transcript: list[Message]) -> list[Message]:
+    """Two further messages follow, and one number between is not there."""
+    question, answer = batch_contents("w.7", 2)
+    return [*transcript, message(14, 7, "user", question), message(15, 7, "assistant", answer)]
+
+
+def with_half_a_batch(transcript: list[Message]) -> list[Message]:
+    """Of a batch that nobody acknowledged only the first half was written."""
+    return [*transcript, message(13, 7, "user", batch_contents("w.7", 2)[0])]
+
+
+def interleaved(transcript: list[Message]) -> list[Message]:
+    """Two batches went into each other."""
+    (first, second), (third, fourth) = batch_contents("w.7", 2), batch_contents("w.8", 2)
+    return [
+        *transcript,
+        message(13, 7, "user", first),
+        message(14, 8, "user", third),
+        message(15, 8, "assistant", second),
+        message(16, 8, "assistant", fourth),
+    ]
+
+
+def swapped(transcript: list[Message]) -> list[Message]:
+    """Two turns have changed places."""
+    return [
+        *transcript[2:4],
+        *transcript[:2],
+        *transcript[4:],
+    ]
+
+
+def with_a_wrong_turn(transcript: list[Message]) -> list[Message]:
+    """An answer stands in the turn after its own."""
+    return [*transcript[:3], msgspec.structs.replace(transcript[3], turn_id=3), *transcript[4:]]
+
+
+def with_a_lost_answer(transcript: list[Message]) -> list[Message]:
+    """The answer whose filling-in was acknowledged is a placeholder again."""
+    placeholder = message(10, 5, "assistant", batch_contents("w.5", 2)[1], completed=False)
+    return [*transcript[:9], placeholder, *transcript[10:]]
+
+
+FAULTS = {
+    lost_at_the_end: "lost",
+    lost_in_the_middle: "lost",
+    doubled: "doubled",
+    with_a_gap: "gap",
+    with_half_a_batch: "half batch",
+    interleaved: "half batch",
+    swapped: "gap",
+    with_a_wrong_turn: "turns",
+    with_a_lost_answer: "lost",
+}
+
+
+def test_the_checker_finds_nothing_in_a_sound_history() -> None:
+    """Otherwise its complaints below would prove nothing."""
+    acknowledged, found = sound_history()
+    assert complaints(acknowledged, found) == []
+
+
+@pytest.mark.parametrize(
+    ("fault", "complaint"), FAULTS.items(), ids=lambda value: getattr(value, "__name__", value)
+)
+def test_the_checker_complains_of_every_broken_promise(
+    fault: Callable[[list[Message]], list[Message]], complaint: str
+) -> None:
+    """A history with one fabricated fault is complained of, by the name of the fault."""
+    acknowledged, found = sound_history()
+    broken = found._replace(transcript=fault(found.transcript))
+    assert any(each.startswith(complaint) for each in complaints(acknowledged, broken))
+
+
+def test_the_checker_complains_of_a_half_turn_shown_as_whole() -> None:
+    """A window with the question whose answer never came, and one that forgets a whole turn."""
+    acknowledged, found = sound_history()
+    with_half = found._replace(window=found.transcript[6:])
+    assert any(each.startswith("half turn") for each in complaints(acknowledged, with_half))
+    too_old = found._replace(window=found.transcript[:8])
+    assert any(each.startswith("window") for each in complaints(acknowledged, too_old))
+
+
+def test_the_checker_complains_of_a_writer_whose_batches_were_reordered() -> None:
+    """The acknowledgements of one writer come in the order in which it wrote; so must the numbers."""
+    acknowledged, found = sound_history()
+    reordered = [acknowledged[1], acknowledged[0], *acknowledged[2:]]
+    assert any(each.startswith("order") for each in complaints(reordered, found))

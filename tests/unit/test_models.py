@@ -1,0 +1,283 @@
+"""The limits around a model call, against a peer on a socket that answers as each test writes down."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+
+import pytest
+from langchain_core.language_models import GenericFakeChatModel
+from langchain_core.messages import AIMessage
+
+from wenmai.errors import InvalidInput, MissingExtra, ModelError
+from wenmai.providers.models import ChatModel, ModelLimits, PromptMessage, open_model
+from wenmai.text.tokens import estimate_tokens
+
+Answer = Callable[[asyncio.StreamWriter], Awaitable[None]]
+
+QUESTION = [PromptMessage("system", "Answer shortly."), PromptMessage("user", "家训第一条是什么？")]
+QUICK = ModelLimits(
+    timeout_seconds=10, first_token_seconds=10, idle_seconds=10, attempts=2, backoff_seconds=0.01
+)
+
+
+class Peer:
+    """What the peer was sent, and whether the other side has closed a connection."""
+
+    def __init__(self) -> None:
+        self.requests: list[dict[str, object]] = []
+        self.headers: list[str] = []
+        self.closed = asyncio.Event()
+        self.model = "openai:any"
+        self.base_url = ""
+
+    def open(self, limits: ModelLimits = QUICK) -> ChatModel:
+        """The peer as a model."""
+        return open_model(self.model, base_url=self.base_url, limits=limits)
+
+
+@asynccontextmanager
+async def peer(*answers: Answer) -> AsyncIterator[Peer]:
+    """A server that gives each request the next of the answers, then waits for the other side to close."""
+    state = Peer()
+    remaining = iter(answers)
+    serving = asyncio.TaskGroup()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode()
+        length = int(head.lower().partition("content-length:")[2].split()[0])
+        state.headers.append(head)
+        state.requests.append(json.loads(await reader.readexactly(length)))
+        await next(remaining)(writer)
+        if not writer.is_closing():
+            await reader.read()
+            state.closed.set()
+            writer.close()
+        with suppress(ConnectionError):
+            await writer.wait_closed()
+
+    def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        serving.create_task(serve(reader, writer))
+
+    server = await asyncio.start_server(accept, "127.0.0.1", 0)
+    async with serving, server:
+        state.base_url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+        yield state
+
+
+def status(code: int) -> Answer:
+    """Refuse with an HTTP status."""
+
+    async def answer(writer: asyncio.StreamWriter) -> None:
+        body = b'{"error": {"message": "no"}}'
+        head = f"HTTP/1.1 {code} No\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n"
+        writer.write(f"{head}Connection: close\r\n\r\n".encode() + body)
+        writer.close()
+
+    return answer
+
+
+def stream(*pieces: str, usage: bool = True, end: bool = True) -> Answer:
+    """Stream the pieces; with ``end`` finish properly, else fall silent."""
+
+    async def answer(writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n")
+        for piece in pieces:
+            writer.write(event({"choices": [{"index": 0, "delta": {"role": "assistant", "content": piece}}]}))
+        if end:
+            writer.write(event({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}))
+            if usage:
+                counts = {"prompt_tokens": 12, "completion_tokens": 3, "total_tokens": 15}
+                writer.write(event({"choices": [], "usage": counts}))
+            writer.write(b"data: [DONE]\n\n")
+            await writer.drain()
+            writer.close()
+
+    return answer
+
+
+def event(data: dict[str, object]) -> bytes:
+    """One server-sent event of a chat completion."""
+    frame = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "any"} | data
+    return f"data: {json.dumps(frame)}\n\n".encode()
+
+
+async def silence(_: asyncio.StreamWriter) -> None:
+    """Say nothing at all."""
+
+
+async def test_the_reply_carries_text_usage_and_reason() -> None:
+    """The text is the pieces joined, the usage the server's, and an unstated price costs nothing, visibly."""
+    async with peer(stream("孝", "亲")) as model:
+        reply = await model.open().answer(QUESTION)
+    assert (reply.text, reply.finish_reason) == ("孝亲", "stop")
+    assert (reply.prompt_tokens, reply.completion_tokens, reply.estimated) == (12, 3, False)
+    assert (reply.cost_usd, reply.priced) == (0.0, False)
+    assert model.requests[0]["stream_options"] == {"include_usage": True}
+    assert model.requests[0]["messages"] == [
+        {"role": "system", "content": "Answer shortly."},
+        {"role": "user", "content": "家训第一条是什么？"},
+    ]
+
+
+async def test_missing_usage_is_estimated_and_says_so() -> None:
+    """A server that reports no usage gives estimated counts, marked as such."""
+    async with peer(stream("孝亲", usage=False)) as model:
+        reply = await model.open().answer(QUESTION)
+    assert reply.estimated
+    assert reply.completion_tokens == estimate_tokens("孝亲")
+    assert reply.prompt_tokens > estimate_tokens(QUESTION[1].content)
+
+
+@pytest.mark.parametrize("code", [429, 500, 503])
+async def test_a_transient_refusal_is_tried_again(code: int) -> None:
+    """Too many requests and a server's failure are worth a second attempt: two requests in all."""
+    async with peer(status(code), stream("好")) as model:
+        reply = await model.open().answer(QUESTION)
+    assert reply.text == "好"
+    assert len(model.requests) == 2
+
+
+@pytest.mark.parametrize("code", [400, 401, 404])
+async def test_a_refusal_for_good_is_not_tried_again(code: int) -> None:
+    """A wrong request stays wrong: one request, and an error that is not retryable."""
+    async with peer(status(code), stream("好")) as model:
+        with pytest.raises(ModelError) as failure:
+            await model.open().answer(QUESTION)
+    assert not failure.value.retryable
+    assert len(model.requests) == 1
+
+
+async def test_attempts_are_bounded() -> None:
+    """With two attempts a server that keeps failing is asked twice, not once more by its own client."""
+    async with peer(status(503), status(503), stream("好")) as model:
+        with pytest.raises(ModelError) as failure:
+            await model.open().answer(QUESTION)
+    assert failure.value.retryable
+    assert len(model.requests) == 2
+
+
+async def test_an_empty_answer_is_tried_again() -> None:
+    """An answer without text is none."""
+    async with peer(stream(), stream("好")) as model:
+        assert (await model.open().answer(QUESTION)).text == "好"
+
+
+async def test_nothing_is_tried_again_once_a_piece_was_handed_out() -> None:
+    """A visitor who has seen the beginning of an answer never sees it begin again."""
+    seen: list[str] = []
+
+    async def collect(piece: str) -> None:
+        seen.append(piece)
+
+    async with peer(stream("孝", end=False), stream("好")) as model:
+        limits = ModelLimits(idle_seconds=0.1, attempts=3, backoff_seconds=0.01)
+        with pytest.raises(ModelError, match="stopped"):
+            await model.open(limits).answer(QUESTION, on_token=collect)
+    assert seen == ["孝"]
+    assert len(model.requests) == 1
+
+
+async def test_an_answer_that_stops_is_tried_again_when_nobody_has_seen_it() -> None:
+    """Without ``on_token`` nothing was handed out, so the second attempt may give the whole answer."""
+    async with peer(stream("孝", end=False), stream("好")) as model:
+        limits = ModelLimits(idle_seconds=0.1, backoff_seconds=0.01)
+        assert (await model.open(limits).answer(QUESTION)).text == "好"
+
+
+async def test_the_whole_call_has_a_limit() -> None:
+    """Pieces that keep coming do not stretch the total: a slow reader is cut off too."""
+
+    async def read_slowly(_: str) -> None:
+        await asyncio.sleep(60)
+
+    async with peer(stream("孝", "亲")) as model:
+        with pytest.raises(ModelError, match=r"no complete answer within 0\.2 s"):
+            await model.open(ModelLimits(timeout_seconds=0.2)).answer(QUESTION, on_token=read_slowly)
+
+
+async def test_a_slow_reader_is_not_an_idle_model() -> None:
+    """The time that ``on_token`` takes is not counted against the model's next piece."""
+
+    async def read(_: str) -> None:
+        await asyncio.sleep(0.15)
+
+    async with peer(stream("孝", "亲")) as model:
+        limits = ModelLimits(idle_seconds=0.1, attempts=1)
+        assert (await model.open(limits).answer(QUESTION, on_token=read)).text == "孝亲"
+
+
+async def test_cancelling_passes_through_and_closes_the_connection() -> None:
+    """The caller sees the cancellation, the server sees the end of the connection."""
+    begun = asyncio.Event()
+
+    async def note(_: str) -> None:
+        begun.set()
+
+    async with peer(stream("孝", end=False)) as model:
+        task = asyncio.create_task(model.open().answer(QUESTION, on_token=note))
+        await begun.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await asyncio.wait_for(model.closed.wait(), timeout=5)
+
+
+async def test_what_the_reader_raises_is_not_blamed_on_the_model() -> None:
+    """An error of ``on_token``, its own time-out included, comes out as it is; the connection is closed."""
+
+    async def fail(_: str) -> None:
+        raise TimeoutError("the visitor has gone")
+
+    async with peer(stream("孝", end=False)) as model:
+        with pytest.raises(TimeoutError, match="the visitor has gone"):
+            await model.open().answer(QUESTION, on_token=fail)
+        await asyncio.wait_for(model.closed.wait(), timeout=5)
+
+
+async def test_no_attempt_begins_after_the_limit_on_the_first_text() -> None:
+    """That long a visitor waits for the first sign of an answer, however many attempts there are."""
+    async with peer(silence, stream("好")) as model:
+        limits = ModelLimits(first_token_seconds=0.1, attempts=3, backoff_seconds=0.01)
+        with pytest.raises(ModelError, match="no text"):
+            await model.open(limits).answer(QUESTION)
+    assert len(model.requests) == 1
+
+
+async def test_another_server_does_not_get_the_key_of_the_environment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A base URL without a key is asked without one, whatever the environment holds."""
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-the-operators-own")
+    async with peer(stream("好")) as model:
+        await model.open().answer(QUESTION)
+    assert "sk-the-operators-own" not in model.headers[0]
+
+
+def test_a_name_that_no_model_can_have_is_refused() -> None:
+    """The form is provider:model, and LangChain must know the provider."""
+    for name in ("gpt-5-mini", "openai:", ":x", "no-such-provider:x"):
+        with pytest.raises(InvalidInput, match="model"):
+            open_model(name)
+
+
+def test_a_provider_whose_package_is_missing_names_what_to_install() -> None:
+    """LangChain knows it, the environment does not have it."""
+    with pytest.raises(MissingExtra, match="pip install langchain-fireworks"):
+        open_model("fireworks:x")
+
+
+def test_a_missing_key_is_a_model_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The provider's own words say which variable it wants."""
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    with pytest.raises(ModelError, match="OPENAI_API_KEY"):
+        open_model("openai:gpt-5-mini")
+
+
+async def test_a_model_without_usage_or_tokenizer_is_counted_by_estimate() -> None:
+    """Any LangChain model may be handed in; one that carries a tokenizer counts by it."""
+    plain = GenericFakeChatModel(messages=iter([AIMessage("第一条 是 孝亲")]))
+    assert (await ChatModel("own", plain).answer(QUESTION)).text == "第一条 是 孝亲"
+    assert ChatModel("own", plain).count_tokens("孝亲") == estimate_tokens("孝亲")
+    exact = GenericFakeChatModel(messages=iter([]), custom_get_token_ids=lambda text: list(range(len(text))))
+    assert ChatModel("own", exact).count_tokens("abcdefghijkl") == 12
