@@ -168,9 +168,7 @@ def _model(settings: Settings) -> ChatModel | None:
     )
 
 
-async def _ingest_samples(
-    evidence: EvidenceBase, profile: Profile, folder: Path, settings: Settings
-) -> None:
+async def _ingest_samples(evidence: EvidenceBase, profile: Profile, folder: Path, settings: Settings) -> None:
     """Give each sample site the profile's evidence, unless it has some already."""
     for site in settings.sample_sites:
         tenant_id, _, site_id = site.partition("/")

@@ -103,7 +103,7 @@ async def kill_again_and_again(store: Path, *, rounds: int, processes: int, long
 
 
 async def test_fifty_kills_of_two_processes_with_four_writers_each_lose_nothing(tmp_path: Path) -> None:
-    """Two processes write to one file, each is killed at a random moment, every promise is checked; 25 times."""
+    """Two processes write to one file, each is killed at a random moment, then all is checked; 25 times."""
     await kill_again_and_again(tmp_path / "crash.db", rounds=25, processes=2, longest_life=0.15)
 
 
@@ -114,7 +114,7 @@ async def test_kills_of_four_processes_under_long_load_lose_nothing(tmp_path: Pa
 
 
 async def test_a_store_whose_creation_was_killed_opens_and_serves(tmp_path: Path) -> None:
-    """The first process dies at a random moment while it makes the file; the next finds a store or makes it."""
+    """The first process dies at a random moment of making the file; the next finds a store or makes it."""
     for number in range(8):
         store = tmp_path / f"new-{number}.db"
         victim = await Victim.start(store, "first", ["talk"])

@@ -142,8 +142,12 @@ def test_new_tags_displace_the_oldest_inferred_ones() -> None:
     inferred = {f"interest_tags:{tag}": ["x#1"] for tag in tags[1:]}
     found = infer(asked("祠堂农耕", "祠堂农耕"), preferences(interest_tags=tags, sources=inferred), TOPICS)
     assert (found.add_interest_tags, found.drop_interest_tags) == (["祠堂", "农耕"], ["旧0", "旧1"])
-    own = infer(asked("祠堂", "祠堂"), preferences(interest_tags=tags), TOPICS)
-    assert (own.add_interest_tags, own.drop_interest_tags) == ([], [])
+    for own in (
+        preferences(interest_tags=tags),
+        preferences(interest_tags=tags, sources=inferred, chosen=[*inferred]),
+    ):
+        kept = infer(asked("祠堂", "祠堂"), own, TOPICS)
+        assert (kept.add_interest_tags, kept.drop_interest_tags) == ([], [])
 
 
 def test_nothing_but_values_and_topic_words_comes_out() -> None:

@@ -108,8 +108,7 @@ def _about_the_talk(text: str, found: Mapping[Intent, list[str]]) -> tuple[Inten
 
 def _names_anything(text: str, unclear: Sequence[str]) -> bool:
     """Whether the text has a subject of its own, so that it can be understood outside of a talk."""
-    named = " ".join(_without(text, unclear))
-    return bool(content_words(without_ordinals(phrases.CONTINUATION.sub(" ", named))))
+    return bool(_without(without_ordinals(phrases.CONTINUATION.sub(" ", text)), unclear))
 
 
 def _without(text: str, words: Sequence[str]) -> list[str]:

@@ -12,13 +12,13 @@ import msgspec
 from wenmai.chat.gate.before import Answering, Verdict
 from wenmai.chat.gate.claim import NAMES
 from wenmai.chat.gate.claims import find_claims
-from wenmai.chat.gate.counts import ordinals
-from wenmai.chat.gate.quotable import quotable
-from wenmai.chat.gate.relevance import Asked, deeds, overlap, understood
+from wenmai.chat.gate.grounds import ground
+from wenmai.chat.gate.reading import Piece
+from wenmai.chat.gate.relevance import Asked, overlap, understood
 from wenmai.chat.gate.vocabulary import THING
 from wenmai.chat.profile import Persona, Phrases, in_language
 from wenmai.chat.types import Intent, Passage, PolicyMode
-from wenmai.text.cjk import content_words, has_cjk, normalise
+from wenmai.text.cjk import content_words, has_cjk
 
 _PASSAGES = {"brief": 1, "normal": 1, "detailed": 3}
 _SENTENCES = {"brief": 1, "normal": 3, "detailed": 3}
@@ -188,17 +188,18 @@ def _lines(verdict: Verdict, asked: Asked) -> Iterator[_Line]:
     answers = {(answer.number, answer.sentence): answer for answer in verdict.answers}
     listing = _LISTING.search(verdict.about) is not None
     for passage in verdict.passages:
-        in_title = overlap(asked, passage.title)
-        placed = bool(asked.ordinals & ordinals(passage.title))
-        named = sum(name.value in normalise(passage.text) for name in asked.names)
-        for place, sentence in enumerate(quotable(passage.text)):
-            answer = answers.get((passage.number, sentence))
-            own = overlap(asked, sentence) + 0.5 * bool(asked.deeds & deeds(sentence)) + _figures(answer)
-            own += bool(asked.ordinals & ordinals(sentence)) + (listing and _is_list(sentence))
+        read = ground(passage)
+        in_title = overlap(asked, read.title)
+        placed = bool(asked.ordinals & read.title.ordinals)
+        named = sum(read.supports(name) for name in asked.names)
+        for place, sentence in enumerate(read.sentences):
+            answer = answers.get((passage.number, sentence.text))
+            own = overlap(asked, sentence) + 0.5 * bool(asked.deeds & sentence.deeds) + _figures(answer)
+            own += bool(asked.ordinals & sentence.ordinals) + (listing and _is_list(sentence))
             yield _Line(
                 passage=passage,
                 place=place,
-                sentence=sentence,
+                sentence=sentence.text,
                 own=own,
                 passage_score=0.5 * in_title
                 + 0.5 * passage.score
@@ -217,9 +218,9 @@ def _figures(answer: Answering | None) -> float:
     return 0.5 if any(char.isdigit() for claim in answer.claims for char in claim.value) else 0.25
 
 
-def _is_list(sentence: str) -> bool:
-    parts = sentence.count("、") + sentence.count("，") + sentence.count(", ") + sentence.count("；")
-    return parts >= _LIST_SENTENCE or len(ordinals(sentence)) >= _LIST_SENTENCE
+def _is_list(sentence: Piece) -> bool:
+    parts = sum(sentence.text.count(mark) for mark in ("、", "，", ", ", "；"))
+    return parts >= _LIST_SENTENCE or len(sentence.ordinals) >= _LIST_SENTENCE
 
 
 def _picked(own: Sequence[_Line], most: int) -> list[_Line]:
@@ -238,7 +239,7 @@ def _both(verdict: Verdict, asked: Asked, language: str) -> tuple[str, list[int]
     told: list[str] = []
     for number in numbers:
         sentences = [answer.sentence for answer in verdict.answers if answer.number == number]
-        best = max(sentences, key=lambda sentence: overlap(asked, sentence))
+        best = max(sentences, key=lambda sentence: overlap(asked, Piece(sentence)))
         told.append(_attributed(passages[number], [best], language))
     lead = "The sources differ here." if language.startswith("en") else "几处记载不一致，一并说来。"
     return _joined([lead, *told], language), numbers

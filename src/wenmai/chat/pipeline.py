@@ -67,7 +67,11 @@ def _record(run: TurnRun, name: str, status: str, began: float) -> dict[str, Any
 
 
 def _status(name: str, state: TurnState) -> str:
-    if name == "retrieve" and not state["retrieved"].passages and state["understood"].intent != "fact_seeking":
+    if (
+        name == "retrieve"
+        and not state["retrieved"].passages
+        and state["understood"].intent != "fact_seeking"
+    ):
         return "skipped"
     if name == "retrieve" and state["retrieved"].degraded:
         return "degraded"
@@ -146,7 +150,8 @@ class Chat:
 
         async def once(session_id: str) -> dict[str, Any]:
             pinned = msgspec.structs.replace(request, session_id=session_id)
-            return msgspec.to_builtins(await self._run(pinned, on_event))
+            plain: dict[str, Any] = msgspec.to_builtins(await self._run(pinned, on_event))
+            return plain
 
         answer = await self._services.memory.idempotency.once(
             request.scope,

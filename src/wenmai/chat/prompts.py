@@ -40,7 +40,12 @@ _RULES = {
     ),
 }
 _EVIDENCE = {
-    "zh": ("【证据 - 事实只能出自这里】", "【证据结束】", "{number}. 《{title}》（{source}{unverified}）：{text}", "，未经核实"),
+    "zh": (
+        "【证据 - 事实只能出自这里】",
+        "【证据结束】",
+        "{number}. 《{title}》（{source}{unverified}）：{text}",
+        "，未经核实",
+    ),
     "en": (
         "【Evidence - the only source of facts】",
         "【End of evidence】",

@@ -32,7 +32,11 @@ class ContextBuilder:
     """Puts together preferences, window and question within a budget."""
 
     def __init__(
-        self, transcript: Transcript, preferences: PreferenceBook, limits: WindowLimits, count_tokens: TokenCounter
+        self,
+        transcript: Transcript,
+        preferences: PreferenceBook,
+        limits: WindowLimits,
+        count_tokens: TokenCounter,
     ) -> None:
         self._transcript = transcript
         self._preferences = preferences
@@ -51,7 +55,9 @@ class ContextBuilder:
         """
         question = self._count_tokens(query)
         if budget_tokens is not None and budget_tokens < question:
-            raise InvalidInput("budget_tokens", budget_tokens, f"at least {question}, the tokens of the query")
+            raise InvalidInput(
+                "budget_tokens", budget_tokens, f"at least {question}, the tokens of the query"
+            )
         room = None if budget_tokens is None else budget_tokens - question
         cut: dict[str, Any] = {}
         blocks = []

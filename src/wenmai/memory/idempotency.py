@@ -80,9 +80,7 @@ class IdempotentTurns:
         await asyncio.wait([running])
         return await self.once(scope, key, request, session_id, work)
 
-    async def _attempt(
-        self, scope: Scope, key: str, fingerprint: str, session_id: str, work: Work
-    ) -> Answer:
+    async def _attempt(self, scope: Scope, key: str, fingerprint: str, session_id: str, work: Work) -> Answer:
         mine = await self._claim_or_answer(scope, key, fingerprint, session_id)
         if mine.record.response is not None:
             return mine.record.response

@@ -19,6 +19,8 @@ Question = tuple[str, str]
 """The turn a visitor's text belongs to, as ``npc_id#turn_id``, and the text."""
 
 MOST_TAGS = 20
+TAG = "interest_tags:"
+"""Prefix of a tag's entry in ``Preferences.sources``, and in ``chosen`` if the visitor added it."""
 REMOVED_TAG = "interest_tags:-"
 """Prefix of an entry in ``Preferences.chosen``: the tag that follows was removed and stays away."""
 
@@ -40,26 +42,27 @@ class Inferred(msgspec.Struct, frozen=True, kw_only=True):
     sources: dict[str, list[str]] = {}
 
 
+# Written out here and compiled by `re` when first used: importing Wenmai stays light.
 _BIT = "(?:一点儿|一点|点儿|点|一些|些)"
-_DETAILED = re.compile(
+_DETAILED = (
     f"(?<!太)(?:详细|具体|细致|仔细){_BIT}|(?<!用)(?:详细|具体|仔细)地?(?:说|讲|介绍|解释|回答)|展开[说讲]"
     "|(?:太|有点)(?:短|简单|简略)"
     r"|\b(?:more detail(?:s|ed)?|in (?:more |greater )?detail|elaborate|longer answers?|too short)\b"
 )
-_BRIEF = re.compile(
+_BRIEF = (
     f"(?<!太)(?:简单|简短|简洁|精简|简练|短){_BIT}|(?:简单|简短|简要)地?(?:说|讲|介绍|回答)|长话短说|言简意赅|[说讲]重点"
     "|(?:太|有点)(?:长|啰嗦|罗嗦|详细)了|(?:别|不要|不用)[太这那]?么?(?:长|啰嗦|罗嗦|详细)"
     r"|\b(?:keep (?:it|them|your answers) (?:short|brief)|be brief|answer briefly"
     r"|short(?:er)? answers?|too long)\b"
 )
-_CASUAL = re.compile(
+_CASUAL = (
     f"(?:轻松|随意|随便|活泼){_BIT}|(?:别|不要|不用)[太这那]?么?(?:正式|严肃|客气)"
     r"|\b(?:(?:speak|talk|be|answer) (?:more )?casual(?:ly)?|less formal(?:ly)?)\b"
 )
-_FORMAL = re.compile(
+_FORMAL = (
     f"(?:正式|严肃){_BIT}" r"|\b(?:(?:speak|talk|be|answer) (?:more )?formal(?:ly)?|less casual(?:ly)?)\b"
 )
-_RESPECTFUL = re.compile(
+_RESPECTFUL = (
     f"(?<!不)用敬语|(?:恭敬|尊敬|礼貌){_BIT}"
     r"|\b(?:speak|talk|be|answer) (?:more )?(?:respectful(?:ly)?|polite(?:ly)?)\b"
 )
@@ -73,7 +76,7 @@ _TONGUES: dict[str, tuple[str, str]] = {
     "es": ("西班牙文|西班牙语", "spanish"),
 }
 _ASKED_TONGUE = {
-    tag: re.compile(
+    tag: (
         f"(?<![别要])(?:请|改|都)[用说讲](?:{zh})|(?<!不要)(?<!别)用(?:{zh})来?(?:回答|回复|说话|讲话|交流|聊|介绍|解释|讲)"
         f"|(?:换成|切换成|切换到|改成)(?:{zh})"
         r"|(?<!don't )\b(?:speak|answer|reply|respond|talk|write|switch)"
@@ -91,13 +94,14 @@ _RECENT, _ENOUGH = 3, 2
 def infer(questions: Sequence[Question], current: Preferences, topic_words: Sequence[str]) -> Inferred:
     """What should change in the preferences of a session.
 
-    Verbosity and tone follow the latest plain request; five very short messages in a row mean ``brief``. The
-    language follows the latest request for one, else what two of the last three messages are written in, unless the
-    present one was asked for (its source is one turn). A topic word in two turns becomes a tag.
+    Verbosity and tone follow the latest plain request; five very short messages in a row mean ``brief``.
+    The language follows the latest request for one, else what two of the last three messages are written in;
+    not if the present one was asked for, as its single source shows. A topic word of two turns is a tag.
 
-    A field named in ``current.chosen`` is never changed. There, ``interest_tags`` stands for all tags and
-    ``interest_tags:-<tag>`` for one that the visitor removed: it stays away. A tag without an entry in
-    ``current.sources`` is the visitor's own and does not give way to others.
+    A field named in ``current.chosen`` is never changed. There, ``interest_tags`` stands for all tags,
+    ``interest_tags:<tag>`` for one that the visitor added and ``interest_tags:-<tag>`` for one that was
+    removed: it stays away. Only tags with an entry in ``current.sources`` that the visitor did not add give
+    way to others.
 
     Args:
         questions: the visitor's messages of the session, ascending, of all personas.
@@ -124,13 +128,13 @@ def _is_set(current: Preferences, field: str, value: str) -> bool:
     return present == value or (field == "language" and present.partition("-")[0] == value)
 
 
-def _latest(
-    texts: Sequence[Question], patterns: Mapping[str, re.Pattern[str]]
-) -> tuple[str, list[str]] | None:
+def _latest(texts: Sequence[Question], patterns: Mapping[str, str]) -> tuple[str, list[str]] | None:
     """The value whose pattern matches last in the newest message that any matches, and its turn."""
     for turn, text in reversed(texts):
         ends = [
-            (match.end(), value) for value, pattern in patterns.items() for match in pattern.finditer(text)
+            (match.end(), value)
+            for value, pattern in patterns.items()
+            for match in re.finditer(pattern, text)
         ]
         if ends:
             return max(ends)[1], [turn]
@@ -182,11 +186,12 @@ def _tags(
     known = {normalise(tag) for tag in current.interest_tags}
     known |= {normalise(entry.removeprefix(REMOVED_TAG)) for entry in current.chosen}
     wanted = [word for word, seen in turns.items() if len(seen) >= _ENOUGH and normalise(word) not in known]
-    yielding = [tag for tag in current.interest_tags if f"interest_tags:{tag}" in current.sources]
+    own = {entry.removeprefix(TAG) for entry in current.chosen}
+    yielding = [tag for tag in current.interest_tags if TAG + tag in current.sources and tag not in own]
     room = MOST_TAGS - len(current.interest_tags) + len(yielding)
     added = wanted[-room:] if room > 0 else []
     excess = max(0, len(current.interest_tags) + len(added) - MOST_TAGS)
-    sources.update({f"interest_tags:{word}": turns[word] for word in added})
+    sources.update({TAG + word: turns[word] for word in added})
     return added, yielding[:excess]
 
 

@@ -102,7 +102,7 @@ class SessionMemory:
         """The same session through another persona's thread."""
         other = object.__new__(SessionMemory)
         other.__dict__.update(self.__dict__)
-        other._thread = ThreadKey(self.session_id, checked_id("npc_id", npc_id))  # noqa: SLF001 — our own class
+        other._thread = ThreadKey(self.session_id, checked_id("npc_id", npc_id))
         return other
 
     async def append(self, messages: Sequence[MessageInput]) -> list[Message]:

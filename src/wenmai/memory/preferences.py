@@ -88,10 +88,13 @@ class PreferenceBook:
 
     def _seen(self, session_id: str, stored: Stored[Preferences] | None) -> SessionPreferences:
         if stored is None:
-            return SessionPreferences(Preferences(session_id=session_id, language=self._default_language), None)
+            return SessionPreferences(
+                Preferences(session_id=session_id, language=self._default_language), None
+            )
         return SessionPreferences(stored.record, stored.updated_at)
 
-    async def _update(self, scope: Scope, session_id: str, edit: Callable[[Preferences], Preferences]
+    async def _update(
+        self, scope: Scope, session_id: str, edit: Callable[[Preferences], Preferences]
     ) -> SessionPreferences:
         while True:
             stored = await self._documents.get(scope, Preferences, session_id)

@@ -126,7 +126,9 @@ class Transcript:
         if fresh.role not in ROLES:
             raise InvalidInput(f"{where}.role", fresh.role, f"one of {', '.join(ROLES)}")
         if len(fresh.content) > CONTENT_LIMIT or "\0" in fresh.content:
-            raise InvalidInput(f"{where}.content", fresh.content, f"at most {CONTENT_LIMIT} characters without NUL")
+            raise InvalidInput(
+                f"{where}.content", fresh.content, f"at most {CONTENT_LIMIT} characters without NUL"
+            )
         if fresh.id is not None:
             checked_id(f"{where}.id", fresh.id)
         if fresh.name is not None and not 1 <= len(fresh.name) <= NAME_LIMIT:
@@ -147,5 +149,3 @@ def _converted(index: int, message: Mapping[str, Any]) -> NewMessage:
         return msgspec.convert(dict(message), NewMessage)
     except msgspec.ValidationError as problem:
         raise InvalidInput(f"messages[{index}]", dict(message), f"a message: {problem}") from problem
-
-

@@ -143,9 +143,10 @@ class ThreadInfo(msgspec.Struct, frozen=True):
 class Logs(Protocol):
     """The messages of threads: append-only, numbered by the store, total order, no gaps.
 
-    A thread hangs on its session (a :class:`~wenmai.stores.records.Session` document of the same backend): an
-    append within a session that is absent or foreign is refused, and so is one within an expired session unless
-    it is told to ignore that. Reads of such threads give nothing.
+    A thread hangs on its session (a :class:`~wenmai.stores.records.Session` document of the same backend) and goes
+    with it, whether that is deleted or swept. An append within a session that is absent or foreign is refused, reads
+    of it give nothing. An append within an expired session is refused unless it is told to ignore that; it can still
+    be read.
     """
 
     async def append(
@@ -171,7 +172,7 @@ class Logs(Protocol):
             tail: return also the latest ``tail`` messages of completed turns, as :meth:`latest` with
                 ``whole_turns`` would, seen in the same instant.
             slide: move the session's ``expires_at`` to now plus its lifetime, and refuse if it is past already.
-                The move may be left out while it is less than a hundredth of the lifetime and less than 1 s.
+                The record's version stays. The move may be left out while it is less than a hundredth of the lifetime and less than 1 s.
                 False leaves the lifetime alone and appends to expired sessions too (imports).
 
         Raises:
@@ -330,10 +331,17 @@ class Store(Protocol):
         name: short, as in ``degraded`` and the metrics: ``sqlite``, ``memory``, ``redis`` …
     """
 
-    name: str
-    documents: Documents | None
-    logs: Logs | None
-    search: Search | None
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def documents(self) -> Documents | None: ...
+
+    @property
+    def logs(self) -> Logs | None: ...
+
+    @property
+    def search(self) -> Search | None: ...
 
     async def ping(self) -> None:
         """Return if the backend answers.

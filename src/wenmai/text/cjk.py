@@ -32,7 +32,6 @@ def _longest_first(words: Iterable[str]) -> str:
     return "|".join(map(re.escape, sorted(words, key=lambda word: (-len(word), word))))
 
 
-_CUT_ZH = re.compile(f"({_longest_first(CONTENT_ZH)})|{_longest_first(STOP_ZH)}")
 _ABBREVIATIONS = frozenset(
     (
         "mr",
@@ -111,7 +110,7 @@ def content_words(text: str) -> list[str]:
     found: list[str] = []
     for run, number, word in _TOKEN.findall(normalise(text)):
         if run:
-            found += _CUT_ZH.sub(r" \1 ", run).split()
+            found += _cut_zh().sub(r" \1 ", run).split()
         elif number or _word_term(word):
             found.append(number or word)
     return found
@@ -157,6 +156,11 @@ def _is_abbreviation(text: str, start: int, stop: int) -> bool:
         or (len(word) == 1 and word.isascii() and word.isalpha())
         or (word.isdigit() and not text[start : stop - len(word)].strip())
     )
+
+
+@cache
+def _cut_zh() -> re.Pattern[str]:
+    return re.compile(f"({_longest_first(CONTENT_ZH)})|{_longest_first(STOP_ZH)}")
 
 
 @cache

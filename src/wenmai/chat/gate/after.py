@@ -12,7 +12,7 @@ from wenmai.chat.gate.claim import Claim, ClaimKind
 from wenmai.chat.gate.claims import find_claims
 from wenmai.chat.gate.grounds import Ground, grounds, standing
 from wenmai.chat.gate.quotable import quotable
-from wenmai.chat.gate.relevance import spans
+from wenmai.chat.gate.reading import spans
 from wenmai.chat.types import Citation, Passage, PolicyMode
 from wenmai.text.cjk import query_terms, sentences, terms
 

@@ -2,17 +2,18 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from itertools import combinations
+from itertools import combinations, islice
 
 import msgspec
 
 from wenmai.chat.gate.claim import NAMES, TIMES, Claim, ClaimKind
 from wenmai.chat.gate.claims import find_claims
 from wenmai.chat.gate.counts import ITEM
-from wenmai.chat.gate.grounds import Ground, grounds, implied, standing
+from wenmai.chat.gate.grounds import Ground, ground, grounds, implied, standing
 from wenmai.chat.gate.policy import GatePolicy
-from wenmai.chat.gate.quotable import quotable
-from wenmai.chat.gate.relevance import Asked, answering, clauses, deeds, understood
+from wenmai.chat.gate.reading import Piece
+from wenmai.chat.gate.relevance import Asked, answering, says, understood
+from wenmai.chat.gate.vocabulary import ONCE
 from wenmai.chat.intent import Focus
 from wenmai.chat.profile import Topic
 from wenmai.chat.types import Intent, Passage, PolicyMode
@@ -24,6 +25,10 @@ _WISH = re.compile(
     r"|\b(?:tell|give|list|show|name)\b|\b(?:sentences?|words?|lines?|examples?|paragraphs?)\b",
     re.IGNORECASE,
 )
+
+
+_MOST_PREMISES = 20
+"""Claims of a question that are looked up; who writes more than that is not asking."""
 
 
 class Answering(msgspec.Struct, frozen=True, kw_only=True):
@@ -102,7 +107,7 @@ def before_model(
 
 def _is_strong(passage: Passage, policy: GatePolicy) -> bool:
     allowed = passage.verified or not policy.verified_only
-    return allowed and passage.score >= policy.min_score and bool(quotable(passage.text))
+    return allowed and passage.score >= policy.min_score and bool(ground(passage).sentences)
 
 
 def _judged(
@@ -112,11 +117,11 @@ def _judged(
     asked = understood(about)
     missing = [
         claim
-        for claim, clause in _premises(question, known)
-        if _is_missing(claim, on, strong) or _is_otherwise(claim, clause, strong, on)
+        for claim, clause in islice(_premises(question, known), _MOST_PREMISES)
+        if _is_missing(claim, on) or _is_otherwise(claim, clause, on)
     ]
     premises = tuple(dict.fromkeys(claim.text for claim in missing))
-    answers = _answers(asked, focus, strong, on) if focus else ()
+    answers = _answers(asked, focus, on) if focus else ()
     mode, reason = PolicyMode.NORMAL, ""
     if missing:
         reason = f"premise_unsupported: {', '.join(premises)}"
@@ -131,63 +136,64 @@ def _judged(
         about=about,
         focus=focus,
         answers=answers,
-        disagree=_disagree(answers, focus),
+        disagree=_disagree(answers, focus, asked),
         premises=premises,
     )
 
 
 def _premises(question: str, known: Sequence[str]) -> Iterator[tuple[Claim, str]]:
     """What a question takes for granted, with its clause; how many words it wants is a wish."""
+    whole = Piece(question)
     for claim in find_claims(question, known=known):
-        clause = next(
-            (question[start:end] for start, end in clauses(question) if start <= claim.start < end), ""
-        )
+        clause = whole.clause_of(claim).text
         if claim.kind is not ClaimKind.NUMBER or not _WISH.search(clause):
             yield claim, clause
 
 
-def _is_missing(claim: Claim, on: Sequence[Ground], passages: Sequence[Passage]) -> bool:
+def _is_missing(claim: Claim, on: Sequence[Ground]) -> bool:
     """Whether no passage holds what the question names; a name is only looked for in its own script."""
     if standing(claim, on) or claim.value.startswith("#"):
         return False
-    same_script = any(has_cjk(passage.text) == has_cjk(claim.text) for passage in passages)
+    same_script = any(has_cjk(ground.words) == has_cjk(claim.text) for ground in on)
     return claim.kind not in NAMES or same_script
 
 
-def _is_otherwise(claim: Claim, clause: str, passages: Sequence[Passage], on: Sequence[Ground]) -> bool:
+def _is_otherwise(claim: Claim, clause: str, on: Sequence[Ground]) -> bool:
     """Whether the passages give another time for the deed that the question's clause dates."""
-    asked = understood(clause)
-    if claim.kind not in TIMES or not asked.deeds:
+    if claim.kind not in TIMES:
         return False
-    told = _answers(asked, Focus.WHEN, passages, on)
+    asked = understood(clause)
+    told = _answers(asked, Focus.WHEN, on) if asked.deeds else ()
     keys = {key for answer in told for each in answer.claims for key in implied(each)}
     return bool(told) and (claim.kind, claim.value) not in keys
 
 
-def _answers(
-    asked: Asked, focus: Focus, passages: Sequence[Passage], on: Sequence[Ground]
-) -> tuple[Answering, ...]:
-    found: list[Answering] = []
-    for passage, ground in zip(passages, on, strict=True):
-        if all(ground.supports(name) or not standing(name, on) for name in asked.names):
-            found += (
-                Answering(number=passage.number, sentence=sentence, claims=claims)
-                for sentence, claims in answering(asked, focus, passage.title, quotable(passage.text))
-            )
-    return tuple(found)
+def _answers(asked: Asked, focus: Focus, on: Sequence[Ground]) -> tuple[Answering, ...]:
+    needed = [name for name in asked.names if standing(name, on)]
+    return tuple(
+        Answering(number=ground.number, sentence=sentence.text, claims=claims)
+        for ground in on
+        if all(ground.supports(name) for name in needed)
+        for sentence, claims in answering(asked, focus, ground.title, ground.sentences)
+    )
 
 
-def _disagree(answers: Sequence[Answering], focus: Focus | None) -> bool:
-    """Whether two passages give different years, or different counts in one unit, for the same deed."""
-    if focus not in {Focus.WHEN, Focus.HOW_MANY}:
+def _disagree(answers: Sequence[Answering], focus: Focus | None, asked: Asked) -> bool:
+    """Whether two passages give different years, or different counts in one unit, for the same deed.
+
+    What can happen more than once, such as a repair, has several years without contradiction; and two counts
+    are only compared where the question says of what.
+    """
+    deeds = asked.deeds & ONCE
+    if not deeds and (focus is not Focus.HOW_MANY or not asked.rest):
         return False
     told: dict[tuple[int, frozenset[str], str], set[str]] = {}
     for answer in answers:
-        for claim in answer.claims:
-            unit = _comparable(claim)
+        sentence = Piece(answer.sentence)
+        about = deeds & sentence.deeds or frozenset(piece for piece in asked.rest if says(piece, sentence))
+        for unit, claim in ((_comparable(claim), claim) for claim in answer.claims if about):
             if unit:
-                key = (answer.number, deeds(answer.sentence), unit)
-                told.setdefault(key, set()).add(claim.value)
+                told.setdefault((answer.number, about, unit), set()).add(claim.value)
     return any(
         one[0] != other[0] and one[1:] == other[1:] and told[one].isdisjoint(told[other])
         for one, other in combinations(told, 2)

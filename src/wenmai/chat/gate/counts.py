@@ -180,7 +180,7 @@ def ordinals(text: str) -> set[int]:
 
 
 def asked_units(question: str) -> frozenset[str]:
-    """The units that answer a question of quantity: 亩 for 有多少亩, lengths for ``how long``; empty if all do."""
+    """The units that answer a question of quantity: 亩 for 多少亩, lengths for ``how tall``; empty: all."""
     if _ASKS_GENERATION.search(question):
         return frozenset({GENERATIONS})
     for pattern, units in _ASKED.items():

@@ -2,17 +2,19 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 
 import msgspec
 
 from wenmai.chat.gate.claim import NAMES, Claim, ClaimKind
 from wenmai.chat.gate.claims import find_claims
-from wenmai.chat.gate.counts import ITEM, ordinals
+from wenmai.chat.gate.counts import ITEM
 from wenmai.chat.gate.dates import FESTIVALS
 from wenmai.chat.gate.eras import REIGNS, dynasties_of_year, reigns_of_year, sexagenary
 from wenmai.chat.gate.quotable import quotable
+from wenmai.chat.gate.reading import Piece
 from wenmai.chat.types import Passage
-from wenmai.text.cjk import has_words, normalise, sentences
+from wenmai.text.cjk import has_words, normalise
 
 _Key = tuple[ClaimKind, str]
 
@@ -29,14 +31,18 @@ class Ground(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         number: the passage's number.
-        words: its title and quotable text, normalised.
+        title: its title, read.
+        sentences: its quotable sentences, read.
+        words: title and quotable text, normalised.
         source: its title and reference, normalised; a book may be named after it.
-        source_keys: the claims in the reference: when a book was printed is true of the book alone.
         keys: every claim in it and what follows from one: 1523 gives its century, reign and dynasty.
+        source_keys: the claims in the reference: when a book was printed is true of the book alone.
         listed: the places in a list that it names.
     """
 
     number: int
+    title: Piece
+    sentences: tuple[Piece, ...]
     words: str
     source: str
     keys: frozenset[_Key]
@@ -94,20 +100,26 @@ class Ground(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def ground(passage: Passage) -> Ground:
-    """A passage's title and quotable text, read once for many claims."""
-    text = "\n".join((passage.title, *quotable(passage.text)))
+    """A passage read for claims to stand on; what was read is kept, as the same passages come again."""
+    read = _read(passage.title, passage.text, passage.source_ref)
+    return msgspec.structs.replace(read, number=passage.number)
+
+
+@lru_cache(maxsize=2048)
+def _read(title: str, text: str, source_ref: str) -> Ground:
+    head = Piece(title)
+    sentences = tuple(Piece(sentence) for sentence in quotable(text))
+    pieces = (head, *sentences)
     return Ground(
-        number=passage.number,
-        words=normalise(text),
-        source=normalise(f"{passage.title} {passage.source_ref}"),
-        keys=_keys(text),
-        source_keys=_keys(passage.source_ref),
-        listed=frozenset(place for sentence in sentences(text) for place in ordinals(sentence)),
+        number=0,
+        title=head,
+        sentences=sentences,
+        words=normalise("\n".join(piece.text for piece in pieces)),
+        source=normalise(f"{title} {source_ref}"),
+        keys=frozenset(key for piece in pieces for claim in piece.claims for key in implied(claim)),
+        source_keys=frozenset(key for claim in Piece(source_ref).claims for key in implied(claim)),
+        listed=frozenset(place for piece in pieces for place in piece.ordinals),
     )
-
-
-def _keys(text: str) -> frozenset[_Key]:
-    return frozenset(key for claim in find_claims(text) for key in implied(claim))
 
 
 def grounds(passages: Sequence[Passage]) -> list[Ground]:
@@ -142,7 +154,7 @@ def implied(claim: Claim) -> Iterator[_Key]:
 
 def _from_year(value: str) -> Iterator[_Key]:
     if not _NUMERIC_YEAR.fullmatch(value):
-        if value.endswith("s") and len(value) > 3:
+        if value.endswith("s") and len(value) > len("50s"):
             yield (ClaimKind.YEAR, f"{int(value[:-1]) // 100 + 1}c")
             yield (ClaimKind.YEAR, f"{value[-3:-1]}s")
         return

@@ -60,9 +60,9 @@ _HONORIFIC = any_of(
 _RIGHT = r"(?=$|[，。、；：！？,.;:!?）)」』”’》\s]|{})".format(
     any_of(
         """
-        所 主持 主修 创 始 修 建 造 兴 重 倡 捐 带 率 携 出资 撰 题 迁 徙 定居 编 纂 著 立 订 制 定 手 亲 领 等 之
-        的 与 和 及 则 又 便 就 于 在 曾 任 中 考 生 卒 去世 逝 说 认为 为 是 公 先 老 早 晚 年 回 来 从 自 因 把 将
-        开 筑 设 办 教 写 作 留 葬 什么 何 哪 到 住 去 当 给 对 有 没 也 都 还 能 会 要 不 拿 究竟
+        所 主持 主修 创 始 修 建 造 兴 重 倡 捐 带 率 携 出资 撰 题 迁 徙 定居 编 纂 著 立 订 制 定 手 亲 领
+        等 之 的 与 和 及 则 又 便 就 于 在 曾 任 中 考 生 卒 去世 逝 说 认为 为 是 公 先 老 早 晚 年 回 来 从
+        自 因 把 将 开 筑 设 办 教 写 作 留 葬 什么 何 哪 到 住 去 当 给 对 有 没 也 都 还 能 会 要 不 拿 究竟
         """
     )
 )
@@ -115,16 +115,14 @@ _NO_PLACE = re.compile(
 _NO_PLACE_NEXT = {
     last[0]: last[1:]
     for last in word_list(
-        "山水区货寨地 河流道床 寺庙 桥梁 楼梯 堂屋兄弟 州官 塔吊 街坊 江山湖 府上 亭子 乡亲民音村 市场民 县官令"
+        "山水区货寨地 河流道床 寺庙 桥梁 楼梯 堂屋兄弟 州官 塔吊 街坊 江山湖 府上 亭子 乡亲民音村 市场民 "
+        "县官令"
     )
 }
 _SHORT_OK = frozenset("州县山江省市")
 
 _TITLE_ZH = re.compile(r"《(?P<name>[^《》\n]{1,60})》")
 _TITLE_EN = re.compile(r"[\"“](?P<name>[A-Z][^\"“”\n]{2,80})[\"”]")
-
-_LITTLE_WORD = 3
-"""``the``, ``of``, ``and`` are small inside a title."""
 
 _CAPITAL = r"[A-Z][a-zA-Z]*(?:['’][a-zA-Z]{2,}|-[A-Za-z]+){0,3}"
 _ENGLISH = re.compile(rf"\b{_CAPITAL}(?: (?:(?:of|the) (?=[A-Z]))?{_CAPITAL}){{0,5}}")
@@ -186,9 +184,9 @@ def _claim(kind: ClaimKind, match: re.Match[str], value: str, group: str | int =
 
 
 def _is_title(quoted: str) -> bool:
-    words = [word for word in re.findall(r"[A-Za-z][\w'’-]*", quoted) if len(word) > 3]
+    words = [word for word in re.findall(r"[A-Za-z][\w'’-]*", quoted) if len(word) > len("the")]
     capitals = sum(word[0].isupper() for word in words)
-    return len(words) >= 2 and capitals == len(words) and quoted[-1] not in "!?"
+    return len(words) > 1 and capitals == len(words) and quoted[-1] not in "!?"
 
 
 def _people(text: str) -> Iterator[Claim]:
@@ -243,7 +241,7 @@ def _english(text: str) -> Iterator[Claim]:
 
 def _english_kind(text: str, start: int, words: list[str]) -> ClaimKind | None:
     lowered = [word.lower() for word in words]
-    if not words or len("".join(words)) < 2:
+    if len("".join(words)) <= 1:  # a label
         return None
     if len(words) > 1 and any(word in _PLACE_WORD for word in lowered):
         return ClaimKind.PLACE

@@ -79,7 +79,7 @@ def plain(text: str) -> str:
 
 
 def chinese_number(text: str) -> int | None:
-    """The value of Chinese numerals: by places (三百二十, 廿三) or digit by digit (一五二三); None if neither."""
+    """The value of Chinese numerals: by places (三百二十, 廿三) or digit by digit (一五二三), else None."""
     if not text or any(char not in NUMERALS for char in text):
         return None
     if all(char in _DIGITS for char in text):
@@ -145,7 +145,7 @@ def _english_value(text: str) -> float | None:
             if not counted:
                 return None  # "hundred" alone is a figure of speech
             section = (section or 1) * _MULTIPLIERS_EN[word]
-            if _MULTIPLIERS_EN[word] > 100:
+            if word != "hundred":  # it stays open for its tens
                 total, section = total + section, 0
         elif word != "and":
             counted = True

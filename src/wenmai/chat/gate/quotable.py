@@ -29,7 +29,7 @@ _ORDERS = re.compile(
         \b(?:respond|reply|answer)_(?:only_)?(?:with|that)\b \b(?:tell|inform)_the_(?:user|visitor)\b
         \byou_are_now\b \b(?:pretend|act)_(?:to_be|as_(?:if|an?|though))\b
         \b(?:new|system|developer)_(?:instructions?|prompt|message)\b
-        (?:^|\n)\s*(?:system|assistant|user)\s*[:：] <\|\w{{1,20}}\|> \[/?INST\]
+        (?m:^)[ \t]{{0,8}}(?:system|assistant|user)[ \t]{{0,4}}[:：] <\|\w{{1,20}}\|> \[/?INST\]
         \breveal\b[^.!?\n]{{0,30}}\b(?:prompt|key|password)\b
         """
     ),

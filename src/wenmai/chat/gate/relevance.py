@@ -7,23 +7,16 @@ happened to by the thing that the clause is about; where neither is known, share
 
 import re
 from collections.abc import Sequence
-from itertools import pairwise
 
 import msgspec
 
 from wenmai.chat.gate.claim import NAMES, TIMES, Claim, ClaimKind
-from wenmai.chat.gate.claims import find_claims
-from wenmai.chat.gate.counts import GENERATIONS, asked_units, ordinals
+from wenmai.chat.gate.counts import GENERATIONS, asked_units
+from wenmai.chat.gate.reading import Piece
 from wenmai.chat.gate.vocabulary import DEEDS, PEOPLE, THING, WHEREABOUTS
 from wenmai.chat.intent import Focus
-from wenmai.text.cjk import content_words, has_cjk, query_terms, sentences, terms
+from wenmai.text.cjk import content_words, has_cjk, query_terms
 
-_CLAUSE = re.compile(r"[^，,；;：:。！？!?]+")
-_LINK_ZH = re.compile(r"^(?:[的前后旁边里中内外侧东西南北上下口脚头]|附近|对面)")
-_LINK_EN = re.compile(
-    r"(?i)^\W*(?:in|near|beside|of|by|at|behind|before|opposite|next|outside|inside|across|under|"
-    r"above|on|to)\b[^,]{0,24}$"
-)
 _PART = frozenset("前后头首另又再")
 _ASIDE = re.compile(
     r"(?:多少|几)[\u4e00-\u9fff]?|年份|年代|时间|时候|日期|地方|位置|名字|数量|朝代|"
@@ -32,6 +25,7 @@ _ASIDE = re.compile(
     r"old|many|far|called)\b",
     re.IGNORECASE,
 )
+_TO_BUILD_OR_REPAIR = re.compile(r"修(?![建筑谱订改养])")
 _BOTH = frozenset({"build", "rebuild"})
 
 
@@ -59,148 +53,106 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
 
 def understood(question: str) -> Asked:
     """What a question (completed from the talk, if need be) asks."""
-    found = deeds(question)
-    if re.search(r"修(?![建筑谱订改养])", question) and found & _BOTH:
-        found |= _BOTH  # 修 is to build and to repair
-    heads = _heads(question)
-    names = [claim for claim in find_claims(question) if claim.kind in NAMES]
-    things = frozenset(name for name, _, _ in heads)
-    own = [claim for claim in names if any(claim.start <= start < claim.end for _, start, _ in heads)]
-    rest = THING.sub(" ", _blank(question, [(each.start, each.end) for each in names]))
-    people = [claim for claim in names if claim.kind is ClaimKind.PERSON and not claim.value.endswith("氏")]
+    piece = Piece(question)
+    deeds = piece.deeds
+    if deeds & _BOTH and _TO_BUILD_OR_REPAIR.search(question):
+        deeds |= _BOTH
+    names = [claim for claim in piece.claims if claim.kind in NAMES]
+    own = [claim for claim in names if any(claim.start <= start < claim.end for _, start, _ in piece.heads)]
+    people = [claim for claim in names if claim.kind is ClaimKind.PERSON and not _is_clan(claim)]
+    rest = THING.sub(" ", _blank(question, names))
     return Asked(
         terms=frozenset(query_terms(question)),
-        deeds=found,
-        things=things,
+        deeds=deeds,
+        things=piece.things,
         units=asked_units(question),
-        ordinals=frozenset(ordinals(question)),
-        names=tuple(own if heads else people),
+        ordinals=piece.ordinals,
+        names=tuple(own if piece.heads else people),
         rest=tuple(content_words(_ASIDE.sub(" ", rest))),
     )
 
 
-def deeds(text: str) -> frozenset[str]:
-    """The groups of deeds that a text speaks of; a rebuilding is no building."""
-    found: set[str] = set()
-    for name, pattern in DEEDS.items():
-        text, count = pattern.subn(lambda match: "\x00" * len(match[0]), text)
-        if count:
-            found.add(name)
-    return frozenset(found)
-
-
 def answering(
-    asked: Asked, focus: Focus, title: str, text: Sequence[str]
-) -> list[tuple[str, tuple[Claim, ...]]]:
+    asked: Asked, focus: Focus, title: Piece, sentences: Sequence[Piece]
+) -> list[tuple[Piece, tuple[Claim, ...]]]:
     """The sentences that answer a question of a focus, each with the claims in it that do.
 
     Args:
         asked: the question.
         focus: the kind of answer that is asked for.
         title: the passage's title.
-        text: its quotable sentences, in order.
+        sentences: the passage's quotable sentences, in order.
     """
-    found: list[tuple[str, tuple[Claim, ...]]] = []
+    found: list[tuple[Piece, tuple[Claim, ...]]] = []
     topic = _first_thing(title)
-    for sentence in text:
+    for sentence in sentences:
         if _is_about(asked, sentence, title, topic):
             claims = _answers(asked, focus, sentence)
             if claims is not None:
                 found.append((sentence, claims))
         topic = _first_thing(sentence) or topic
-    direct = [answer for answer in found if asked.things & {name for name, _, _ in _heads(answer[0])}]
+    direct = [answer for answer in found if asked.things & answer[0].things]
     return direct or found
 
 
-def overlap(asked: Asked, sentence: str) -> float:
+def overlap(asked: Asked, sentence: Piece) -> float:
     """The share of the question's content words that a sentence holds, 0 to 1."""
-    return len(asked.terms.intersection(terms(sentence))) / len(asked.terms) if asked.terms else 0.0
+    return len(asked.terms & sentence.terms) / len(asked.terms) if asked.terms else 0.0
 
 
-def spans(text: str) -> list[tuple[int, int]]:
-    """Where the sentences of a text begin and end."""
-    found: list[tuple[int, int]] = []
-    position = 0
-    for sentence in sentences(text):
-        position = text.index(sentence, position)
-        found.append((position, position + len(sentence)))
-        position += len(sentence)
-    return found
+def says(piece: str, sentence: Piece) -> bool:
+    """Whether a sentence holds a word: a Latin one by its stem, a Chinese one by most of its characters."""
+    if not has_cjk(piece):
+        return not sentence.terms.isdisjoint(query_terms(piece))
+    return 2 * sum(char in sentence.text for char in piece) > len(piece)
 
 
-def clauses(sentence: str) -> list[tuple[int, int]]:
-    """Where the clauses of a sentence begin and end, their punctuation left out."""
-    return [match.span() for match in _CLAUSE.finditer(sentence)]
-
-
-def _heads(text: str) -> list[tuple[str, int, int]]:
-    """The things a text is about: 桥 in 祠堂前的桥, the first in ``the bridge in front of the hall``."""
-    found = [(str(match.lastgroup), *match.span()) for match in THING.finditer(text)]
-    dropped: set[int] = set()
-    chinese = has_cjk(text)
-    for index, ((_, _, end), (_, start, _)) in enumerate(pairwise(found)):
-        between = text[end:start]
-        if chinese and (not between or _LINK_ZH.match(between)):
-            dropped.add(index)
-        elif not chinese and _LINK_EN.match(between):
-            dropped.add(index + 1)
-    return [head for index, head in enumerate(found) if index not in dropped]
-
-
-def _blank(text: str, parts: Sequence[tuple[int, int]]) -> str:
-    for start, end in parts:
-        text = text[:start] + " " * (end - start) + text[end:]
+def _blank(text: str, claims: Sequence[Claim]) -> str:
+    for claim in claims:
+        text = text[: claim.start] + " " * (claim.end - claim.start) + text[claim.end :]
     return text
 
 
-def _first_thing(text: str) -> str:
-    heads = _heads(text)
-    return heads[0][0] if heads else ""
+def _is_clan(claim: Claim) -> bool:
+    return claim.value.endswith("氏")
 
 
-def _is_about(asked: Asked, sentence: str, title: str, topic: str) -> bool:
+def _first_thing(piece: Piece) -> str:
+    return piece.heads[0][0] if piece.heads else ""
+
+
+def _is_about(asked: Asked, sentence: Piece, title: Piece, topic: str) -> bool:
     """Whether a sentence speaks of what happened to the thing asked about.
 
     ``topic`` is what the passage was about before it, for a sentence that names nothing itself.
     """
     if asked.deeds:
-        return bool(asked.deeds & deeds(sentence)) and _is_done_to(asked, sentence, title, topic)
-    if asked.rest and not any(_says(piece, f"{title} {sentence}") for piece in asked.rest):
+        return bool(asked.deeds & sentence.deeds) and _is_done_to(asked, sentence, title, topic)
+    if asked.rest and not any(says(piece, sentence) or says(piece, title) for piece in asked.rest):
         return False
-    heads = {name for name, _, _ in _heads(sentence)}
     if asked.things:
-        return bool(heads & asked.things) or (not heads and topic in asked.things)
+        return bool(sentence.things & asked.things) or (not sentence.things and topic in asked.things)
     return _shares_words(asked, sentence, title)
 
 
-def _is_done_to(asked: Asked, sentence: str, title: str, topic: str) -> bool:
+def _is_done_to(asked: Asked, sentence: Piece, title: Piece, topic: str) -> bool:
     if not asked.things:
         return _shares_words(asked, sentence, title)
     first = _first_thing(sentence) or topic
     return any(
-        _clause_subject(asked, sentence[start:end], first)
-        for start, end in clauses(sentence)
-        if asked.deeds & deeds(sentence[start:end])
+        _clause_subject(asked, clause, first) for clause in sentence.clauses if asked.deeds & clause.deeds
     )
 
 
-def _shares_words(asked: Asked, sentence: str, title: str) -> bool:
-    return not asked.terms or not asked.terms.isdisjoint([*terms(sentence), *terms(title)])
+def _shares_words(asked: Asked, sentence: Piece, title: Piece) -> bool:
+    return not asked.terms or not asked.terms.isdisjoint(sentence.terms | title.terms)
 
 
-def _says(piece: str, text: str) -> bool:
-    """Whether a text holds a word: a Latin one by its stem, a Chinese one by most of its characters."""
-    if not has_cjk(piece):
-        return not set(query_terms(piece)).isdisjoint(terms(text))
-    return 2 * sum(char in text for char in piece) > len(piece)
-
-
-def _clause_subject(asked: Asked, clause: str, otherwise: str) -> bool:
+def _clause_subject(asked: Asked, clause: Piece, otherwise: str) -> bool:
     """Whether what is done in a clause is done to the thing asked about."""
-    begins = [match.start() for name in asked.deeds for match in DEEDS[name].finditer(clause)]
-    heads = _heads(clause)
-    before = {name for name, start, _ in heads if start < max(begins)}
-    after = [name for name, start, _ in heads if start >= min(begins)]
+    begins = [match.start() for name in asked.deeds for match in DEEDS[name].finditer(clause.text)]
+    before = {name for name, start, _ in clause.heads if start < max(begins)}
+    after = [name for name, start, _ in clause.heads if start >= min(begins)]
     if before:
         return bool(before & asked.things)
     if after:
@@ -208,35 +160,31 @@ def _clause_subject(asked: Asked, clause: str, otherwise: str) -> bool:
     return otherwise in asked.things
 
 
-def _answers(asked: Asked, focus: Focus, sentence: str) -> tuple[Claim, ...] | None:
+def _answers(asked: Asked, focus: Focus, sentence: Piece) -> tuple[Claim, ...] | None:
     """The claims of a sentence that answer; None if nothing does. *Who* and *where* may do without a name."""
-    claims = find_claims(sentence)
+    found: tuple[Claim, ...]
     if focus is Focus.WHEN:
-        return (
-            tuple(claim for claim in claims if claim.kind in TIMES and _beside_deed(asked, sentence, claim))
-            or None
+        found = tuple(
+            claim for claim in sentence.claims if claim.kind in TIMES and _beside_deed(asked, sentence, claim)
         )
+        return found or None
     if focus is Focus.HOW_MANY:
-        return tuple(claim for claim in claims if _counts(asked.units, claim, sentence)) or None
-    if focus is Focus.WHO:
-        people = tuple(
-            claim for claim in claims if claim.kind is ClaimKind.PERSON and not claim.value.endswith("氏")
-        )
-        return people if people or PEOPLE.search(sentence) else None
-    named = {claim.value for claim in asked.names}
-    places = tuple(claim for claim in claims if claim.kind is ClaimKind.PLACE and claim.value not in named)
-    return places if places or WHEREABOUTS.search(sentence) else None
-
-
-def _beside_deed(asked: Asked, sentence: str, claim: Claim) -> bool:
-    """Whether the clause of a time speaks of what was asked, or of nothing else."""
-    if not asked.deeds:
-        return True
-    start, end = next(
-        ((start, end) for start, end in clauses(sentence) if start <= claim.start < end), (0, len(sentence))
+        found = tuple(claim for claim in sentence.claims if _counts(asked.units, claim, sentence.text))
+        return found or None
+    kind, otherwise = (ClaimKind.PERSON, PEOPLE) if focus is Focus.WHO else (ClaimKind.PLACE, WHEREABOUTS)
+    places_asked = {claim.value for claim in asked.names if claim.kind is ClaimKind.PLACE}
+    found = tuple(
+        claim
+        for claim in sentence.claims
+        if claim.kind is kind and not _is_clan(claim) and claim.value not in places_asked
     )
-    done = deeds(sentence[start:end])
-    return not done or bool(done & asked.deeds)
+    return found if found or otherwise.search(sentence.text) else None
+
+
+def _beside_deed(asked: Asked, sentence: Piece, claim: Claim) -> bool:
+    """Whether the clause of a time speaks of what was asked, or of nothing else."""
+    done = sentence.clause_of(claim).deeds
+    return not asked.deeds or not done or bool(done & asked.deeds)
 
 
 def _counts(units: frozenset[str], claim: Claim, sentence: str) -> bool:
@@ -245,6 +193,6 @@ def _counts(units: frozenset[str], claim: Claim, sentence: str) -> bool:
         return claim.kind is ClaimKind.GENERATION and GENERATIONS in units
     if claim.kind is not ClaimKind.NUMBER or claim.value.startswith("#"):
         return False
-    if sentence[claim.start - 1 : claim.start] in _PART and claim.start:
+    if claim.start and sentence[claim.start - 1] in _PART:
         return False
     return not units or claim.value.partition(" ")[2] in units | {""}

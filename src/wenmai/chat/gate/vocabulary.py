@@ -75,6 +75,9 @@ _DEEDS = {
 DEEDS = {name: re.compile(pattern, re.IGNORECASE) for name, pattern in _DEEDS.items()}
 """What can be done to a thing or happen to it; the earlier are cut out before the later are looked for."""
 
+ONCE = frozenset({"order", "build", "dig", "birth", "death", "examine", "list"})
+"""What happens once: two years for it contradict each other."""
+
 _THINGS = {
     "hall": any_of(r"祠堂 宗祠 家祠 祖祠 祠(?!堂) \bhalls?\b(?!_(?:names?|facing))"),
     "bridge": any_of(r"桥(?!头|墩) \bbridges?\b"),

@@ -31,7 +31,9 @@ async def complete(state: TurnState, run: TurnRun) -> TurnState:
         run.services.traces.save(request.scope, trace_of(state, run, answer)),
     )
     if opened.first or draft.prompt_tokens or draft.completion_tokens:
-        await memory.sessions.change(request.scope, opened.thread.session_id, lambda session: _noted(session, state))
+        await memory.sessions.change(
+            request.scope, opened.thread.session_id, lambda session: _noted(session, state)
+        )
     return {"answer": answer}
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from wenmai.clock import Clock
 from wenmai.errors import InvalidInput
 from wenmai.stores.sqlite.documents import SqliteDocuments
-from wenmai.stores.sqlite.lanes import Lanes
+from wenmai.stores.sqlite.lanes import Lanes, fetch
 from wenmai.stores.sqlite.logs import SqliteLogs
 from wenmai.stores.sqlite.schema import connect, prepare_schema
 from wenmai.stores.sqlite.search import SqliteSearch
@@ -30,7 +30,7 @@ class SqliteStore:
 
     async def ping(self) -> None:
         """Return if the file can be read."""
-        await self._lanes.read(lambda connection: connection.execute("SELECT 1").fetchall())
+        await self._lanes.read(lambda connection: fetch(connection, "SELECT 1"))
 
 
 def path_of(url: str) -> Path:
@@ -41,7 +41,9 @@ def path_of(url: str) -> Path:
     """
     scheme, _, rest = url.partition("://")
     if scheme.lower() != "sqlite" or not rest.startswith("/") or len(rest) < 2 or rest == "/:memory:":
-        raise InvalidInput("store", url, "sqlite:///relative.db or sqlite:////absolute.db (memory:// keeps no file)")
+        raise InvalidInput(
+            "store", url, "sqlite:///relative.db or sqlite:////absolute.db (memory:// keeps no file)"
+        )
     return Path(rest[1:])
 
 

@@ -13,8 +13,9 @@ from wenmai.clock import Clock, from_micros, to_micros
 from wenmai.errors import InvalidInput, VersionConflict
 from wenmai.scope import Scope
 from wenmai.stores.base import Page, Stored
+from wenmai.stores.fields import check_filters, check_key, check_range
 from wenmai.stores.records import RECORDS, Record
-from wenmai.stores.sqlite.lanes import Lanes
+from wenmai.stores.sqlite.lanes import Lanes, fetch
 from wenmai.stores.sqlite.schema import Column, columns_of
 
 R = TypeVar("R", bound=Record)
@@ -67,13 +68,14 @@ class SqliteDocuments:
             "AND (? OR user_id = ?) AND (keep_until IS NULL OR keep_until > ?)"
         )
         bindings = (scope.tenant_id, scope.site_id, key, spec.shared, scope.user_id, now)
-        rows = await self._lanes.read(lambda connection: connection.execute(sql, bindings).fetchall())
+        rows = await self._lanes.read(lambda connection: fetch(connection, sql, bindings))
         return _stored(of, table, rows[0]) if rows else None
 
     async def put(
         self, scope: Scope, record: R, *, expected: int | None = None, keep_until: datetime | None = None
     ) -> Stored[R]:
         """See :meth:`wenmai.stores.base.Documents.put`."""
+        check_key(record.spec.key, record.key)
         now = self._clock()
         return await self._lanes.write(
             lambda connection: _put(connection, scope, record, expected, keep_until, now)
@@ -104,17 +106,14 @@ class SqliteDocuments:
         cursor: str | None = None,
     ) -> Page[R]:
         """See :meth:`wenmai.stores.base.Documents.list`."""
-        if not 1 <= limit <= LIST_LIMIT:
-            raise InvalidInput("limit", limit, f"between 1 and {LIST_LIMIT}")
+        check_range("limit", limit, 1, LIST_LIMIT)
         spec, table = of.spec, _table(of)
         conditions = ["tenant_id = ?", "site_id = ?", "(keep_until IS NULL OR keep_until > ?)"]
         bindings: list[Any] = [scope.tenant_id, scope.site_id, to_micros(self._clock())]
         if not spec.shared:
             conditions.append("user_id = ?")
             bindings.append(scope.user_id)
-        for field, value in (where or {}).items():
-            if field not in spec.filters:
-                raise InvalidInput("where", field, f"one of {', '.join(spec.filters) or 'no fields'}")
+        for field, value in check_filters(of, where).items():
             conditions.append(f"{field} = ?")
             bindings.append(value)
         if cursor is not None:
@@ -124,7 +123,7 @@ class SqliteDocuments:
             f"{table.select} WHERE {' AND '.join(conditions)} "
             f"ORDER BY created_at DESC, {spec.key} DESC LIMIT {limit + 1}"
         )
-        rows = await self._lanes.read(lambda connection: connection.execute(sql, bindings).fetchall())
+        rows = await self._lanes.read(lambda connection: fetch(connection, sql, bindings))
         items = [_stored(of, table, row) for row in rows[:limit]]
         more = len(rows) > limit
         return Page(items, _make_cursor(items[-1]) if more else None)
@@ -153,11 +152,12 @@ class _Found(NamedTuple):
 
 
 def _find(connection: apsw.Connection, scope: Scope, of: type[Record], key: str, now: int) -> _Found | None:
-    rows = connection.execute(
+    rows = fetch(
+        connection,
         f"SELECT row, version, created_at, user_id, keep_until FROM {of.spec.collection} "
         f"WHERE tenant_id = ? AND site_id = ? AND {of.spec.key} = ?",
         (scope.tenant_id, scope.site_id, key),
-    ).fetchall()
+    )
     if not rows:
         return None
     row, version, created_at, user_id, keep_until = rows[0]

@@ -12,7 +12,7 @@ import asyncio
 import logging
 import queue
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple, TypeVar
 
@@ -57,6 +57,11 @@ def translated_errors() -> Iterator[None]:
         raise StoreUnavailable("sqlite", str(problem) or type(problem).__name__) from problem
 
 
+def fetch(connection: apsw.Connection, sql: str, bindings: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+    """All rows of a statement."""
+    return connection.execute(sql, bindings).fetchall()
+
+
 class Lanes:
     """The write lane, the read lanes and the checkpointer of one file."""
 
@@ -73,7 +78,9 @@ class Lanes:
         readers = [connect() for _ in range(READERS)]
         self._threads = [
             threading.Thread(target=self._write_lane, args=(writer,), name="wenmai-writer", daemon=True),
-            threading.Thread(target=self._checkpointer, args=(connect(),), name="wenmai-checkpoint", daemon=True),
+            threading.Thread(
+                target=self._checkpointer, args=(connect(),), name="wenmai-checkpoint", daemon=True
+            ),
             *(
                 threading.Thread(target=self._read_lane, args=(reader,), name="wenmai-reader", daemon=True)
                 for reader in readers

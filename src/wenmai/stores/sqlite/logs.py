@@ -2,26 +2,24 @@
 
 import secrets
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from typing import Any, NamedTuple
 
 import apsw
 import msgspec
 
 from wenmai.clock import Clock, from_micros, to_micros
-from wenmai.errors import InvalidInput, SessionExpired, SessionNotFound
+from wenmai.errors import SessionExpired, SessionNotFound
 from wenmai.scope import Scope, ThreadKey
 from wenmai.stores.base import SLIDE_STEP, Appended, ThreadInfo
+from wenmai.stores.fields import check_key, check_range
 from wenmai.stores.records import Message, NewMessage
-from wenmai.stores.sqlite.lanes import Lanes
+from wenmai.stores.sqlite.lanes import Lanes, fetch
 
 APPEND_LIMIT = 1_000
 READ_LIMIT = 10_000
 _SLIDE_STEP_MICROS = SLIDE_STEP.seconds * 1_000_000
 
-_COLUMNS = (
-    "seq, turn_id, role, content, timestamp, tokens, completed, given_id, name, tool_calls, tool_call_id, metadata"
-)
+_COLUMNS = "seq, turn_id, role, content, timestamp, tokens, completed, given_id, name, tool_calls, tool_call_id, metadata"
 _FIND = """
 SELECT t.thread, t.label, c.row, c.expires_at, c.lifetime_seconds
 FROM conversations c LEFT JOIN threads t
@@ -79,10 +77,12 @@ class SqliteLogs:
         slide: bool = True,
     ) -> Appended:
         """See :meth:`wenmai.stores.base.Logs.append`."""
-        if not 1 <= len(messages) <= APPEND_LIMIT:
-            raise InvalidInput("messages", len(messages), f"1 to {APPEND_LIMIT} messages")
-        if not 0 <= tail <= READ_LIMIT:
-            raise InvalidInput("tail", tail, f"between 0 and {READ_LIMIT}")
+        check_range("messages", len(messages), 1, APPEND_LIMIT)
+        check_range("tail", tail, 0, READ_LIMIT)
+        check_key("npc_id", thread.npc_id)
+        for message in messages:
+            if message.id is not None:
+                check_key("id", message.id)
         now = to_micros(self._clock())
         return await self._lanes.write(
             lambda connection: _append(connection, scope, thread, messages, tail, slide, now)
@@ -98,7 +98,7 @@ class SqliteLogs:
         whole_turns: bool = False,
     ) -> list[Message]:
         """See :meth:`wenmai.stores.base.Logs.latest`."""
-        _check_limit(limit)
+        check_range("limit", limit, 1, READ_LIMIT)
         now = to_micros(self._clock())
 
         def work(connection: apsw.Connection) -> list[Message]:
@@ -109,16 +109,18 @@ class SqliteLogs:
 
         return await self._lanes.read(work)
 
-    async def read(self, scope: Scope, thread: ThreadKey, *, start: int = 1, limit: int = 500) -> list[Message]:
+    async def read(
+        self, scope: Scope, thread: ThreadKey, *, start: int = 1, limit: int = 500
+    ) -> list[Message]:
         """See :meth:`wenmai.stores.base.Logs.read`."""
-        _check_limit(limit)
+        check_range("limit", limit, 1, READ_LIMIT)
         now = to_micros(self._clock())
 
         def work(connection: apsw.Connection) -> list[Message]:
             anchor = _find(connection, scope, thread, now)
             if anchor is None or anchor.thread is None:
                 return []
-            rows = connection.execute(_FROM, (anchor.thread.row, start, limit)).fetchall()
+            rows = fetch(connection, _FROM, (anchor.thread.row, start, limit))
             return [_message(anchor.thread, row) for row in rows]
 
         return await self._lanes.read(work)
@@ -149,7 +151,7 @@ class SqliteLogs:
             )
             if not connection.changes():
                 return None
-            return _message(anchor.thread, connection.execute(_BY_SEQ, where).fetchall()[0])
+            return _message(anchor.thread, fetch(connection, _BY_SEQ, where)[0])
 
         return await self._lanes.write(work)
 
@@ -160,12 +162,15 @@ class SqliteLogs:
         def work(connection: apsw.Connection) -> list[ThreadInfo]:
             if _find(connection, scope, ThreadKey(session_id, ""), now) is None:
                 return []
-            rows = connection.execute(
+            rows = fetch(
+                connection,
                 "SELECT thread, npc_id FROM threads WHERE tenant_id = ? AND site_id = ? AND session_id = ? "
                 "ORDER BY thread",
                 (scope.tenant_id, scope.site_id, session_id),
-            ).fetchall()
-            return [info for row, npc_id in rows if (info := _thread_info(connection, row, npc_id)) is not None]
+            )
+            return [
+                info for row, npc_id in rows if (info := _thread_info(connection, row, npc_id)) is not None
+            ]
 
         return await self._lanes.read(work)
 
@@ -174,11 +179,12 @@ class SqliteLogs:
 
         def work(connection: apsw.Connection) -> int:
             erased = 0
-            rows = connection.execute(
+            rows = fetch(
+                connection,
                 "SELECT thread FROM threads WHERE tenant_id = ? AND site_id = ? AND session_id = ? AND user_id = ? "
                 "AND (? OR npc_id = ?)",
                 (scope.tenant_id, scope.site_id, session_id, scope.user_id, npc_id is None, npc_id or ""),
-            ).fetchall()
+            )
             for (row,) in rows:
                 connection.execute("DELETE FROM messages WHERE thread = ?", (row,))
                 erased += connection.changes()
@@ -188,15 +194,12 @@ class SqliteLogs:
         return await self._lanes.write(work)
 
 
-def _check_limit(limit: int) -> None:
-    if not 1 <= limit <= READ_LIMIT:
-        raise InvalidInput("limit", limit, f"between 1 and {READ_LIMIT}")
-
-
 def _find(connection: apsw.Connection, scope: Scope, thread: ThreadKey, now: int) -> _Anchor | None:
-    rows = connection.execute(
-        _FIND, (thread.npc_id, scope.tenant_id, scope.site_id, thread.session_id, scope.user_id, now)
-    ).fetchall()
+    rows = fetch(
+        connection,
+        _FIND,
+        (thread.npc_id, scope.tenant_id, scope.site_id, thread.session_id, scope.user_id, now),
+    )
     if not rows:
         return None
     row, label, session, expires_at, lifetime = rows[0]
@@ -247,7 +250,7 @@ def _begin_thread(connection: apsw.Connection, scope: Scope, key: ThreadKey) -> 
 def _insert(
     connection: apsw.Connection, thread: _Thread, messages: Sequence[NewMessage], now: int
 ) -> tuple[list[Message], int]:
-    last = connection.execute(_LAST, (thread.row,)).fetchall()
+    last = fetch(connection, _LAST, (thread.row,))
     seq, turn = last[0] if last else (0, 0)
     first = seq
     rows: list[tuple[Any, ...]] = []
@@ -273,10 +276,10 @@ def _insert(
 
 
 def _by_id(connection: apsw.Connection, thread: _Thread, message_id: str) -> Message | None:
-    rows = connection.execute(_BY_GIVEN_ID, (thread.row, message_id)).fetchall()
+    rows = fetch(connection, _BY_GIVEN_ID, (thread.row, message_id))
     prefix = _own_id(thread.label, "")
     if not rows and message_id.startswith(prefix) and message_id[len(prefix) :].isdecimal():
-        rows = connection.execute(_BY_SEQ, (thread.row, int(message_id[len(prefix) :]))).fetchall()
+        rows = fetch(connection, _BY_SEQ, (thread.row, int(message_id[len(prefix) :])))
     message = _message(thread, rows[0]) if rows else None
     return message if message is not None and message.id == message_id else None
 
@@ -333,17 +336,18 @@ def _latest(
     whole_turns: bool,  # noqa: FBT001 — private; the public method takes it by keyword
 ) -> list[Message]:
     sql = _LATEST_WHOLE if whole_turns else _LATEST
-    rows = connection.execute(sql, (thread.row, _END if before is None else before, limit)).fetchall()
+    rows = fetch(connection, sql, (thread.row, _END if before is None else before, limit))
     rows.reverse()
     return [_message(thread, row) for row in rows]
 
 
 def _thread_info(connection: apsw.Connection, row: int, npc_id: str) -> ThreadInfo | None:
-    ends = connection.execute(
+    ends = fetch(
+        connection,
         "SELECT seq, turn_id, timestamp FROM messages WHERE thread = ?1 AND seq IN (1, "
         "(SELECT max(seq) FROM messages WHERE thread = ?1)) ORDER BY seq",
         (row,),
-    ).fetchall()
+    )
     if not ends:
         return None
     count, turns, last_at = ends[-1]

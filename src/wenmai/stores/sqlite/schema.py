@@ -13,7 +13,7 @@ import sqlite_vec
 from wenmai.clock import from_micros, to_micros
 from wenmai.errors import StoreTooNew, StoreUnavailable
 from wenmai.stores.records import RECORDS, Record
-from wenmai.stores.sqlite.lanes import translated_errors
+from wenmai.stores.sqlite.lanes import fetch, translated_errors
 
 SCHEMA_VERSION = 1
 APPLICATION_ID = 0x57454E4D
@@ -118,6 +118,14 @@ _LOGS_DDL = (
   PRIMARY KEY (thread, seq)
 ) STRICT, WITHOUT ROWID""",
     "CREATE UNIQUE INDEX messages_by_given_id ON messages (thread, given_id) WHERE given_id IS NOT NULL",
+    # A thread goes with its session's record, however that goes: deleted, swept, or replaced after its end.
+    """CREATE TRIGGER threads_of_a_session_gone AFTER DELETE ON conversations BEGIN
+  DELETE FROM messages WHERE thread IN (
+    SELECT thread FROM threads
+    WHERE tenant_id = old.tenant_id AND site_id = old.site_id AND session_id = old.session_id);
+  DELETE FROM threads
+  WHERE tenant_id = old.tenant_id AND site_id = old.site_id AND session_id = old.session_id;
+END""",
     "CREATE INDEX messages_unfinished ON messages (thread, turn_id) WHERE completed = 0",
 )
 
@@ -179,7 +187,7 @@ def connect(path: Path) -> apsw.Connection:
         except apsw.CantOpenError as problem:
             raise StoreUnavailable("sqlite", f"cannot open {path}; does its folder exist?") from problem
         connection.set_busy_timeout(BUSY_MILLISECONDS)
-        mode = connection.execute("PRAGMA journal_mode = WAL").fetchall()[0][0]
+        mode = fetch(connection, "PRAGMA journal_mode = WAL")[0][0]
         if mode != "wal":
             raise StoreUnavailable("sqlite", f"{path} is where write-ahead logging does not work")
         connection.execute("PRAGMA synchronous = FULL")
@@ -215,7 +223,7 @@ def _create_if_new(connection: apsw.Connection, path: Path) -> None:
         return
     if ours and found > SCHEMA_VERSION:
         raise StoreTooNew(str(path), found=found, known=SCHEMA_VERSION)
-    if connection.execute("SELECT count(*) FROM sqlite_schema").fetchall()[0][0]:
+    if fetch(connection, "SELECT count(*) FROM sqlite_schema")[0][0]:
         raise StoreUnavailable("sqlite", f"{path} is not a Wenmai store")
     for statement in schema_ddl():
         connection.execute(statement)

@@ -4,7 +4,6 @@ FTS5 keeps its statistics over the whole table, so one tenant's words would move
 own are counted per partition (scope and collection). Vectors are compared one by one by sqlite-vec, in C.
 """
 
-import math
 import struct
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -14,8 +13,9 @@ import apsw
 
 from wenmai.errors import InvalidInput
 from wenmai.scope import Scope
-from wenmai.stores.base import BM25_B, BM25_K1, RRF_CONSTANT, Hit, SearchEntry
-from wenmai.stores.sqlite.lanes import Lanes
+from wenmai.stores.base import BM25_B, BM25_K1, Hit, SearchEntry
+from wenmai.stores.bm25 import fuse, idf
+from wenmai.stores.sqlite.lanes import Lanes, fetch
 from wenmai.text.cjk import query_terms, terms
 
 QUERY_LIMIT = 500
@@ -63,11 +63,14 @@ class SqliteSearch:
         owner = _owner(scope, collection, shared)
 
         def work(connection: apsw.Connection) -> list[Hit]:
-            with connection:
+            connection.execute("BEGIN")  # one snapshot for all the statements of the query
+            try:
                 partition = _partition(connection, owner)
-                if partition is None:
+                if partition is None or partition.entries == 0:
                     return []
                 return _Query(connection, partition, where or {}).hits(wanted, vector, limit)
+            finally:
+                connection.execute("COMMIT")
 
         return await self._lanes.read(work)
 
@@ -95,11 +98,12 @@ def _owner(scope: Scope, collection: str, shared: bool) -> _Owner:  # noqa: FBT0
 
 
 def _partition(connection: apsw.Connection, owner: _Owner) -> _Partition | None:
-    rows = connection.execute(
+    rows = fetch(
+        connection,
         "SELECT partition, dimension, entries, length FROM search_partitions "
         "WHERE tenant_id = ? AND site_id = ? AND user_id = ? AND shared = ? AND collection = ?",
         owner,
-    ).fetchall()
+    )
     return _Partition(*rows[0]) if rows else None
 
 
@@ -125,7 +129,8 @@ def _index(
     for entry, counts in latest.values():
         _insert(connection, row, entry, counts)
     connection.execute(
-        "UPDATE search_partitions SET dimension = ?, entries = entries + ?, length = length + ? WHERE partition = ?",
+        "UPDATE search_partitions SET dimension = ?, entries = entries + ?, length = length + ? "
+        "WHERE partition = ?",
         (known, len(latest), sum(counts.total() for _, counts in latest.values()), row),
     )
 
@@ -142,17 +147,22 @@ def _insert(connection: apsw.Connection, partition: int, entry: SearchEntry, cou
     )
     connection.executemany(
         "INSERT OR IGNORE INTO search_fields (partition, field, value, entry) VALUES (?, ?, ?, ?)",
-        [(partition, field, value, row) for field, values in entry.fields.items() for value in _values(values)],
+        [
+            (partition, field, value, row)
+            for field, values in entry.fields.items()
+            for value in _values(values)
+        ],
     )
 
 
 def _remove(connection: apsw.Connection, partition: int, ids: Sequence[str]) -> int:
     removed = length = 0
     for entry_id in dict.fromkeys(ids):
-        found = connection.execute(
+        found = fetch(
+            connection,
             "DELETE FROM search_entries WHERE partition = ? AND id = ? RETURNING entry, length",
             (partition, entry_id),
-        ).fetchall()
+        )
         for row, entry_length in found:
             connection.execute("DELETE FROM search_postings WHERE entry = ?", (row,))
             connection.execute("DELETE FROM search_fields WHERE entry = ?", (row,))
@@ -195,16 +205,18 @@ class _Query:
         blob = None
         if vector is not None:
             if self._partition.dimension is not None and len(vector) != self._partition.dimension:
-                raise InvalidInput("vector", len(vector), f"of the collection's length, {self._partition.dimension}")
+                raise InvalidInput(
+                    "vector", len(vector), f"of the collection's length, {self._partition.dimension}"
+                )
             blob = _blob(vector)
         weights = self._weights(wanted or [])
         by_words = self._lexical(weights, limit)
         by_meaning = self._similar(blob, limit)
-        ids = list(dict.fromkeys([*by_words, *by_meaning]))
+        ids = fuse([list(by_words), list(by_meaning)])[:limit]
         lexical = by_words | self._lexical(weights, limit, [key for key in ids if key not in by_words])
         similar = by_meaning | self._similar(blob, limit, [key for key in ids if key not in by_meaning])
         total = sum(weights.values())
-        found = [
+        return [
             Hit(
                 id=key,
                 lexical=lexical.get(key, (0.0, 0.0))[0],
@@ -213,21 +225,19 @@ class _Query:
             )
             for key in ids
         ]
-        if wanted is not None and blob is not None:
-            fused = fuse_ranks(list(by_words), list(by_meaning))
-            found.sort(key=lambda hit: (-fused[hit.id], hit.id))
-        return found[:limit]
 
     def _weights(self, wanted: list[str]) -> dict[str, float]:
         """Each term's inverse document frequency within the partition."""
         entries = self._partition.entries
         weights = {}
         for term in wanted:
-            rows = self._connection.execute(
-                "SELECT count(*) FROM search_postings WHERE partition = ? AND term = ?", (self._partition.row, term)
-            ).fetchall()
+            rows = fetch(
+                self._connection,
+                "SELECT count(*) FROM search_postings WHERE partition = ? AND term = ?",
+                (self._partition.row, term),
+            )
             frequency = rows[0][0]
-            weights[term] = math.log(1 + (entries - frequency + 0.5) / (frequency + 0.5))
+            weights[term] = idf(entries, frequency)
         return weights
 
     def _lexical(
@@ -249,7 +259,8 @@ JOIN search_postings p ON p.partition = ? AND p.term = w.term
 JOIN search_entries e ON e.entry = p.entry
 WHERE {" AND ".join([*self._conditions, chosen])}
 GROUP BY e.entry ORDER BY score DESC, e.id LIMIT ?"""
-        rows = self._connection.execute(
+        rows = fetch(
+            self._connection,
             sql,
             (
                 *(value for pair in weights.items() for value in pair),
@@ -259,7 +270,7 @@ GROUP BY e.entry ORDER BY score DESC, e.id LIMIT ?"""
                 *chosen_bindings,
                 limit,
             ),
-        ).fetchall()
+        )
         return {key: (score, covered) for key, score, covered in rows}
 
     def _similar(self, blob: bytes | None, limit: int, ids: Sequence[str] | None = None) -> dict[str, float]:
@@ -267,23 +278,15 @@ GROUP BY e.entry ORDER BY score DESC, e.id LIMIT ?"""
         if blob is None or ids == []:
             return {}
         chosen, chosen_bindings = _among(ids)
-        rows = self._connection.execute(
+        rows = fetch(
+            self._connection,
             f"SELECT e.id, 1 - vec_distance_cosine(e.vector, ?) AS similarity FROM search_entries e "
             f"WHERE {' AND '.join([*self._conditions, chosen])} AND e.vector IS NOT NULL "
             "ORDER BY similarity DESC, e.id LIMIT ?",
             (blob, *self._bindings, *chosen_bindings, limit),
-        ).fetchall()
+        )
         return dict(rows)
 
 
 def _among(ids: Sequence[str] | None) -> tuple[str, Sequence[str]]:
     return ("1", ()) if ids is None else (f"e.id IN ({', '.join('?' * len(ids))})", ids)
-
-
-def fuse_ranks(*rankings: Sequence[str]) -> dict[str, float]:
-    """Reciprocal rank fusion: the sum over rankings of 1 / (60 + rank), rank from 1."""
-    fused: dict[str, float] = {}
-    for ranking in rankings:
-        for rank, key in enumerate(ranking, start=1):
-            fused[key] = fused.get(key, 0.0) + 1 / (RRF_CONSTANT + rank)
-    return fused

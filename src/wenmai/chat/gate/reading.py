@@ -1,0 +1,105 @@
+"""What a text says, read once: claims, deeds and things, sentence by sentence and clause by clause."""
+
+import re
+from functools import cached_property
+from itertools import pairwise
+
+from wenmai.chat.gate.claim import Claim
+from wenmai.chat.gate.claims import find_claims
+from wenmai.chat.gate.counts import ordinals
+from wenmai.chat.gate.vocabulary import DEEDS, THING
+from wenmai.text.cjk import has_cjk, sentences, terms
+
+_CLAUSE = re.compile(r"[^，,；;：:。！？!?]+")
+_LINK_ZH = re.compile(r"^(?:[的前后旁边里中内外侧东西南北上下口脚头]|附近|对面)")
+_LINK_EN = re.compile(
+    r"(?i)^\W*(?:in|near|beside|of|by|at|behind|before|opposite|next|outside|inside|across|under|"
+    r"above|on|to)\b[^,]{0,24}$"
+)
+
+
+class Piece:
+    """A sentence or clause; each thing about it is worked out when first asked for, and kept.
+
+    Args:
+        text: verbatim.
+        start: its offset in the sentence it is a clause of.
+    """
+
+    def __init__(self, text: str, start: int = 0) -> None:
+        self.text = text
+        self.start = start
+
+    @cached_property
+    def claims(self) -> tuple[Claim, ...]:
+        """Its claims, with offsets into it."""
+        return tuple(find_claims(self.text))
+
+    @cached_property
+    def terms(self) -> frozenset[str]:
+        """Its index terms."""
+        return frozenset(terms(self.text))
+
+    @cached_property
+    def ordinals(self) -> frozenset[int]:
+        """The places in a list that it names."""
+        return frozenset(ordinals(self.text))
+
+    @cached_property
+    def deeds(self) -> frozenset[str]:
+        """What it says is done or happens; a rebuilding is no building."""
+        return frozenset(_deeds(self.text))
+
+    @cached_property
+    def heads(self) -> tuple[tuple[str, int, int], ...]:
+        """The things it is about and where: 桥 in 祠堂前的桥, the first in ``the bridge by the hall``."""
+        return tuple(_heads(self.text))
+
+    @cached_property
+    def things(self) -> frozenset[str]:
+        """The things it is about."""
+        return frozenset(name for name, _, _ in self.heads)
+
+    @cached_property
+    def clauses(self) -> tuple["Piece", ...]:
+        """Its clauses, their punctuation left out."""
+        return tuple(Piece(match[0], match.start()) for match in _CLAUSE.finditer(self.text))
+
+    def clause_of(self, claim: Claim) -> "Piece":
+        """The clause that a claim of this sentence stands in."""
+        return next(
+            (each for each in self.clauses if each.start <= claim.start < each.start + len(each.text)), self
+        )
+
+
+def spans(text: str) -> list[tuple[int, int]]:
+    """Where the sentences of a text begin and end."""
+    found: list[tuple[int, int]] = []
+    position = 0
+    for sentence in sentences(text):
+        position = text.index(sentence, position)
+        found.append((position, position + len(sentence)))
+        position += len(sentence)
+    return found
+
+
+def _deeds(text: str) -> list[str]:
+    found: list[str] = []
+    for name, pattern in DEEDS.items():
+        if pattern.search(text):
+            text = pattern.sub(lambda match: "\x00" * len(match[0]), text)
+            found.append(name)
+    return found
+
+
+def _heads(text: str) -> list[tuple[str, int, int]]:
+    found = [(str(match.lastgroup), *match.span()) for match in THING.finditer(text)]
+    dropped: set[int] = set()
+    chinese = has_cjk(text)
+    for index, ((_, _, end), (_, start, _)) in enumerate(pairwise(found)):
+        between = text[end:start]
+        if chinese and (not between or _LINK_ZH.match(between)):
+            dropped.add(index)
+        elif not chinese and _LINK_EN.match(between):
+            dropped.add(index + 1)
+    return [head for index, head in enumerate(found) if index not in dropped]

@@ -1,0 +1,47 @@
+"""Sessions and their messages as JSON lines that an import gives back equal."""
+
+from collections.abc import AsyncIterator, Sequence
+
+from wenmai.errors import SessionNotFound
+from wenmai.interchange.messages import message_line, session_line
+from wenmai.memory.manager import Memory
+from wenmai.scope import Scope, ThreadKey
+
+
+async def export_lines(
+    memory: Memory, scope: Scope, session_ids: Sequence[str] | None = None
+) -> AsyncIterator[bytes]:
+    """The lines of the sessions: for each its record, then its messages by thread and ``seq``.
+
+    Threads come in the order in which they began. Lines end with a line break.
+
+    Args:
+        memory: where the sessions are.
+        scope: their owner.
+        session_ids: which, in this order; None for all of the owner's, oldest first.
+
+    Raises:
+        SessionNotFound: a session that was named is absent or foreign.
+    """
+    for session_id in await _all_ids(memory, scope) if session_ids is None else session_ids:
+        try:
+            stored = await memory.sessions.get(scope, session_id)
+        except SessionNotFound:
+            if session_ids is None:
+                continue  # deleted since the listing
+            raise
+        yield session_line(stored.record)
+        for info in await memory.transcript.threads(scope, session_id):
+            async for message in memory.transcript.read_all(scope, ThreadKey(session_id, info.npc_id)):
+                yield message_line(session_id, message)
+
+
+async def _all_ids(memory: Memory, scope: Scope) -> list[str]:
+    ids: list[str] = []
+    cursor: str | None = None
+    while True:
+        page = await memory.sessions.list(scope, limit=500, cursor=cursor)
+        ids += [stored.record.session_id for stored in page.items]
+        cursor = page.next_cursor
+        if cursor is None:
+            return ids[::-1]

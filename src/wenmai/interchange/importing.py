@@ -1,0 +1,221 @@
+"""Writes what the readers find: in batches, in order, and never twice.
+
+A message whose id its thread has already changes nothing, and messages without an id get one that the same
+file gives again; so an import that broke off is completed by running it again.
+"""
+
+import asyncio
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from wenmai.errors import InvalidInput, SessionNotFound
+from wenmai.interchange.items import BadLine, BadValueError, MessageItem, Note, SessionItem
+from wenmai.interchange.reading import read_items
+from wenmai.memory.ids import checked_id
+from wenmai.memory.manager import ASSISTANT, Memory
+from wenmai.memory.sessions import title_from_question
+from wenmai.scope import Scope
+
+BATCH = 500
+NAMED_BAD_LINES = 1_000
+_KNOWN_SESSIONS = 10_000
+_UNFINISHED = {"import": "unfinished"}
+"""Metadata of a session that was begun and whose record is not filled in yet."""
+
+_INDEX = re.compile(r"messages\[(\d+)\]\.?")
+
+
+class Report(msgspec.Struct):
+    """What an import did so far.
+
+    Attributes:
+        sessions: sessions that the input named and that could be used.
+        created: how many of them are new.
+        messages: messages that were appended.
+        repeated: messages that were there already.
+        skipped: what could not be used, the first 1 000 of them.
+        skipped_count: all of them.
+        notes: what else is worth knowing.
+    """
+
+    sessions: int = 0
+    created: int = 0
+    messages: int = 0
+    repeated: int = 0
+    skipped: list[BadLine] = []
+    skipped_count: int = 0
+    notes: list[str] = []
+
+    def skip(self, bad: BadLine) -> None:
+        """Count what cannot be used, and name it if not too many are named already."""
+        self.skipped_count += 1
+        if len(self.skipped) < NAMED_BAD_LINES:
+            self.skipped.append(bad)
+
+
+OnProgress = Callable[[int, Report], None]
+"""Is told how many bytes of all files have been read, and the report so far."""
+
+
+async def import_files(
+    memory: Memory,
+    scope: Scope,
+    paths: Sequence[Path],
+    *,
+    format_name: str | None = None,
+    npc_id: str = ASSISTANT,
+    on_progress: OnProgress | None = None,
+) -> Report:
+    """Import conversations into sessions of the scope.
+
+    Sessions that are there already keep their record, expired ones stay expired, lifetimes are not moved.
+
+    Args:
+        memory: where to.
+        scope: the owner of the sessions.
+        paths: files in any of :data:`~wenmai.interchange.reading.FORMATS`.
+        format_name: what all of them are; None tells it from their content.
+        npc_id: the persona of messages that name none.
+        on_progress: see :data:`OnProgress`.
+
+    Raises:
+        InvalidInput: a file cannot be opened, or an argument is not allowed.
+        StoreError: the store failed; what is written so far stays, and a new import goes on from there.
+    """
+    checked_id("npc_id", npc_id)
+    report = Report()
+    writer = _Writer(memory, scope, report)
+    done = 0
+    for path in paths:
+        writer.file = path.name
+        position = 0
+        for item, position in read_items(path, npc_id=npc_id, format_name=format_name):
+            if isinstance(item, BadLine):
+                report.skip(item)
+            elif isinstance(item, Note):
+                report.notes.append(item.text)
+            else:
+                await writer.add(item)
+            if on_progress is not None:
+                on_progress(done + position, report)
+        await writer.flush()
+        done += position
+    return report
+
+
+class _Writer:
+    """Collects items and writes them, a batch at a time.
+
+    Attributes:
+        file: the name of the file that the items come from.
+    """
+
+    def __init__(self, memory: Memory, scope: Scope, report: Report) -> None:
+        self.file = ""
+        self._memory = memory
+        self._scope = scope
+        self._report = report
+        self._batch: list[SessionItem | MessageItem] = []
+        self._known: dict[str, str] = {}
+        """Session id → why it cannot be used, or nothing."""
+
+    async def add(self, item: SessionItem | MessageItem) -> None:
+        if isinstance(item, SessionItem) and len(self._batch) > BATCH // 2:
+            await self.flush()  # so that a session comes with its first question
+        self._batch.append(item)
+        if len(self._batch) >= BATCH:
+            await self.flush()
+
+    async def flush(self) -> None:
+        batch, self._batch = self._batch, []
+        sessions: dict[str, list[SessionItem | MessageItem]] = {}
+        for item in batch:
+            session_id = item.session_id if isinstance(item, SessionItem) else item.thread.session_id
+            sessions.setdefault(session_id, []).append(item)
+        for session_id, items in sessions.items():
+            await self._prepare(session_id, items)
+        # Together, so that the store can share its commits; within a session one thread after the other.
+        await asyncio.gather(*(self._write(session_id, items) for session_id, items in sessions.items()))
+
+    async def _prepare(self, session_id: str, items: Sequence[SessionItem | MessageItem]) -> None:
+        if session_id in self._known:
+            return
+        if len(self._known) >= _KNOWN_SESSIONS:
+            self._known.clear()
+        try:
+            created = await self._open(session_id, items)
+        except BadValueError as problem:
+            self._known[session_id] = str(problem)
+            return
+        self._known[session_id] = ""
+        self._report.sessions += 1
+        self._report.created += created
+
+    async def _open(self, session_id: str, items: Sequence[SessionItem | MessageItem]) -> bool:
+        """Make sure that the session is there, and ours; True if it is new."""
+        sessions = self._memory.sessions
+        try:
+            stored, created = await sessions.get(self._scope, session_id), False
+        except SessionNotFound:
+            opened = await sessions.open(self._scope, session_id, metadata=_UNFINISHED)
+            if opened.instead_of is not None:
+                await sessions.delete(self._scope, opened.session_id)
+                reason = f"session_id: {session_id!r} cannot be had by user {self._scope.user_id}"
+                raise BadValueError(reason) from None
+            stored, created = opened.stored, opened.created
+        if stored.record.metadata == _UNFINISHED:
+            fields = _record_fields(items)
+            await sessions.change(
+                self._scope, session_id, lambda session: msgspec.structs.replace(session, **fields)
+            )
+        return created
+
+    async def _write(self, session_id: str, items: Sequence[SessionItem | MessageItem]) -> None:
+        if reason := self._known[session_id]:
+            for item in items:
+                self._skip(item.line, reason)
+            return
+        threads: dict[str, list[MessageItem]] = {}
+        for item in items:
+            if isinstance(item, MessageItem):
+                threads.setdefault(item.thread.npc_id, []).append(item)
+        for messages in threads.values():
+            await self._append(messages)
+
+    async def _append(self, items: list[MessageItem]) -> None:
+        """Append the messages but those that the transcript refuses."""
+        while items:
+            messages = [item.message for item in items]
+            try:
+                appended, _ = await self._memory.transcript.append(
+                    self._scope, items[0].thread, messages, slide=False
+                )
+            except InvalidInput as refusal:
+                found = _INDEX.match(refusal.field)
+                if found is None:
+                    raise
+                refused = items.pop(int(found[1]))
+                self._skip(refused.line, refused.where + str(refusal).removeprefix(found[0]))
+                continue
+            self._report.messages += len(items) - appended.repeated
+            self._report.repeated += appended.repeated
+            return
+
+    def _skip(self, line: int, reason: str) -> None:
+        self._report.skip(BadLine(self.file, line, reason))
+
+
+def _record_fields(items: Sequence[SessionItem | MessageItem]) -> dict[str, Any]:
+    """The new session's record: what the file says of it, else a title from its first question."""
+    fields: dict[str, Any] = {"metadata": {}}
+    for item in items:
+        if isinstance(item, MessageItem) and item.message.role == "user" and item.message.content.strip():
+            question = item.message.content.strip()
+            fields |= {"first_question": question, "title": title_from_question(question), "title_by": "rule"}
+            break
+    given = next((item.fields for item in items if isinstance(item, SessionItem)), {})
+    return fields | given

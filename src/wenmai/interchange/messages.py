@@ -1,0 +1,152 @@
+"""Our own JSON lines: a line a message, and a line of ``"type": "session"`` for a session's record.
+
+Exports are made of them; what other programs write needs session_id, role and content only.
+"""
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any, Literal
+
+import msgspec
+
+from wenmai.errors import InvalidInput
+from wenmai.interchange.items import (
+    BadValueError,
+    Item,
+    Json,
+    MessageItem,
+    SessionItem,
+    Source,
+    moment,
+    usable_id,
+)
+from wenmai.memory.sessions import checked_title
+from wenmai.scope import ThreadKey
+from wenmai.stores.records import Message, NewMessage, Role, Session
+
+
+class MessageLine(msgspec.Struct, frozen=True, kw_only=True):
+    """A message as it is exported; ``turn_id`` and ``seq`` follow from the order and are not read again."""
+
+    type: Literal["message"] = "message"
+    session_id: str
+    npc_id: str
+    id: str
+    turn_id: int
+    seq: int
+    role: Role
+    name: str | None
+    content: str
+    timestamp: datetime
+    tool_calls: list[dict[str, Any]] | None
+    tool_call_id: str | None
+    tokens: int
+    completed: bool
+    metadata: dict[str, Any]
+
+
+class SessionLine(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A session as it is exported; what a line does not name is as in a new session."""
+
+    type: Literal["session"] = "session"
+    session_id: str
+    title: str | msgspec.UnsetType = msgspec.UNSET
+    title_by: Literal["", "rule", "model", "user"] | msgspec.UnsetType = msgspec.UNSET
+    first_question: str | msgspec.UnsetType = msgspec.UNSET
+    expires_at: datetime | msgspec.UnsetType = msgspec.UNSET
+    lifetime_seconds: int | msgspec.UnsetType = msgspec.UNSET
+    context: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
+    metadata: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
+    total_tokens_used: int | msgspec.UnsetType = msgspec.UNSET
+    total_cost_usd: float | msgspec.UnsetType = msgspec.UNSET
+
+
+_DERIVED = frozenset({"type", "session_id", "npc_id", "turn_id", "seq"})
+_GIVEN = frozenset(NewMessage.__struct_fields__)
+
+
+def message_line(session_id: str, message: Message) -> bytes:
+    """The line of a message, with its line break."""
+    fields = msgspec.structs.asdict(message)
+    return msgspec.json.encode(MessageLine(session_id=session_id, **fields)) + b"\n"
+
+
+def session_line(session: Session) -> bytes:
+    """The line of a session's record, with its line break."""
+    return msgspec.json.encode(SessionLine(**msgspec.structs.asdict(session))) + b"\n"
+
+
+def is_line(value: Json) -> bool:
+    """Whether the object is a line of ours."""
+    return "session_id" in value or value.get("type") in ("session", "message")
+
+
+def read_line(source: Source, value: Json, line: int) -> Iterator[Item]:
+    """The message or the session of a line."""
+    if value.get("type") == "session":
+        yield _session(value, line)
+        return
+    if value.get("type", "message") != "message":
+        raise BadValueError(f"type: {value['type']!r} is not session or message")
+    if "session_id" not in value:
+        raise BadValueError("session_id is missing")
+    thread = ThreadKey(
+        usable_id("session_id", value["session_id"]),
+        usable_id("npc_id", value.get("npc_id") or source.npc_id),
+    )
+    given = {field: value[field] for field in value if field in _GIVEN}
+    unknown = {field: value[field] for field in value if field not in _GIVEN | _DERIVED}
+    if unknown:
+        given["metadata"] = {**unknown, **(given.get("metadata") or {})}
+    yield MessageItem(thread, source.named(thread, new_message(given)), line)
+
+
+def new_message(given: Mapping[str, Any]) -> NewMessage:
+    """A message of these fields.
+
+    Raises:
+        BadValueError: one is missing or not allowed; the error names it.
+    """
+    fields = {field: value for field, value in given.items() if value is not None}
+    for field in ("role", "content"):
+        if field == "content" and fields.get("tool_calls"):
+            fields.setdefault(field, "")
+        if field not in fields:
+            raise BadValueError(f"{field} is missing")
+    if "timestamp" in fields:
+        fields["timestamp"] = moment("timestamp", fields["timestamp"])
+    if "id" in fields:
+        usable_id("id", fields["id"])
+    try:
+        return msgspec.convert(fields, NewMessage)
+    except msgspec.ValidationError as problem:
+        raise BadValueError(_named(problem)) from problem
+
+
+def _session(value: Json, line: int) -> SessionItem:
+    try:
+        parsed = msgspec.convert(value, SessionLine)
+    except msgspec.ValidationError as problem:
+        raise BadValueError(_named(problem)) from problem
+    usable_id("session_id", parsed.session_id)
+    fields = {
+        field: given
+        for field, given in msgspec.structs.asdict(parsed).items()
+        if field not in ("type", "session_id") and given is not msgspec.UNSET
+    }
+    if "expires_at" in fields:
+        fields["expires_at"] = moment("expires_at", value["expires_at"])
+    if fields.get("lifetime_seconds", 1) < 1:
+        raise BadValueError("lifetime_seconds: less than 1")
+    try:
+        if fields.get("title"):
+            fields["title"] = checked_title(fields["title"])
+    except InvalidInput as problem:
+        raise BadValueError(str(problem)) from problem
+    return SessionItem(parsed.session_id, fields, line)
+
+
+def _named(problem: msgspec.ValidationError) -> str:
+    """The message of msgspec, with the field in front."""
+    reason, _, path = str(problem).partition(" - at `$.")
+    return f"{path.rstrip('`')}: {reason}" if path else reason

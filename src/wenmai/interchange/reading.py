@@ -1,0 +1,158 @@
+"""From the bytes of a file to JSON values, and from each value to the reader that knows its shape.
+
+A file is either JSON lines, of any length and read one line at a time, or one JSON document.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+import msgspec
+
+from wenmai.errors import InvalidInput
+from wenmai.interchange.items import BadValueError, Item, Json, Occurrences, Source
+from wenmai.interchange.locomo import is_locomo, read_locomo
+from wenmai.interchange.messages import is_line, read_line
+from wenmai.interchange.openai import as_conversation, is_conversation, read_conversation
+
+LINE_BYTES = 64_000_000
+DOCUMENT_BYTES = 256_000_000
+"""The longest line and the longest document that are read, as both must be in memory whole."""
+
+_MARK = b"\xef\xbb\xbf"
+_UTF16 = (b"\xff\xfe", b"\xfe\xff")
+
+Reader = Callable[[Source, Json, int], Iterator[Item]]
+"""Reads the object of a line; raises :class:`BadValueError` if nothing (more) of it can be used."""
+
+FORMATS: Mapping[str, tuple[Callable[[Json], bool], Reader]] = {
+    "openai": (is_conversation, read_conversation),
+    "locomo": (is_locomo, read_locomo),
+    "jsonl": (is_line, read_line),
+}
+"""Name → (whether an object has this shape, its reader)."""
+
+
+class Read(NamedTuple):
+    """An item, and how many bytes of the file have been read."""
+
+    item: Item
+    position: int
+
+
+def read_items(path: Path, *, npc_id: str, format_name: str | None = None) -> Iterator[Read]:
+    """What the file holds, in its order.
+
+    Args:
+        path: the file, UTF-8.
+        npc_id: the persona of messages that name none.
+        format_name: one of :data:`FORMATS`; None tells it from the shape of each value.
+
+    Raises:
+        InvalidInput: the file cannot be opened, or the format is not known.
+    """
+    if format_name is not None and format_name not in FORMATS:
+        raise InvalidInput("format", format_name, f"one of {', '.join(FORMATS)}")
+    position, empty = 0, True
+    with Occurrences() as occurrences:
+        source = Source(path, npc_id, occurrences)
+        for line, value, position in _values(path):
+            empty = False
+            for item in _items(source, value, line, format_name):
+                yield Read(item, position)
+        if empty:
+            yield Read(source.bad(0, "there is nothing in it"), position)
+
+
+def _items(source: Source, value: object, line: int, forced: str | None) -> Iterator[Item]:
+    """The items of a value; those that it gives before it turns out to be unusable are kept."""
+    if isinstance(value, BadValueError):
+        yield source.bad(line, str(value))
+        return
+    if isinstance(value, list):
+        conversation = as_conversation(value)
+        for each in value if conversation is None else [conversation]:
+            yield from _items(source, each, line, forced)
+        return
+    if not isinstance(value, dict):
+        yield source.bad(line, f"{value!r:.40} is not a JSON object")
+        return
+    try:
+        yield from _reader(value, forced)(source, value, line)
+    except BadValueError as problem:
+        yield source.bad(line, str(problem))
+
+
+def _reader(value: Json, forced: str | None) -> Reader:
+    if forced is not None:
+        return FORMATS[forced][1]
+    for has_shape, reader in FORMATS.values():
+        if has_shape(value):
+            return reader
+    raise BadValueError(
+        "neither a message with session_id, role and content nor a conversation of a known format"
+    )
+
+
+def _values(path: Path) -> Iterator[tuple[int, object, int]]:
+    """``(line, value, bytes read so far)``; a value that cannot be read is a :class:`BadValueError`."""
+    try:
+        if (document := _document(path)) is not None:
+            yield 0, document, path.stat().st_size
+            return
+        yield from _json_lines(path)
+    except OSError as problem:
+        raise InvalidInput("file", str(path), f"readable: {problem.strerror}") from problem
+
+
+def _document(path: Path) -> object:
+    """The file as one JSON document; None if it is lines: its first one is a value, or the whole is none."""
+    with path.open("rb") as file:
+        lines = iter(lambda: file.readline(LINE_BYTES).removeprefix(_MARK), b"")
+        first = next((line.strip() for line in lines if line.strip()), b"")
+    if not first.startswith((b"{", b"[")) or path.stat().st_size > DOCUMENT_BYTES:
+        return None
+    if not isinstance(_decoded(first), BadValueError):
+        return None
+    document = _decoded(path.read_bytes().removeprefix(_MARK))
+    return None if isinstance(document, BadValueError) else document
+
+
+def _json_lines(path: Path) -> Iterator[tuple[int, object, int]]:
+    number, position = 0, 0
+    with path.open("rb") as file:
+        while line := file.readline(LINE_BYTES):
+            number += 1
+            position += len(line)
+            if number == 1 and line.startswith(_UTF16):
+                yield (
+                    1,
+                    BadValueError("the file is UTF-16; convert it with: iconv -f UTF-16 -t UTF-8"),
+                    position,
+                )
+                return
+            if len(line) == LINE_BYTES and not line.endswith(b"\n"):
+                position += _skip_line(file)
+                yield number, BadValueError(f"longer than {LINE_BYTES} bytes"), position
+            elif text := line.removeprefix(_MARK).strip():
+                yield number, _decoded(text), position
+
+
+def _skip_line(file: BinaryIO) -> int:
+    skipped = 0
+    while rest := file.readline(LINE_BYTES):
+        skipped += len(rest)
+        if rest.endswith(b"\n"):
+            break
+    return skipped
+
+
+def _decoded(text: bytes) -> object:
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError as problem:
+        return BadValueError(f"not JSON: {problem}")
+    except UnicodeDecodeError as problem:
+        return BadValueError(f"not UTF-8: {problem.reason}")
+    except RecursionError:
+        return BadValueError("not JSON: nested too deeply")

@@ -1,0 +1,245 @@
+"""Turns that want one thread, requests that share one Idempotency-Key: at once, in processes, in crashes."""
+
+import asyncio
+import random
+import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import pytest
+from turn_worker import NPC, REQUEST, answer_slowly, opened
+
+from wenmai.clock import MovableClock, system_clock
+from wenmai.errors import IdempotencyMismatch, ThreadBusy
+from wenmai.memory.idempotency import ATTEMPT, message_id_for
+from wenmai.memory.manager import Memory
+from wenmai.memory.turns import LEASE
+from wenmai.scope import Scope, ThreadKey
+from wenmai.stores.records import Message
+
+WORKER = Path(__file__).with_name("turn_worker.py")
+TALK = ThreadKey("talk", NPC)
+SECOND = timedelta(seconds=1)
+
+
+@asynccontextmanager
+async def second_process(*arguments: object) -> AsyncIterator[asyncio.subprocess.Process]:
+    """A worker process that has printed its first line; killed at the end."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, str(WORKER), *map(str, arguments), stdout=asyncio.subprocess.PIPE
+    )
+    try:
+        assert process.stdout is not None
+        assert await process.stdout.readline()
+        yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.wait()
+
+
+async def killed(process: asyncio.subprocess.Process) -> None:
+    """``kill -9``, and wait until it is gone."""
+    process.kill()
+    await process.wait()
+
+
+def whole_turns(transcript: Sequence[Message]) -> list[str]:
+    """The names of the turns, each found to be neighbours: question, answer, one more message."""
+    names = []
+    for expected, (turn_id, group) in enumerate(groupby(transcript, key=lambda message: message.turn_id), 1):
+        turn = list(group)
+        name = turn[0].content
+        assert turn_id == expected
+        assert [message.role for message in turn] == ["user", "assistant", "assistant"]
+        assert turn[1].content == f"answer to {name}"
+        assert turn[2].content == f"more on {name}"
+        names.append(name)
+    return names
+
+
+async def read_all(memory: Memory) -> list[Message]:
+    """The whole transcript of the thread."""
+    return [message async for message in memory.transcript.read_all(Scope(), TALK)]
+
+
+async def test_64_turns_at_once_on_one_thread_are_64_whole_turns(tmp_path: Path) -> None:
+    """Numbers 1 to 64, none inside another, in the order in which they came."""
+    async with opened(tmp_path / "turns.db") as (memory, logs):
+        session = await memory.session(TALK.session_id)
+
+        async def one_turn(number: int) -> None:
+            async with memory.turns.turn(Scope(), TALK):
+                await answer_slowly(logs, session, str(number))
+
+        await asyncio.gather(*(one_turn(number) for number in range(64)))
+        assert whole_turns(await read_all(memory)) == [str(number) for number in range(64)]
+
+
+async def test_cancelled_turns_free_the_thread_and_disturb_no_other(tmp_path: Path) -> None:
+    """Of 64 turns every third is cancelled, waiting or inside; the rest are whole, none inside another."""
+    inside: list[int] = []
+    met: list[list[int]] = []
+    async with opened(tmp_path / "turns.db") as (memory, logs):
+        session = await memory.session(TALK.session_id)
+
+        async def one_turn(number: int) -> None:
+            async with memory.turns.turn(Scope(), TALK):
+                inside.append(number)
+                met.append(list(inside))
+                try:
+                    await answer_slowly(logs, session, str(number))
+                finally:
+                    inside.remove(number)
+
+        tasks = [asyncio.create_task(one_turn(number)) for number in range(64)]
+        for number in range(0, 64, 3):
+            await asyncio.sleep(random.random() * 0.02)  # noqa: S311 — another one is inside in each run
+            tasks[number].cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        assert all(len(those) == 1 for those in met)
+        finished = {str(number) for number, task in enumerate(tasks) if not task.cancelled()}
+        assert {str(number) for number in range(64) if number % 3} <= finished
+        transcript = await read_all(memory)
+        broken_off = {message.turn_id for message in transcript if not message.completed}
+        kept = [message for message in transcript if message.turn_id not in broken_off]
+        assert {message.content for message in kept if message.role == "user"} == finished
+        for _, turn in groupby(kept, key=lambda message: message.turn_id):
+            assert [message.role for message in turn] == ["user", "assistant", "assistant"]
+        async with asyncio.timeout(5), memory.turns.turn(Scope(), TALK, "reject"):
+            pass
+
+
+async def test_turns_of_two_processes_never_interleave(tmp_path: Path) -> None:
+    """Two processes take six turns each on one thread while a third takes six: 18 whole turns."""
+    store = tmp_path / "turns.db"
+    async with opened(store) as (memory, logs):
+        session = await memory.session(TALK.session_id)
+        async with (
+            second_process("take", store, TALK.session_id, "b", 6) as second,
+            second_process("take", store, TALK.session_id, "c", 6) as third,
+        ):
+            for number in range(6):
+                async with memory.turns.turn(Scope(), TALK):
+                    await answer_slowly(logs, session, f"a-{number}")
+            await asyncio.gather(second.wait(), third.wait())
+            assert (second.returncode, third.returncode) == (0, 0)
+        names = whole_turns(await read_all(memory))
+        assert sorted(names) == sorted(f"{who}-{number}" for who in "abc" for number in range(6))
+        for who in "abc":
+            mine = [name for name in names if name.startswith(who)]
+            assert mine == sorted(mine)
+
+
+async def test_a_process_killed_inside_a_turn_frees_the_thread_when_its_lease_ends(tmp_path: Path) -> None:
+    """Until its lease ends the dead process keeps others out; then the next turn enters at once."""
+    store = tmp_path / "turns.db"
+    clock = MovableClock(system_clock())
+    async with opened(store, clock=clock) as (memory, _):
+        await memory.session(TALK.session_id)
+        async with second_process("hold", store, TALK.session_id) as holder:
+            with pytest.raises(ThreadBusy):
+                async with memory.turns.turn(Scope(), TALK, "reject"):
+                    pass
+            await killed(holder)
+        with pytest.raises(ThreadBusy):
+            async with memory.turns.turn(Scope(), TALK, "reject"):
+                pass
+        clock.advance(system_clock() - clock() + LEASE)
+        async with asyncio.timeout(5), memory.turns.turn(Scope(), TALK, "reject"):
+            pass
+
+
+async def test_a_turn_that_waits_for_a_dead_process_goes_on_when_the_lease_ends(tmp_path: Path) -> None:
+    """The waiting turn neither fails nor needs to be sent again."""
+    store = tmp_path / "turns.db"
+    clock = MovableClock(system_clock())
+    async with opened(store, clock=clock) as (memory, logs):
+        session = await memory.session(TALK.session_id)
+        async with second_process("hold", store, TALK.session_id) as holder:
+            await killed(holder)
+
+        async def waiting_turn() -> None:
+            async with memory.turns.turn(Scope(), TALK):
+                await answer_slowly(logs, session, "patient")
+
+        turn = asyncio.create_task(waiting_turn())
+        await asyncio.wait([turn], timeout=0.2)
+        assert not turn.done()
+        clock.advance(system_clock() - clock() + LEASE)
+        async with asyncio.timeout(5):
+            await turn
+        assert whole_turns(await read_all(memory)) == ["patient"]
+
+
+class Work:
+    """Counts how often it is done, and answers with that number."""
+
+    def __init__(self) -> None:
+        self.times = 0
+
+    async def __call__(self, session_id: str) -> dict[str, Any]:
+        """Do it once more."""
+        self.times += 1
+        await asyncio.sleep(0.05)
+        return {"answer": f"in {session_id}", "attempt": self.times}
+
+
+async def test_eight_requests_with_one_key_at_once_have_one_effect_and_equal_answers(tmp_path: Path) -> None:
+    """Four come to one open store, four to another on the same file, as two processes would serve them."""
+    store = tmp_path / "once.db"
+    work = Work()
+    async with opened(store) as (one, _), opened(store) as (other, _):
+        answers = await asyncio.gather(
+            *(
+                memory.idempotency.once(Scope(), "key-1", REQUEST, TALK.session_id, work)
+                for memory in (one, other) * 4
+            )
+        )
+        assert work.times == 1
+        assert answers == [{"answer": "in talk", "attempt": 1}] * 8
+        with pytest.raises(IdempotencyMismatch):
+            await other.idempotency.once(Scope(), "key-1", {"query": "?"}, TALK.session_id, work)
+
+
+async def test_a_failed_attempt_frees_the_key_and_the_next_request_does_the_work(tmp_path: Path) -> None:
+    """The error reaches who asked; nobody gets it as an answer later."""
+    work = Work()
+
+    async def fail(_session_id: str) -> dict[str, Any]:
+        raise ConnectionError
+
+    async with opened(tmp_path / "once.db") as (memory, _):
+        with pytest.raises(ConnectionError):
+            await memory.idempotency.once(Scope(), "key-1", REQUEST, TALK.session_id, fail)
+        answer = await memory.idempotency.once(Scope(), "key-1", REQUEST, TALK.session_id, work)
+        assert answer["attempt"] == 1
+
+
+async def test_a_kill_between_effect_and_answer_is_taken_over_without_a_second_effect(tmp_path: Path) -> None:
+    """The question is stored, its process dies; the retry waits for that attempt to end, then answers."""
+    store = tmp_path / "once.db"
+    clock = MovableClock(system_clock())
+    key = "key-2"
+    async with opened(store, clock=clock) as (memory, _):
+        session = await memory.session(TALK.session_id)
+        async with second_process("once", store, TALK.session_id, key) as first:
+            await killed(first)
+
+        async def work(session_id: str) -> dict[str, Any]:
+            asked = await session.append(
+                [{"role": "user", "content": REQUEST["query"], "id": message_id_for(key)}]
+            )
+            return {"session_id": session_id, "turn_id": asked[0].turn_id}
+
+        retry = asyncio.create_task(memory.idempotency.once(Scope(), key, REQUEST, "another-session", work))
+        await asyncio.wait([retry], timeout=0.2)
+        assert not retry.done()
+        clock.advance(system_clock() - clock() + ATTEMPT)
+        async with asyncio.timeout(5):
+            assert await retry == {"session_id": TALK.session_id, "turn_id": 1}
+        assert [message.content for message in await read_all(memory)] == [REQUEST["query"]]

@@ -1,0 +1,134 @@
+"""Runs every case of ``cases/`` over the real engine, with no model, on each store."""
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import yaml
+
+from wenmai.chat.evidence import record_from
+from wenmai.chat.turn import TurnAnswer, TurnRequest
+from wenmai.engine import Engine, load_engine_settings, open_engine
+from wenmai.memory.preferences import PreferenceChange
+from wenmai.scope import Scope
+from wenmai.stores.records import TraceRecord
+
+CASES = Path(__file__).parent / "cases"
+SCOPE = Scope("scenarios", "village", "visitor")
+
+
+class Turn(msgspec.Struct, forbid_unknown_fields=True):
+    """One question and what is expected of its answer; see README.md."""
+
+    npc: str
+    ask: str
+    intent: str | None = None
+    mode: str | None = None
+    cites_any: list[str] = []
+    cites_none: bool = False
+    says: list[str] = []
+    says_any: list[str] = []
+    never_says: list[str] = []
+    reason: str | None = None
+
+
+class Case(msgspec.Struct, forbid_unknown_fields=True):
+    """A short talk."""
+
+    id: str
+    say: str
+    turns: list[Turn]
+    language: str | None = None
+    evidence: list[dict[str, Any]] = []
+    preferences: dict[str, Any] = {}
+
+
+def load_cases() -> list[Case]:
+    """The cases of all files, in the order of files and of the cases in them."""
+    return [
+        case
+        for path in sorted(CASES.glob("*.yaml"))
+        for case in msgspec.convert(yaml.safe_load(path.read_text(encoding="utf-8")), list[Case])
+    ]
+
+
+async def play(engine: Engine, case: Case) -> list[str]:
+    """Play the case; what came out otherwise than expected."""
+    problems: list[str] = []
+    session = await engine.memory.session(scope=SCOPE)
+    chosen = dict(case.preferences) | ({"language": case.language} if case.language else {})
+    if chosen:
+        await engine.memory.preferences.set(SCOPE, session.session_id, PreferenceChange(**chosen))
+    if case.evidence:
+        await engine.evidence.ingest(SCOPE, [record_from(fields) for fields in case.evidence])
+    for number, turn in enumerate(case.turns, start=1):
+        answer = await engine.chat.ask(
+            TurnRequest(scope=SCOPE, npc_id=turn.npc, query=turn.ask, session_id=session.session_id)
+        )
+        await engine.chat.drain()
+        trace = (await engine.traces.get(SCOPE, answer.trace_id)).record
+        problems += [f"turn {number}: {problem}" for problem in judge(turn, answer, trace)]
+    return problems
+
+
+def judge(turn: Turn, answer: TurnAnswer, trace: TraceRecord) -> list[str]:
+    """What of an answer is not as the turn expects."""
+    text = answer.answer_text
+    cited = [citation.evidence_id for citation in answer.citations]
+    seen = f"{answer.policy_mode.value} ({trace.policy_reason}), cites {cited}: {text}"
+    checks = {
+        f"intent is {trace.intent}, not {turn.intent}": turn.intent in (None, trace.intent),
+        f"mode is not {turn.mode}": turn.mode in (None, answer.policy_mode.value),
+        f"cites none of {turn.cites_any}": not turn.cites_any or bool(set(cited) & set(turn.cites_any)),
+        "cites something": not (turn.cites_none and cited),
+        f"does not say any of {turn.says_any}": not turn.says_any or any(it in text for it in turn.says_any),
+        f"reason does not begin with {turn.reason}": trace.policy_reason.startswith(turn.reason or ""),
+    }
+    checks |= {f"does not say {it}": it in text for it in turn.says}
+    checks |= {f"says {it}": it not in text for it in turn.never_says}
+    return [f"{problem} — {seen}" for problem, holds in checks.items() if not holds]
+
+
+@pytest.mark.parametrize("case", load_cases(), ids=lambda case: case.id)
+async def test_the_talk_goes_as_the_case_says(case: Case, store_url: str) -> None:
+    """Every expectation of every turn holds."""
+    loaded = load_engine_settings(
+        flags={"store": store_url, "sample_sites": (f"{SCOPE.tenant_id}/{SCOPE.site_id}",)}, environment={}
+    )
+    async with open_engine(loaded.values) as engine:
+        problems = await play(engine, case)
+    assert problems == [], f"{case.say}\n" + "\n".join(problems)
+
+
+def test_there_are_enough_cases_in_both_languages() -> None:
+    """At least 60 cases, a quarter of them in English, and each id once."""
+    cases = load_cases()
+    english = [case for case in cases if case.turns[0].ask.isascii()]
+    assert len(cases) >= 60
+    assert len(english) >= 15
+    assert len({case.id for case in cases}) == len(cases)
+
+
+def test_a_wrong_answer_is_noticed() -> None:
+    """The judge complains of each expectation that is not met."""
+    wanted = Turn(
+        npc="x", ask="?", intent="greeting", mode="refuse", cites_any=["e"], says=["a"], says_any=["b"], reason="r"
+    )
+    answer = msgspec.convert(
+        {
+            "trace_id": "t", "session_id": "s", "turn_id": 1, "policy_mode": "normal", "answer_text": "z",
+            "citations": [], "followup_questions": [], "npc_id": "x", "npc_name": "X", "latency_ms": 1.0,
+            "timestamp": "2026-01-05T14:00:00Z",
+        },
+        TurnAnswer,
+    )  # fmt: skip
+    trace = msgspec.convert(
+        {name: [] for name in ("tool_calls", "evidence_ids", "blocks", "degraded")}
+        | {name: "" for name in ("trace_id", "session_id", "npc_id", "intent", "policy_reason", "answer", "model")}
+        | {name: 0 for name in ("turn_id", "prompt_tokens", "completion_tokens", "cost_usd", "latency_ms")}
+        | {"request_input": {}, "policy_mode": "normal"}
+        | {name: "2026-01-05T14:00:00Z" for name in ("started_at", "completed_at")},
+        TraceRecord,
+    )
+    assert len(judge(wanted, answer, trace)) == 6
