@@ -114,6 +114,7 @@ async def test_an_ingestion_that_broke_off_is_completed_by_the_next(store: Store
         def __init__(self) -> None:
             assert store.documents is not None
             self.get = store.documents.get
+            self.get_many = store.documents.get_many
             self.delete = store.documents.delete
             self.list = store.documents.list
             self.sweep = store.documents.sweep

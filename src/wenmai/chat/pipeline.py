@@ -14,6 +14,7 @@ import msgspec
 from langgraph.graph import END, START, StateGraph
 from langgraph.runtime import Runtime
 
+from wenmai.chat.persona import ActivePersona
 from wenmai.chat.prompts import prompt_messages
 from wenmai.chat.steps.check import check
 from wenmai.chat.steps.complete import complete, trace_of
@@ -54,6 +55,7 @@ async def run_steps(steps: Sequence[tuple[str, Step]], state: TurnState, run: Tu
             raise
         seen.update(update)
         added.update(update)
+        run.state.update(update)
         status = _status(name, seen)
         record = _record(run, name, status, began)
         await run.emit("step", **record)
@@ -91,6 +93,11 @@ def _node(*steps: tuple[str, Step]) -> Callable[..., Awaitable[TurnState]]:
     return node
 
 
+def _after_open(state: TurnState) -> str:
+    """A question that was answered before, under the same Idempotency-Key, is not answered again."""
+    return END if state["opened"].answer.completed else "understand"
+
+
 def _after_gate(state: TurnState, runtime: Runtime[TurnRun]) -> str:
     return "generate" if wants_model(state, runtime.context) else "compose"
 
@@ -108,7 +115,7 @@ def build_graph() -> Any:
     graph.add_node("compose", _node(("generate", compose_answer)))
     graph.add_node("complete", _node(("check", check), ("complete", complete)))
     graph.add_edge(START, "open")
-    graph.add_edge("open", "understand")
+    graph.add_conditional_edges("open", _after_open, ["understand", END])
     graph.add_edge("understand", "retrieve")
     graph.add_conditional_edges("retrieve", _after_gate, ["generate", "compose"])
     graph.add_edge("generate", "complete")
@@ -143,14 +150,14 @@ class Chat:
             StoreUnavailable: the store failed; the question may be in the transcript, its answer is not.
         """
         request = _checked(request)
-        await self._services.personas.answering(request.scope, request.npc_id)
+        persona = await self._services.personas.answering(request.scope, request.npc_id)
         if request.idempotency_key is None:
-            return await self._run(request, on_event)
+            return await self._run(request, persona, on_event)
         asked = [request.npc_id, request.query, request.session_id, request.incognito]
 
         async def once(session_id: str) -> dict[str, Any]:
             pinned = msgspec.structs.replace(request, session_id=session_id)
-            plain: dict[str, Any] = msgspec.to_builtins(await self._run(pinned, on_event))
+            plain: dict[str, Any] = msgspec.to_builtins(await self._run(pinned, persona, on_event))
             return plain
 
         answer = await self._services.memory.idempotency.once(
@@ -204,7 +211,9 @@ class Chat:
         while self._afterwards:
             await asyncio.wait(self._afterwards)
 
-    async def _run(self, request: TurnRequest, on_event: OnEvent | None) -> TurnAnswer:
+    async def _run(
+        self, request: TurnRequest, persona: ActivePersona, on_event: OnEvent | None
+    ) -> TurnAnswer:
         services = self._services
         async with AsyncExitStack() as held:
             run = TurnRun(
@@ -214,33 +223,28 @@ class Chat:
                 started=time.perf_counter(),
                 on_event=on_event,
                 held=held,
+                state={"request": request, "persona": persona},
             )
-            persona = await services.personas.answering(request.scope, request.npc_id)
-            state: TurnState = {"request": request, "persona": persona}
             try:
-                async for values in self._graph.astream(state, context=run, stream_mode="values"):
-                    state = values
-                    answered = await self._answered_before(state)
-                    if answered is not None:
-                        return answered
+                state: TurnState = await self._graph.ainvoke(run.state, context=run)
             except BaseException as failure:
-                await asyncio.shield(self._note_failure(state, run, failure))
+                await asyncio.shield(self._note_failure(run, failure))
                 raise
+            if "answer" not in state:
+                return await self._earlier_answer(state)
         if not request.incognito:
             self._infer_afterwards(state)
         return state["answer"]
 
-    async def _answered_before(self, state: TurnState) -> TurnAnswer | None:
-        """The answer of an earlier attempt with the same key that died after it was stored."""
-        opened = state.get("opened")
-        if opened is None or not opened.answer.completed or "recalled" in state:
-            return None
-        trace_id = opened.answer.metadata["trace_id"]
+    async def _earlier_answer(self, state: TurnState) -> TurnAnswer:
+        """The answer of an attempt with the same key that died after it was stored."""
+        trace_id = state["opened"].answer.metadata["trace_id"]
         stored = await self._services.traces.get(state["request"].scope, trace_id)
         return msgspec.convert(stored.record.details["answer"], TurnAnswer)
 
-    async def _note_failure(self, state: TurnState, run: TurnRun, failure: BaseException) -> None:
+    async def _note_failure(self, run: TurnRun, failure: BaseException) -> None:
         """Leave the error with the turn: in the unfinished record of its answer, and in the trace."""
+        state = run.state
         opened, request = state.get("opened"), state["request"]
         if opened is None or "answer" in state:
             return

@@ -113,17 +113,12 @@ class VersionedRegistry(Generic[V]):
             VersionNotFound: there is none of that number.
         """
         state = await self._state(scope, npc_id)
-        if number == 1 and npc_id in self._builtin:
-            return self._profiles(npc_id, active=state.number == 1)
-        stored = await self._documents.get(scope, self.record, f"{npc_id}:{number}")
-        if stored is None:
-            raise VersionNotFound(f"{npc_id}:{number}")
-        return self._shown(stored, active=state.number == number)
+        return await self._version(scope, npc_id, number, active=state.number == number)
 
     async def active(self, scope: Scope, npc_id: str) -> Version | None:
         """The active version, or None if the persona has none."""
         state = await self._state(scope, npc_id)
-        return await self.get(scope, npc_id, state.number) if state.number else None
+        return await self._version(scope, npc_id, state.number, active=True) if state.number else None
 
     async def set_active(
         self, scope: Scope, npc_id: str, number: int, *, expected: int | None = None
@@ -166,6 +161,14 @@ class VersionedRegistry(Generic[V]):
         if version.created_at is None:
             raise Conflict(f"version {number} of {self.kind} {npc_id} is the profile's own")
         await self._documents.delete(scope, self.record, f"{npc_id}:{number}")
+
+    async def _version(self, scope: Scope, npc_id: str, number: int, *, active: bool) -> Version:
+        if number == 1 and npc_id in self._builtin:
+            return self._profiles(npc_id, active=active)
+        stored = await self._documents.get(scope, self.record, f"{npc_id}:{number}")
+        if stored is None:
+            raise VersionNotFound(f"{npc_id}:{number}")
+        return self._shown(stored, active=active)
 
     async def _count(self, scope: Scope, npc_id: str, number: int) -> int:
         """Note that ``number`` is taken; the active version then."""

@@ -200,6 +200,7 @@ class TurnRun:
     Attributes:
         held: what is held until the turn ends, such as the thread.
         steps: name, status and duration in ms of each step so far.
+        state: all that the steps have added so far, for the trace of a turn that fails.
         prompt_source: ``prompt_registry`` or ``npc_profile``, and the version of it.
     """
 
@@ -210,6 +211,7 @@ class TurnRun:
     on_event: OnEvent | None
     held: AsyncExitStack
     steps: list[dict[str, Any]] = field(default_factory=list)
+    state: TurnState = field(default_factory=TurnState)
     prompt_source: tuple[str, int | None] = ("npc_profile", None)
 
     async def emit(self, kind: Literal["start", "step", "token"], **data: Any) -> None:

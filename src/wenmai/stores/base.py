@@ -57,6 +57,12 @@ class Documents(Protocol):
         """The record of that key, or None if it is absent, foreign, or past its ``keep_until``."""
         ...
 
+    async def get_many(self, scope: Scope, of: type[R], keys: Sequence[str]) -> dict[str, Stored[R]]:
+        """The records of at most 500 keys, by key, in one round trip; those that :meth:`get` gives None for are left
+        out.
+        """
+        ...
+
     async def put(
         self,
         scope: Scope,
@@ -202,7 +208,9 @@ class Logs(Protocol):
         """
         ...
 
-    async def read(self, scope: Scope, thread: ThreadKey, *, start: int = 1, limit: int = 500) -> list[Message]:
+    async def read(
+        self, scope: Scope, thread: ThreadKey, *, start: int = 1, limit: int = 500
+    ) -> list[Message]:
         """The messages from ``seq`` ``start`` on, ascending, at most ``limit`` (1 to 10 000)."""
         ...
 

@@ -6,6 +6,8 @@ from wenmai.errors import InvalidInput
 from wenmai.stores.records import Record
 
 MAX_KEY = 512
+MANY = 500
+"""Keys that may be asked for at once."""
 
 
 def check_key(field: str, key: str) -> None:

@@ -140,8 +140,8 @@ def has_words(text: str, words: Sequence[str]) -> list[str]:
     words only, so that ``hi`` is not found in ``history``; Chinese beside a Latin word bounds it.
     """
     normal = normalise(text)
-    spaced = _spaced(normal)
-    return [word for word in words if _occurs(word, normal, spaced)]
+    texts = normal, _spaced(normal)
+    return [word for word, sought, latin in _sought(tuple(words)) if sought in texts[latin]]
 
 
 def has_cjk(text: str) -> bool:
@@ -189,12 +189,14 @@ def _spaced(normal: str) -> str:
     return " ".join(["", *words, ""])
 
 
-@lru_cache(maxsize=8192)
-def _sought(word: str) -> tuple[str, bool]:
-    normal = normalise(word)
-    return (normal, True) if has_cjk(normal) else (_spaced(normal), False)
-
-
-def _occurs(word: str, normal: str, spaced: str) -> bool:
-    sought, anywhere = _sought(word)
-    return sought in (normal if anywhere else spaced) if sought.strip() else False
+@lru_cache(maxsize=256)
+def _sought(words: tuple[str, ...]) -> list[tuple[str, str, bool]]:
+    """Each word that has something to look for, with that, and whether it is looked for among spaced words."""
+    found = []
+    for word in words:
+        normal = normalise(word)
+        latin = not has_cjk(normal)
+        sought = _spaced(normal) if latin else normal
+        if sought.strip():
+            found.append((word, sought, latin))
+    return found

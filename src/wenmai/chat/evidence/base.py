@@ -134,8 +134,9 @@ class EvidenceBase:
         if not asked.hits and await self._rebuild_if_empty(scope):
             asked = await self._index.ask(scope, query, domains=domains, language=language, limit=pool)
         score = scores(asked.hits)
-        stored = await asyncio.gather(*(self.get(scope, id_) for id_ in ordered(asked.hits, score)))
-        records = verified_first([each.record for each in stored if each is not None], score)
+        order = ordered(asked.hits, score)
+        stored = await self._documents.get_many(scope, EvidenceRecord, order)
+        records = verified_first([stored[id_].record for id_ in order if id_ in stored], score)
         chosen = one_of_each(records)[:limit]
         passages = [_passage(record, score, number) for number, record in enumerate(chosen, start=1)]
         return Found(passages=passages, degraded=["embedder"] if asked.embedder_failed else [])
@@ -183,8 +184,8 @@ class EvidenceBase:
     async def _ingest_batch(
         self, scope: Scope, records: Sequence[EvidenceRecord], report: IngestReport
     ) -> IngestReport:
-        stored = await asyncio.gather(*(self.get(scope, record.evidence_id) for record in records))
-        pairs = list(zip(records, stored, strict=True))
+        stored = await self._documents.get_many(scope, EvidenceRecord, [each.evidence_id for each in records])
+        pairs = [(record, stored.get(record.evidence_id)) for record in records]
         added = [new for new, old in pairs if old is None]
         changed = [new for new, old in pairs if old is not None and old.record != new]
         await self._index.add(scope, added + changed)

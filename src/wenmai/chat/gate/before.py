@@ -154,7 +154,9 @@ def _is_missing(claim: Claim, on: Sequence[Ground]) -> bool:
     """Whether no passage holds what the question names; a name is only looked for in its own script."""
     if standing(claim, on) or claim.value.startswith("#"):
         return False
-    same_script = any(has_cjk(ground.words) == has_cjk(claim.text) for ground in on)
+    same_script = any(
+        has_cjk(sentence.text) == has_cjk(claim.text) for ground in on for sentence in ground.sentences
+    )
     return claim.kind not in NAMES or same_script
 
 

@@ -60,7 +60,7 @@ _REIGN_YEAR = re.compile(
 )
 _REIGN_ALONE = re.compile(
     rf"(?P<dynasty>{_DYNASTY})?[朝代]?(?P<reign>(?!民国|景泰蓝|(?:{_EVERYDAY})(?!年|初|末|中|帝|"
-    rf"皇帝|间|朝)){_REIGN})(?!大典)"
+    rf"皇帝|间|朝))(?:{_REIGN}))(?!大典)"
 )
 _YEAR = re.compile(
     r"(?P<era>公元前|公元|西元前|西元|(?i:\bA\.?D\.? ?)|"
@@ -100,7 +100,7 @@ _FESTIVAL = re.compile("|".join((*FESTIVALS, *(f"(?i:{name})" for name in FESTIV
 _DYNASTY_ZH = re.compile(
     r"(?P<pair>唐宋|宋元|元明|明清)(?=[时两之以年古建民二风,，。、]|$)"
     r"|(?<![年月周岁春夏秋冬季开起当])"
-    r"(?P<one>北宋|南宋|民国|五代(?=时|十国|末|之际)|[夏商周秦汉晋隋唐宋元明清](?=代|朝|"
+    r"(?P<one>北宋|南宋|民国|五代(?=时|十国|末|之际)|周(?=代|朝)|[夏商秦汉晋隋唐宋元明清](?=代|朝|"
     r"末[年期叶，。时]?|中叶|中期|晚期|早期|前期|后期|时期|廷)"
     r"|[唐宋元明清](?=初))(?!清楚|白)[代朝]?"
 )

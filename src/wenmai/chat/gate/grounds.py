@@ -75,7 +75,7 @@ class Ground(msgspec.Struct, frozen=True, kw_only=True):
         if name.isascii():
             words = [word for word in re.split(r"[\s'’]+", name) if word not in {"of", "the", "s", ""}]
             return bool(words) and len(has_words(self.words, words)) == len(words)
-        base = _SUFFIX.sub("", name)
+        base = bare_name(name)
         if base != name and len(base) > 1 and base in self.words:
             return True
         # A name cut too far to the left is found by its right end.
@@ -97,6 +97,11 @@ class Ground(msgspec.Struct, frozen=True, kw_only=True):
         if unit in {"", ITEM}:
             return (ClaimKind.NUMBER, f"{amount} *") in self.keys or (ClaimKind.NUMBER, amount) in self.keys
         return (ClaimKind.NUMBER, value) in self.keys or (ClaimKind.NUMBER, amount) in self.keys
+
+
+def bare_name(name: str) -> str:
+    """A Chinese name without the title or the kind of place at its end: 严氏 for 严氏祠堂."""
+    return _SUFFIX.sub("", name)
 
 
 def ground(passage: Passage) -> Ground:

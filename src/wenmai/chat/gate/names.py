@@ -96,8 +96,9 @@ _NOT_IN_PLACE = frozenset(
     "的了在到于从往至向是有和与及这那此本该我你您他她它们个座条处各每全建修迁居住过经由为即叫称位"
     "入出沿去来离距近把被让给对说问知看见上下里内外中前后旁边侧又也都就不没无可能会要想请着起成以其"
     "之所而或若如何哪什么谁呢吗吧啊因使据等将曾族搬徙移赴达属管归隶第名间多少几当时年月日代世朝同满"
-    "登爬开架造盖跨越翻守祭拜进逛游绕望靠依傍临连接再回公办任做约共原便方却只另还始初末改并两零立创"
+    "登爬开造盖跨越翻守祭拜进逛游绕望靠依傍连接再回公办任做约共原便方却只另还始初末改并两零立创"
     "一二三四五六七八九十百千万落兴题记载写讲介绍关古老旧整地邻"
+    "烧引护背剩容包括节带领提巡种植用放"
 )
 _PLAIN_PART = frozenset(
     "大小老古新旧石木高深远近好美青绿荒秃后前东西南北左右宗祖家支总分农渔水土山乡村城州县省市国官江"
@@ -116,7 +117,7 @@ _NO_PLACE_NEXT = {
     last[0]: last[1:]
     for last in word_list(
         "山水区货寨地 河流道床 寺庙 桥梁 楼梯 堂屋兄弟 州官 塔吊 街坊 江山湖 府上 亭子 乡亲民音村 市场民 "
-        "县官令"
+        "村民庄寨落 县官令"
     )
 }
 _SHORT_OK = frozenset("州县山江省市")
@@ -124,8 +125,8 @@ _SHORT_OK = frozenset("州县山江省市")
 _TITLE_ZH = re.compile(r"《(?P<name>[^《》\n]{1,60})》")
 _TITLE_EN = re.compile(r"[\"“](?P<name>[A-Z][^\"“”\n]{2,80})[\"”]")
 
-_CAPITAL = r"[A-Z][a-zA-Z]*(?:['’][a-zA-Z]{2,}|-[A-Za-z]+){0,3}"
-_ENGLISH = re.compile(rf"\b{_CAPITAL}(?: (?:(?:of|the) (?=[A-Z]))?{_CAPITAL}){{0,5}}")
+_CAPITAL = r"[A-Z][a-zA-ZÀ-ɏ]*(?:['’][a-zA-Z]{2,}|-[A-Za-z]+){0,3}"
+_ENGLISH = re.compile(rf"(?<![a-zA-ZÀ-ɏ]){_CAPITAL}(?: (?:(?:of|the) (?=[A-Z]))?{_CAPITAL}){{0,5}}")
 _PREPOSITION = re.compile(r"\b(?P<by>by|named|called|from|to|in|at|near|of|with|and)(?: the)? $")
 _PLACE_WORD = frozenset(
     word_list(

@@ -12,6 +12,7 @@ import msgspec
 
 from wenmai.chat.gate.claim import NAMES, TIMES, Claim, ClaimKind
 from wenmai.chat.gate.counts import GENERATIONS, asked_units
+from wenmai.chat.gate.grounds import bare_name
 from wenmai.chat.gate.reading import Piece
 from wenmai.chat.gate.vocabulary import DEEDS, PEOPLE, THING, WHEREABOUTS
 from wenmai.chat.intent import Focus
@@ -19,7 +20,7 @@ from wenmai.text.cjk import content_words, has_cjk, query_terms
 
 _PART = frozenset("前后头首另又再")
 _ASIDE = re.compile(
-    r"(?:多少|几)[\u4e00-\u9fff]?|年份|年代|时间|时候|日期|地方|位置|名字|数量|朝代|"
+    r"(?:多少|几)(?:户人家|家人家|[\u4e00-\u9fff])?|(?<=[村族镇乡县家])[里中内]|年份|年代|时间|时候|日期|地方|位置|名字|数量|朝代|"
     r"哪一?[年天位里儿个]|何[时年人地处]|什么|是谁|谁"
     r"|\b(?:years?|dates?|days?|times?|centur(?:y|ies)|persons?|people|places?|names?|long|much|"
     r"old|many|far|called)\b",
@@ -131,8 +132,9 @@ def _is_about(asked: Asked, sentence: Piece, title: Piece, topic: str) -> bool:
     if asked.rest and not any(says(piece, sentence) or says(piece, title) for piece in asked.rest):
         return False
     if asked.things:
-        return bool(sentence.things & asked.things) or (not sentence.things and topic in asked.things)
-    return _shares_words(asked, sentence, title)
+        same = bool(sentence.things & asked.things) and not _is_of_another(asked, sentence)
+        return same or (not sentence.things and topic in asked.things)
+    return bool(asked.rest) or _shares_words(asked, sentence, title)
 
 
 def _is_done_to(asked: Asked, sentence: Piece, title: Piece, topic: str) -> bool:
@@ -150,6 +152,8 @@ def _shares_words(asked: Asked, sentence: Piece, title: Piece) -> bool:
 
 def _clause_subject(asked: Asked, clause: Piece, otherwise: str) -> bool:
     """Whether what is done in a clause is done to the thing asked about."""
+    if _is_of_another(asked, clause):
+        return False
     begins = [match.start() for name in asked.deeds for match in DEEDS[name].finditer(clause.text)]
     before = {name for name, start, _ in clause.heads if start < max(begins)}
     after = [name for name, start, _ in clause.heads if start >= min(begins)]
@@ -158,6 +162,18 @@ def _clause_subject(asked: Asked, clause: Piece, otherwise: str) -> bool:
     if after:
         return after[0] in asked.things
     return otherwise in asked.things
+
+
+def _is_of_another(asked: Asked, piece: Piece) -> bool:
+    """Whether a piece names another thing of the same kind: 永安桥 when 通济桥 was asked about."""
+    own = [bare_name(name.value) for name in asked.names if name.kind is ClaimKind.PLACE]
+    named = [
+        bare_name(claim.value)
+        for claim in piece.claims
+        if claim.kind is ClaimKind.PLACE
+        and any(claim.start <= start < claim.end and name in asked.things for name, start, _ in piece.heads)
+    ]
+    return bool(own and named) and not any(one in other or other in one for one in own for other in named)
 
 
 def _answers(asked: Asked, focus: Focus, sentence: Piece) -> tuple[Claim, ...] | None:

@@ -20,6 +20,7 @@ async def what_is_foreign_is_absent(ground: Ground) -> None:
     mine = await ground.documents.put(owner, trace("trace-1"))
     for who, stranger in ground.strangers().items():
         equal(await ground.documents.get(stranger, TraceRecord, "trace-1"), None, f"get by {who}")
+        equal(await ground.documents.get_many(stranger, TraceRecord, ["trace-1"]), {}, f"get_many by {who}")
         equal(await ground.documents.delete(stranger, TraceRecord, "trace-1"), False, f"delete by {who}")
         unmoved = await ground.documents.delete(stranger, TraceRecord, "trace-1", expected=1)
         equal(unmoved, False, f"delete of version 1 by {who}")

@@ -49,6 +49,20 @@ async def a_first_put_tells_owner_version_and_moment(ground: Ground) -> None:
 
 
 @case("documents")
+async def many_keys_are_read_at_once(ground: Ground) -> None:
+    """Reading several keys gives what get gives for each, and leaves out the absent, the ended and the foreign."""
+    scope, stranger = ground.scope(), ground.strangers()["another user"]
+    mine = await ground.documents.put(scope, preferences("session-1"))
+    await ground.documents.put(scope, preferences("session-2"), keep_until=ground.clock())
+    await ground.documents.put(stranger, preferences("session-3"))
+    keys = ["session-3", "session-2", "session-1", "session-10", "session-1"]
+    equal(await ground.documents.get_many(scope, Preferences, keys), {"session-1": mine}, "get_many")
+    equal(await ground.documents.get_many(scope, Preferences, []), {}, "get_many of no keys")
+    with raises(InvalidInput, "more than 500 keys"):
+        await ground.documents.get_many(scope, Preferences, [f"session-{n}" for n in range(501)])
+
+
+@case("documents")
 async def an_absent_key_reads_none_and_deletes_nothing(ground: Ground) -> None:
     """A key that was never put reads as None, deletes as False whatever is expected, and is not listed."""
     scope = ground.scope()

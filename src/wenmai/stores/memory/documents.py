@@ -2,7 +2,7 @@
 
 import base64
 from bisect import bisect_left, insort
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from itertools import count
 from typing import TypeVar
@@ -11,7 +11,7 @@ from wenmai.clock import Clock, to_micros
 from wenmai.errors import InvalidInput, VersionConflict
 from wenmai.scope import Scope
 from wenmai.stores.base import Page, Stored
-from wenmai.stores.fields import check_filters, check_key, check_range
+from wenmai.stores.fields import MANY, check_filters, check_key, check_range
 from wenmai.stores.memory.rows import Row, decode, encode
 from wenmai.stores.records import Record
 
@@ -49,6 +49,12 @@ class MemoryDocuments:
         """See :meth:`wenmai.stores.base.Documents.get`."""
         row = self.row(scope, of, key)
         return _stored(row, of) if row else None
+
+    async def get_many(self, scope: Scope, of: type[R], keys: Sequence[str]) -> dict[str, Stored[R]]:
+        """See :meth:`wenmai.stores.base.Documents.get_many`."""
+        check_range("keys", len(keys), 0, MANY)
+        rows = ((key, self.row(scope, of, key)) for key in keys)
+        return {key: _stored(row, of) for key, row in rows if row}
 
     async def put(
         self, scope: Scope, record: R, *, expected: int | None = None, keep_until: datetime | None = None

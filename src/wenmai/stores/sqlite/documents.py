@@ -2,7 +2,7 @@
 
 import base64
 import binascii
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import cache
 from typing import Any, NamedTuple, TypeVar
@@ -13,7 +13,7 @@ from wenmai.clock import Clock, from_micros, to_micros
 from wenmai.errors import InvalidInput, VersionConflict
 from wenmai.scope import Scope
 from wenmai.stores.base import Page, Stored
-from wenmai.stores.fields import check_filters, check_key, check_range
+from wenmai.stores.fields import MANY, check_filters, check_key, check_range
 from wenmai.stores.records import RECORDS, Record
 from wenmai.stores.sqlite.lanes import Lanes, fetch
 from wenmai.stores.sqlite.schema import Column, columns_of
@@ -61,15 +61,21 @@ class SqliteDocuments:
 
     async def get(self, scope: Scope, of: type[R], key: str) -> Stored[R] | None:
         """See :meth:`wenmai.stores.base.Documents.get`."""
+        return (await self.get_many(scope, of, [key])).get(key)
+
+    async def get_many(self, scope: Scope, of: type[R], keys: Sequence[str]) -> dict[str, Stored[R]]:
+        """See :meth:`wenmai.stores.base.Documents.get_many`."""
+        check_range("keys", len(keys), 0, MANY)
         table, spec = _table(of), of.spec
         now = to_micros(self._clock())
         sql = (
-            f"{table.select} WHERE tenant_id = ? AND site_id = ? AND {spec.key} = ? "
+            f"{table.select} WHERE tenant_id = ? AND site_id = ? AND {spec.key} IN ({', '.join('?' * len(keys))}) "
             "AND (? OR user_id = ?) AND (keep_until IS NULL OR keep_until > ?)"
         )
-        bindings = (scope.tenant_id, scope.site_id, key, spec.shared, scope.user_id, now)
+        bindings = (scope.tenant_id, scope.site_id, *keys, spec.shared, scope.user_id, now)
         rows = await self._lanes.read(lambda connection: fetch(connection, sql, bindings))
-        return _stored(of, table, rows[0]) if rows else None
+        found = (_stored(of, table, row) for row in rows)
+        return {stored.record.key: stored for stored in found}
 
     async def put(
         self, scope: Scope, record: R, *, expected: int | None = None, keep_until: datetime | None = None

@@ -1,0 +1,204 @@
+"""The memory without ``async``, for scripts and notebooks.
+
+>>> from wenmai import blocking
+>>> with blocking.open("memory://") as memory:
+...     session = memory.session("visit-1")
+...     _ = session.append([{"role": "user", "content": "你好"}])
+...     [message.content for message in session.window().messages]
+['你好']
+
+Each method runs the one of the same name of :class:`~wenmai.memory.manager.Memory` or
+:class:`~wenmai.memory.manager.SessionMemory` on an event loop in a thread of its own, and waits for it;
+arguments, results and errors are the same. Any thread may call them.
+"""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from wenmai.clock import Clock, system_clock
+from wenmai.memory.context import Context
+from wenmai.memory.manager import ASSISTANT, Memory, MemoryPolicy, SessionMemory, open_memory
+from wenmai.memory.preferences import SessionPreferences
+from wenmai.memory.transcript import MessageInput
+from wenmai.memory.window import TokenCounter, Window, WindowLimits
+from wenmai.scope import Scope
+from wenmai.stores.base import Page
+from wenmai.stores.records import Message, Session
+from wenmai.text.tokens import estimate_tokens
+
+T = TypeVar("T")
+
+
+class BlockingMemory:
+    """See :class:`~wenmai.memory.manager.Memory`."""
+
+    def __init__(self, memory: Memory, loop: "_LoopThread") -> None:
+        self._memory = memory
+        self._loop = loop
+
+    def session(
+        self,
+        session_id: str | None = None,
+        *,
+        scope: Scope | None = None,
+        npc_id: str = ASSISTANT,
+        title: str | None = None,
+    ) -> "BlockingSession":
+        """Continue the session of that id, or begin one."""
+        opening = self._memory.session(session_id, scope=scope, npc_id=npc_id, title=title)
+        return BlockingSession(self._loop.wait_for(opening), self._loop)
+
+    def sessions(
+        self, *, scope: Scope | None = None, limit: int = 20, cursor: str | None = None
+    ) -> Page[Session]:
+        """The user's sessions, newest first, expired ones too."""
+        listing = self._memory.sessions.list(scope or Scope(), limit=limit, cursor=cursor)
+        return self._loop.wait_for(listing)
+
+    def delete(self, session_id: str, *, scope: Scope | None = None) -> bool:
+        """Remove the session with all its threads; True if there was one."""
+        return self._loop.wait_for(self._memory.sessions.delete(scope or Scope(), session_id))
+
+
+class BlockingSession:
+    """See :class:`~wenmai.memory.manager.SessionMemory`."""
+
+    def __init__(self, session: SessionMemory, loop: "_LoopThread") -> None:
+        self._session = session
+        self._loop = loop
+
+    @property
+    def session_id(self) -> str:
+        """Differs from the id asked for if that one was expired or somebody else's."""
+        return self._session.session_id
+
+    @property
+    def created(self) -> bool:
+        """True if the session is new."""
+        return self._session.created
+
+    def with_persona(self, npc_id: str) -> "BlockingSession":
+        """The same session through another persona's thread."""
+        return BlockingSession(self._session.with_persona(npc_id), self._loop)
+
+    def append(self, messages: Sequence[MessageInput]) -> list[Message]:
+        """Append the messages durably, all or none; what is stored of each."""
+        return self._loop.wait_for(self._session.append(messages))
+
+    def append_and_window(
+        self, messages: Sequence[MessageInput], limits: WindowLimits | None = None
+    ) -> tuple[list[Message], Window]:
+        """:meth:`append` and :meth:`window` in one step of the store."""
+        return self._loop.wait_for(self._session.append_and_window(messages, limits))
+
+    def window(self, limits: WindowLimits | None = None) -> Window:
+        """The newest completed turns that fit, in the order of the talk."""
+        return self._loop.wait_for(self._session.window(limits))
+
+    def messages(self, limit: int = 50, *, before: int | None = None) -> list[Message]:
+        """The newest messages, ascending, also unfinished ones; ``before`` is a ``seq``."""
+        return self._loop.wait_for(self._session.messages(limit, before=before))
+
+    def history(self) -> Iterator[Message]:
+        """Every message of the thread, ascending, read in pages."""
+        messages = self._session.history()
+        while (message := self._loop.wait_for(_next(messages))) is not None:
+            yield message
+
+    def context(self, query: str, *, budget_tokens: int | None = None) -> Context:
+        """What to tell a model before it answers ``query``."""
+        return self._loop.wait_for(self._session.context(query, budget_tokens=budget_tokens))
+
+    def preferences(self) -> SessionPreferences:
+        """How the visitor likes to be answered."""
+        return self._loop.wait_for(self._session.preferences())
+
+    def prefer(
+        self,
+        *,
+        verbosity: str | None = None,
+        tone: str | None = None,
+        language: str | None = None,
+        interest_tags: Sequence[str] | None = None,
+        add_interest_tags: Sequence[str] = (),
+        remove_interest_tags: Sequence[str] = (),
+    ) -> SessionPreferences:
+        """Set preferences; see :class:`~wenmai.memory.preferences.PreferenceChange`."""
+        preferring = self._session.prefer(
+            verbosity=verbosity,
+            tone=tone,
+            language=language,
+            interest_tags=interest_tags,
+            add_interest_tags=add_interest_tags,
+            remove_interest_tags=remove_interest_tags,
+        )
+        return self._loop.wait_for(preferring)
+
+    def record(self) -> Session:
+        """The session's record as it is stored now."""
+        return self._loop.wait_for(self._session.record())
+
+    def rename(self, title: str) -> None:
+        """Give the session a title; final."""
+        self._loop.wait_for(self._session.rename(title))
+
+    def delete(self) -> bool:
+        """Remove the session with all its threads; True if there was one."""
+        return self._loop.wait_for(self._session.delete())
+
+
+@contextmanager
+def open(  # noqa: A001 — reads as blocking.open(url)
+    url: str = "sqlite:///wenmai.db",
+    *,
+    policy: MemoryPolicy | None = None,
+    clock: Clock = system_clock,
+    count_tokens: TokenCounter = estimate_tokens,
+) -> Iterator[BlockingMemory]:
+    """Open the memory kept at ``url`` for as long as the context lasts; see :func:`wenmai.open`.
+
+    Raises:
+        UnsupportedUrl: no backend of that scheme.
+        InvalidInput: the backend keeps no documents and logs.
+        StoreError: the store cannot be opened.
+    """
+    opening = open_memory(url, policy=policy, clock=clock, count_tokens=count_tokens)
+    loop = _LoopThread()
+    try:
+        memory = loop.wait_for(opening.__aenter__())
+        try:
+            yield BlockingMemory(memory, loop)
+        finally:
+            loop.wait_for(opening.__aexit__(None, None, None))
+    finally:
+        loop.close()
+
+
+async def _next(messages: AsyncIterator[Message]) -> Message | None:
+    return await anext(messages, None)
+
+
+class _LoopThread:
+    """An event loop that runs in a thread of its own until it is closed."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="wenmai-blocking", daemon=True)
+        self._thread.start()
+
+    def wait_for(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run the work on the loop; if the wait is interrupted, the work is cancelled."""
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    def close(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()

@@ -1,0 +1,62 @@
+"""Is it alive, is it ready, what has it done: for load balancers and Prometheus; no scope."""
+
+from fastapi import APIRouter
+from prometheus_client import CONTENT_TYPE_LATEST
+from starlette.responses import Response
+
+from wenmai.http.parts import TheEngine, TheMetrics
+from wenmai.http.reply import reply
+from wenmai.http.shapes.health import Alive, Ready
+
+router = APIRouter(tags=["health"])
+
+RETRY_SECONDS = 5
+
+
+@router.get("/healthz", summary="Alive?", response_model=Alive)
+async def healthz() -> Response:
+    """Answers as long as the process does; asks no store."""
+    return reply({"status": "ok"})
+
+
+@router.get(
+    "/readyz",
+    summary="Ready?",
+    response_model=Ready,
+    responses={
+        503: {
+            "model": Ready,
+            "description": "A store is down",
+            "content": {
+                "application/json": {
+                    "example": {
+                        "status": "down",
+                        "stores": {"sqlite": {"state": "down", "error": "disk I/O error"}},
+                    }
+                }
+            },
+        }
+    },
+)
+async def readyz(engine: TheEngine) -> Response:
+    """Asks every store whether it answers."""
+    stores = await engine.ready()
+    if all(store["state"] == "ok" for store in stores.values()):
+        return reply({"status": "ok", "stores": stores})
+    return reply({"status": "down", "stores": stores}, 503, {"Retry-After": str(RETRY_SECONDS)})
+
+
+@router.get(
+    "/metrics",
+    summary="Metrics",
+    response_class=Response,
+    responses={
+        200: {
+            "description": "Prometheus's text format",
+            "content": {"text/plain": {"schema": {"type": "string"}, "example": "wenmai_turns_total 3.0"}},
+        }
+    },
+)
+async def figures(metrics: TheMetrics) -> Response:
+    """Requests, latencies, turns and tokens since the process started."""
+    return Response(metrics.text(), media_type=CONTENT_TYPE_LATEST)

@@ -1,0 +1,236 @@
+"""Talk with personas: chat, what a session remembers, preferences, and why each answer was given."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Body, Header, Path, Query
+from starlette.responses import Response
+
+from wenmai.chat.steps.generate import OFFLINE
+from wenmai.chat.turn import OnEvent, TurnAnswer, TurnRequest
+from wenmai.chat.types import Intent, PolicyMode
+from wenmai.engine import Engine
+from wenmai.errors import InvalidInput, SessionNotFound
+from wenmai.http import stream
+from wenmai.http.metrics import Metrics
+from wenmai.http.openapi import problems
+from wenmai.http.parts import TheEngine, TheMetrics, TheTurns
+from wenmai.http.reply import reply
+from wenmai.http.scope import CallerScope, HeadersGiven, KeyHeader, TraceHeader
+from wenmai.http.shapes.common import ID_PATTERN, CursorQuery, NpcIdQuery, PageLimit, SessionIdPath
+from wenmai.http.shapes.npc import (
+    ChatAnswer,
+    ChatBody,
+    Deleted,
+    PreferenceAnswer,
+    PreferenceBody,
+    ReplayShown,
+    SessionSummary,
+    TracePage,
+    TraceWithSession,
+)
+from wenmai.http.shown import preference_shown, session_summary, trace_line, trace_shown
+from wenmai.memory.preferences import PreferenceChange
+from wenmai.scope import Scope, ThreadKey
+
+router = APIRouter(prefix="/api/v1/npc", tags=["npc"])
+
+TraceIdPath = Annotated[str, Path(pattern=ID_PATTERN, description="The trace's id.")]
+RecentLimit = Annotated[int, Query(ge=1, le=500, description="How many recent messages.")]
+
+_STREAM_EXAMPLE = """\
+event: start
+data: {"trace_id":"trace-5f0c2f7a9b1e4d33","session_id":"session-8b6f0a1c2d3e4f50","turn_id":1,"npc_id":"ancestor_yan"}
+
+event: step
+data: {"name":"open","status":"ok","duration_ms":1.2}
+
+event: token
+data: {"text":"后生问得好。"}
+
+event: done
+data: {"trace_id":"trace-5f0c2f7a9b1e4d33","session_id":"session-8b6f0a1c2d3e4f50","turn_id":1,"policy_mode":"normal"}
+"""
+
+
+@router.post(
+    "/chat",
+    summary="Ask a persona",
+    response_model=ChatAnswer,
+    responses=problems(404, 409, 413)
+    | {
+        200: {
+            "description": "The answer; as events `start`, `step`, `token`, `done` or `error` if a stream is wanted",
+            "content": {stream.MEDIA_TYPE: {"schema": {"type": "string"}, "example": _STREAM_EXAMPLE}},
+        }
+    },
+)
+async def chat(
+    body: ChatBody,
+    headers: HeadersGiven,
+    engine: TheEngine,
+    turns: TheTurns,
+    metrics: TheMetrics,
+    accept: Annotated[str, Header(include_in_schema=False)] = "",
+    trace_id: TraceHeader = None,
+    idempotency_key: KeyHeader = None,
+) -> Response:
+    """One turn: the question is stored, answered from evidence, and the answer stored before it is sent."""
+    request = TurnRequest(
+        scope=headers.scope_with(body.owner()),
+        npc_id=body.npc_id,
+        query=body.query,
+        session_id=body.session_id,
+        incognito=body.incognito,
+        trace_id=trace_id,
+        idempotency_key=idempotency_key,
+        on_conflict=body.on_conflict,
+    )
+    if not (body.stream or stream.MEDIA_TYPE in accept):
+        return reply(await turns.finish(_counted(engine, metrics, request, None)))
+    events = stream.Events[TurnAnswer]()
+    turns.start(_counted(engine, metrics, request, events.put)).add_done_callback(events.end_with)
+    await events.opened()
+    return stream.EventStream(events)
+
+
+@router.get(
+    "/sessions/{session_id}",
+    summary="What a session remembers",
+    response_model=SessionSummary,
+    responses=problems(404),
+)
+async def read_session(
+    session_id: SessionIdPath,
+    scope: CallerScope,
+    engine: TheEngine,
+    npc_id: NpcIdQuery = None,
+    max_messages: RecentLimit = 10,
+) -> Response:
+    """The newest messages with one persona, or with all of them by time, and the preferences."""
+    return reply(await session_summary(engine, scope, session_id, npc_id, max_messages))
+
+
+@router.delete(
+    "/sessions/{session_id}",
+    summary="Forget a session or one persona's part of it",
+    response_model=Deleted,
+    responses=problems(404),
+)
+async def delete_session(
+    session_id: SessionIdPath, scope: CallerScope, engine: TheEngine, npc_id: NpcIdQuery = None
+) -> Response:
+    """Removes one persona's thread, or everything of the session but its traces; what is gone is not found."""
+    if npc_id is not None:
+        await engine.memory.sessions.get(scope, session_id)
+        await engine.memory.transcript.erase(scope, ThreadKey(session_id, npc_id))
+    elif not await engine.memory.sessions.delete(scope, session_id):
+        raise SessionNotFound(session_id)
+    return reply({"success": True, "session_id": session_id})
+
+
+@router.put(
+    "/sessions/{session_id}/preference",
+    summary="Set preferences",
+    response_model=PreferenceAnswer,
+    responses=problems(404, 413),
+)
+async def set_preference(
+    session_id: SessionIdPath,
+    scope: CallerScope,
+    engine: TheEngine,
+    body: Annotated[PreferenceBody | None, Body()] = None,
+    verbosity: Annotated[str | None, Query(description="brief, normal or detailed")] = None,
+    tone: Annotated[str | None, Query(description="casual, formal or respectful")] = None,
+    language: Annotated[str | None, Query(description="A BCP 47 tag")] = None,
+    interest_tag: Annotated[list[str], Query(description="Tags to add")] = [],  # noqa: B006 — FastAPI copies it
+    remove_interest_tag: Annotated[list[str], Query(description="Tags to take away")] = [],  # noqa: B006
+) -> Response:
+    """By query parameters or by a JSON body, not both; they hold for every persona. Answers what is now stored."""
+    by_query = PreferenceChange(
+        verbosity=verbosity,
+        tone=tone,
+        language=language,
+        add_interest_tags=interest_tag,
+        remove_interest_tags=remove_interest_tag,
+    )
+    if body is not None and by_query != PreferenceChange():
+        raise InvalidInput("body", body, "given together with query parameters: use one of the two")
+    change = by_query if body is None else PreferenceChange(**body.model_dump())
+    await engine.memory.sessions.get(scope, session_id)
+    stored = await engine.memory.preferences.set(scope, session_id, change)
+    return reply({"success": True, "preference": preference_shown(stored)})
+
+
+@router.get("/traces", summary="List traces", response_model=TracePage, responses=problems())
+async def list_traces(
+    scope: CallerScope,
+    engine: TheEngine,
+    session_id: Annotated[str | None, Query(pattern=ID_PATTERN)] = None,
+    npc_id: Annotated[str | None, Query(pattern=ID_PATTERN)] = None,
+    policy_mode: PolicyMode | None = None,
+    intent: Intent | None = None,
+    limit: PageLimit = 20,
+    cursor: CursorQuery = None,
+) -> Response:
+    """The visitor's traces, newest first, without what the model was shown."""
+    filters = {"session_id": session_id, "npc_id": npc_id, "policy_mode": policy_mode, "intent": intent}
+    where = {field: str(value) for field, value in filters.items() if value is not None}
+    page = await engine.traces.list(scope, where=where, limit=limit, cursor=cursor)
+    return reply({"traces": [trace_line(each.record) for each in page.items], "next": page.next_cursor})
+
+
+@router.get(
+    "/traces/{trace_id}",
+    summary="Why was it answered so?",
+    response_model=TraceWithSession,
+    responses=problems(404),
+)
+async def read_trace(
+    trace_id: TraceIdPath,
+    scope: CallerScope,
+    engine: TheEngine,
+    include_session: bool = False,  # noqa: FBT001, FBT002 — a query parameter
+) -> Response:
+    """The steps, the evidence, the very blocks the model saw, the policy and its reason."""
+    stored = await engine.traces.get(scope, trace_id)
+    shown = trace_shown(stored.record, stored.user_id)
+    if include_session:
+        shown["session_summary"] = await _summary_if_there(engine, scope, stored.record.session_id)
+    return reply(shown)
+
+
+@router.post(
+    "/traces/{trace_id}/replay",
+    summary="Ask the same again",
+    response_model=ReplayShown,
+    responses=problems(404, 502),
+)
+async def replay_trace(
+    trace_id: TraceIdPath, scope: CallerScope, engine: TheEngine, turns: TheTurns
+) -> Response:
+    """The same blocks to the same model; both answers. The transcript is not touched."""
+    replay = await turns.finish(engine.chat.replay(scope, trace_id))
+    return reply(
+        {
+            "original": trace_shown(replay.original, scope.user_id),
+            "replayed": trace_shown(replay.replayed, scope.user_id),
+        }
+    )
+
+
+async def _counted(
+    engine: Engine, metrics: Metrics, request: TurnRequest, on_event: OnEvent | None
+) -> TurnAnswer:
+    answer = await engine.chat.ask(request, on_event=on_event)
+    metrics.turn(answer)
+    if engine.settings.model != OFFLINE:
+        trace = (await engine.traces.get(request.scope, answer.trace_id)).record
+        metrics.tokens(trace.prompt_tokens, trace.completion_tokens)
+    return answer
+
+
+async def _summary_if_there(engine: Engine, scope: Scope, session_id: str) -> dict[str, Any] | None:
+    try:
+        return await session_summary(engine, scope, session_id, None, 10)
+    except SessionNotFound:
+        return None

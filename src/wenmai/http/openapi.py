@@ -1,0 +1,117 @@
+"""What OpenAPI says besides the routes' own shapes: problems with examples, tags, the description."""
+
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+
+from wenmai.http.problems import MEDIA_TYPE
+from wenmai.http.shapes.common import Problem
+
+Responses = dict[int | str, dict[str, Any]]
+
+DESCRIPTION = """\
+Conversation memory in which facts come from evidence, never from memory.
+
+Whose data a request is about is said by the headers `X-Tenant-ID`, `X-Site-ID` and `X-User-ID`. What belongs to
+somebody else is not found, with the same body as what does not exist. Errors are problem details (RFC 9457), times
+are RFC 3339 with `Z`, lists are newest first and go on with `cursor=` the `next` of the page before.
+"""
+
+TAGS = [
+    {"name": "npc", "description": "Talk with personas: chat, sessions, preferences, traces."},
+    {"name": "personas", "description": "Who answers, by version."},
+    {"name": "prompts", "description": "System prompts of personas, by version."},
+    {"name": "evidence", "description": "The passages from which facts may be taken."},
+    {"name": "sessions", "description": "The plain memory, for those who bring their own model."},
+    {"name": "health", "description": "Is it alive, is it ready, what has it done."},
+]
+
+_PROBLEM_SCHEMA = {"$ref": "#/components/schemas/Problem"}
+
+
+def _example(slug: str, title: str, status: int, detail: str, **more: Any) -> dict[str, Any]:
+    kind = {"type": f"urn:problem:wenmai:{slug}", "title": title, "status": status, "detail": detail}
+    return kind | more
+
+
+_EXAMPLES = {
+    404: ("Absent, or somebody else's", _example("not-found", "Not found", 404, "no such session")),
+    409: (
+        "It changed meanwhile, or is busy",
+        _example(
+            "version-conflict",
+            "Somebody else was faster",
+            409,
+            "active persona elder is no longer at version 1",
+        ),
+    ),
+    413: (
+        "The body is too large",
+        _example("too-large", "The body is too large", 413, "at most 2000000 bytes are taken here"),
+    ),
+    422: (
+        "Something in the request is not allowed",
+        _example(
+            "invalid-input",
+            "Something in the request is not allowed",
+            422,
+            "query: 1 to 4000 characters, blanks around them not counted",
+            errors=[{"field": "query", "allowed": "1 to 4000 characters, blanks around them not counted"}],
+        ),
+    ),
+    500: (
+        "A mistake of the service",
+        _example("internal", "Internal error", 500, "the cause is in the service's log"),
+    ),
+    502: ("The model failed", _example("model-failed", "The model failed", 502, "gpt did not answer")),
+    503: (
+        "The store is unavailable; nothing was changed",
+        _example(
+            "store-unavailable",
+            "The store is unavailable",
+            503,
+            "sqlite is unavailable; nothing was changed",
+        ),
+    ),
+}
+_RETRY_AFTER = {
+    "Retry-After": {
+        "description": "Seconds after which a retry makes sense.",
+        "schema": {"type": "integer"},
+    }
+}
+
+
+def problems(*statuses: int) -> Responses:
+    """The documentation of these statuses, and of those that every route over the store can have."""
+    documented: Responses = {}
+    for status in sorted({*statuses, 422, 500, 503}):
+        description, example = _EXAMPLES[status]
+        content = {MEDIA_TYPE: {"schema": _PROBLEM_SCHEMA, "example": example}}
+        documented[status] = {"description": description, "content": content}
+        if status == 503:  # noqa: PLR2004
+            documented[status]["headers"] = _RETRY_AFTER
+    return documented
+
+
+def describe(app: FastAPI) -> None:
+    """Have the application describe itself, the problem's shape included."""
+
+    def openapi() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            schema = get_openapi(
+                title=app.title,
+                version=app.version,
+                description=app.description,
+                routes=app.routes,
+                tags=app.openapi_tags,
+            )
+            problem = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
+            schemas = schema.setdefault("components", {}).setdefault("schemas", {})
+            schemas.update(problem.pop("$defs", {}))
+            schemas["Problem"] = problem
+            app.openapi_schema = schema
+        return app.openapi_schema
+
+    app.openapi = openapi  # type: ignore[method-assign]

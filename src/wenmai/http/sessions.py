@@ -1,0 +1,215 @@
+"""The plain memory API: for those who bring their own model and want sessions, messages and a context for it."""
+
+from collections.abc import AsyncIterator
+from typing import Annotated
+
+import msgspec
+from fastapi import APIRouter, Query
+from starlette.responses import Response, StreamingResponse
+
+from wenmai.engine import Engine
+from wenmai.errors import SessionNotFound
+from wenmai.http.merging import page_of_session, page_of_thread
+from wenmai.http.openapi import problems
+from wenmai.http.parts import TheEngine
+from wenmai.http.reply import reply
+from wenmai.http.scope import CallerScope
+from wenmai.http.shapes.common import CursorQuery, NpcIdQuery, PageLimit, SessionIdPath
+from wenmai.http.shapes.npc import Deleted
+from wenmai.http.shapes.sessions import (
+    ContextAnswer,
+    ContextBody,
+    MessagePage,
+    Messages,
+    MessagesBody,
+    SessionBody,
+    SessionDetail,
+    SessionPage,
+    SessionRecord,
+    TitleBody,
+)
+from wenmai.http.shown import PERSONA_VARIABLE, persona_of, session_shown
+from wenmai.interchange import export_lines
+from wenmai.scope import Scope, ThreadKey
+from wenmai.stores.records import Message, NewMessage, Session
+
+router = APIRouter(prefix="/v1/sessions", tags=["sessions"])
+
+BeforeQuery = Annotated[
+    str | None, Query(min_length=1, max_length=16_384, description="`next` of the previous page.")
+]
+
+CHUNK_BYTES = 32_768
+
+_JSONL = "application/jsonl"
+
+
+@router.post(
+    "",
+    summary="Create a session",
+    status_code=201,
+    response_model=SessionRecord,
+    responses=problems(413)
+    | {200: {"model": SessionRecord, "description": "The session was there already; nothing was changed"}},
+)
+async def create_session(body: SessionBody, scope: CallerScope, engine: TheEngine) -> Response:
+    """An id of somebody else, or of an expired session, gives a fresh one: look at `session_id` of the answer."""
+    sessions = engine.memory.sessions
+    opened = await sessions.open(scope, body.session_id, title=body.title, metadata=body.metadata)
+    stored = opened.stored
+    if opened.created and body.npc_id is not None:
+        variables = {PERSONA_VARIABLE: body.npc_id}
+
+        def with_persona(session: Session) -> Session:
+            return msgspec.structs.replace(session, context=session.context | variables)
+
+        stored = await sessions.change(scope, opened.session_id, with_persona)
+    return reply(session_shown(scope, stored), 201 if opened.created else 200)
+
+
+@router.get("", summary="List sessions", response_model=SessionPage, responses=problems())
+async def list_sessions(
+    scope: CallerScope, engine: TheEngine, limit: PageLimit = 20, cursor: CursorQuery = None
+) -> Response:
+    """The user's sessions, newest first, expired ones too."""
+    page = await engine.memory.sessions.list(scope, limit=limit, cursor=cursor)
+    shown = [session_shown(scope, stored) for stored in page.items]
+    return reply({"sessions": shown, "next": page.next_cursor})
+
+
+@router.get(
+    "/{session_id}", summary="Read a session", response_model=SessionDetail, responses=problems(404)
+)
+async def read_session(session_id: SessionIdPath, scope: CallerScope, engine: TheEngine) -> Response:
+    """The record and the threads."""
+    stored = await engine.memory.sessions.get(scope, session_id)
+    threads = await engine.memory.transcript.threads(scope, session_id)
+    return reply(session_shown(scope, stored) | {"threads": threads})
+
+
+@router.patch(
+    "/{session_id}",
+    summary="Rename a session",
+    response_model=SessionRecord,
+    responses=problems(404, 413),
+)
+async def rename_session(
+    session_id: SessionIdPath, body: TitleBody, scope: CallerScope, engine: TheEngine
+) -> Response:
+    """Final: no title is made for the session any more."""
+    return reply(session_shown(scope, await engine.memory.sessions.rename(scope, session_id, body.title)))
+
+
+@router.delete(
+    "/{session_id}", summary="Delete a session", response_model=Deleted, responses=problems(404)
+)
+async def delete_session(session_id: SessionIdPath, scope: CallerScope, engine: TheEngine) -> Response:
+    """With all its messages and preferences; deleted again, it is not found."""
+    if not await engine.memory.sessions.delete(scope, session_id):
+        raise SessionNotFound(session_id)
+    return reply({"success": True, "session_id": session_id})
+
+
+@router.post(
+    "/{session_id}/messages",
+    summary="Append messages",
+    status_code=201,
+    response_model=Messages,
+    responses=problems(404, 413),
+)
+async def append_messages(
+    session_id: SessionIdPath, body: MessagesBody, scope: CallerScope, engine: TheEngine
+) -> Response:
+    """In this order, durably; those for one persona all or none. A repeated `id` changes nothing.
+
+    With several personas the threads are written one after the other: give ids, and a retry doubles nothing.
+    """
+    default = await _persona(engine, scope, session_id)
+    threads: dict[str, list[int]] = {}
+    for index, message in enumerate(body.messages):
+        threads.setdefault(message.npc_id or default, []).append(index)
+    stored: dict[int, Message] = {}
+    for npc_id, indexes in threads.items():
+        fresh: list[NewMessage] = [body.messages[index].message() for index in indexes]
+        thread = ThreadKey(session_id, npc_id)
+        appended, _ = await engine.memory.transcript.append(scope, thread, fresh)
+        stored.update(zip(indexes, appended.messages, strict=True))
+    return reply({"messages": [stored[index] for index in range(len(body.messages))]}, 201)
+
+
+@router.get(
+    "/{session_id}/messages", summary="List messages", response_model=MessagePage, responses=problems(404)
+)
+async def list_messages(
+    session_id: SessionIdPath,
+    scope: CallerScope,
+    engine: TheEngine,
+    limit: PageLimit = 50,
+    before: BeforeQuery = None,
+    npc_id: NpcIdQuery = None,
+) -> Response:
+    """The newest ones, ascending; of one persona, or of all by time. Unfinished answers are listed too."""
+    await engine.memory.sessions.get(scope, session_id)
+    transcript = engine.memory.transcript
+    if npc_id is None:
+        messages, place = await page_of_session(transcript, scope, session_id, limit, before)
+    else:
+        thread = ThreadKey(session_id, npc_id)
+        messages, place = await page_of_thread(transcript, scope, thread, limit, before)
+    return reply({"messages": messages, "next": place})
+
+
+@router.post(
+    "/{session_id}/context",
+    summary="What to tell your model",
+    response_model=ContextAnswer,
+    responses=problems(404, 413),
+)
+async def build_context(
+    session_id: SessionIdPath, body: ContextBody, scope: CallerScope, engine: TheEngine
+) -> Response:
+    """Preferences and the newest whole turns that fit the budget, and the question as the last message."""
+    thread = ThreadKey(session_id, body.npc_id or await _persona(engine, scope, session_id))
+    if body.npc_id is not None:
+        await engine.memory.sessions.get(scope, session_id)
+    return reply(
+        await engine.memory.contexts.build(scope, thread, body.query, budget_tokens=body.budget_tokens)
+    )
+
+
+@router.get(
+    "/{session_id}/export",
+    summary="Export a session",
+    response_class=StreamingResponse,
+    responses=problems(404)
+    | {
+        200: {
+            "description": "The session's record, then a message a line, thread by thread, ascending",
+            "content": {
+                _JSONL: {
+                    "schema": {"type": "string"},
+                    "example": '{"session_id":"session-8b6f0a1c2d3e4f50","npc_id":"assistant","role":"user"}\n',
+                }
+            },
+        }
+    },
+)
+async def export_session(session_id: SessionIdPath, scope: CallerScope, engine: TheEngine) -> Response:
+    """As `wenmai import` takes it: the session's record, then its messages."""
+    await engine.memory.sessions.get(scope, session_id)
+    return StreamingResponse(_chunks(export_lines(engine.memory, scope, [session_id])), media_type=_JSONL)
+
+
+async def _persona(engine: Engine, scope: Scope, session_id: str) -> str:
+    return persona_of((await engine.memory.sessions.get(scope, session_id)).record)
+
+
+async def _chunks(lines: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    chunk = bytearray()
+    async for line in lines:
+        chunk += line
+        if len(chunk) >= CHUNK_BYTES:
+            yield bytes(chunk)
+            chunk.clear()
+    if chunk:
+        yield bytes(chunk)

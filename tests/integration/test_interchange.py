@@ -1,0 +1,428 @@
+"""Imports keep what they are given and never double; exports import again equal."""
+
+import json
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import wenmai
+from wenmai import InvalidInput, Memory, NewMessage, Scope, SessionNotFound
+from wenmai.interchange import Report, export_lines, import_files
+from wenmai.memory.preferences import PreferenceChange
+from wenmai.scope import ThreadKey
+from wenmai.stores.records import Message
+
+OWNER = Scope("village", "hall", "u1")
+
+
+@pytest.fixture
+async def memory(tmp_path: Path) -> AsyncIterator[Memory]:
+    """An empty store."""
+    async with wenmai.open(f"sqlite:///{tmp_path}/store.db") as opened:
+        yield opened
+
+
+def lines(path: Path, *values: object) -> Path:
+    """A file of these values, a line each; bytes are written as they are."""
+    path.write_bytes(
+        b"".join(
+            (value if isinstance(value, bytes) else json.dumps(value, ensure_ascii=False).encode()) + b"\n"
+            for value in values
+        )
+    )
+    return path
+
+
+def said(content: str, role: str = "user", session_id: str = "s1", **more: object) -> dict[str, Any]:
+    """A message line."""
+    return {"session_id": session_id, "role": role, "content": content, **more}
+
+
+async def exported(memory: Memory, scope: Scope = OWNER) -> bytes:
+    """The whole export."""
+    return b"".join([line async for line in export_lines(memory, scope)])
+
+
+async def thread(memory: Memory, session_id: str, npc_id: str = "assistant") -> list[Message]:
+    """All messages of a thread."""
+    return [each async for each in memory.transcript.read_all(OWNER, ThreadKey(session_id, npc_id))]
+
+
+def counts(report: Report) -> tuple[int, int, int, int, int]:
+    """Sessions, created, messages, repeated, skipped."""
+    return report.sessions, report.created, report.messages, report.repeated, report.skipped_count
+
+
+LOCOMO = {
+    "speaker_a": "Mei",
+    "speaker_b": "Ken",
+    "session_1_date_time": "1:56 pm on 8 May, 2023",
+    "session_1": [
+        {"speaker": "Ken", "dia_id": "D1:1", "text": "Morning, Mei."},
+        {
+            "speaker": "Mei",
+            "dia_id": "D1:2",
+            "text": "Look at my kite!",
+            "img_url": ["https://example.org/kite.jpg"],
+            "blip_caption": "a red kite",
+            "query": "kite",
+        },
+        {"speaker": "Ken", "dia_id": "D1:3", "text": "Lovely."},
+    ],
+    "session_2_date_time": "12:05 am on 1 June, 2023",
+    "session_2": [{"speaker": "Mei", "dia_id": "D2:1", "text": "It tore."}],
+    "session_10_date_time": "3:00 pm on 2 July, 2023",
+    "qa": [],
+    "session_1_summary": "Mei shows her kite.",
+}
+
+
+async def test_json_lines_keep_ids_moments_names_and_personas(memory: Memory, tmp_path: Path) -> None:
+    """What a line names is stored as it is; a moment with an offset becomes the same moment in UTC."""
+    file = lines(
+        tmp_path / "talk.jsonl",
+        said("你好", id="m:1", name="小梅", timestamp="2024-02-29T08:00:00+08:00", npc_id="ancestor_yan"),
+        said("后生好", role="assistant", id="m:2", timestamp=1709164801, npc_id="ancestor_yan"),
+        said("hi", npc_id="village_elder", mood="glad"),
+    )
+    assert counts(await import_files(memory, OWNER, [file])) == (1, 1, 3, 0, 0)
+    first, second = await thread(memory, "s1", "ancestor_yan")
+    assert (first.id, first.name, first.timestamp) == ("m:1", "小梅", datetime(2024, 2, 29, tzinfo=UTC))
+    assert (second.id, second.timestamp) == ("m:2", datetime(2024, 2, 29, 0, 0, 1, tzinfo=UTC))
+    (elder,) = await thread(memory, "s1", "village_elder")
+    assert elder.metadata == {"mood": "glad"}
+    record = (await memory.sessions.get(OWNER, "s1")).record
+    assert (record.title, record.title_by, record.first_question) == ("你好", "rule", "你好")
+
+
+async def test_second_import_changes_nothing(memory: Memory, tmp_path: Path) -> None:
+    """Messages without ids are known again, equal ones among them included."""
+    file = lines(
+        tmp_path / "talk.jsonl", *(said("好的", role) for role in ("user", "assistant", "user", "user"))
+    )
+    assert counts(await import_files(memory, OWNER, [file])) == (1, 1, 4, 0, 0)
+    before = await exported(memory)
+    assert counts(await import_files(memory, OWNER, [file, file])) == (1, 0, 0, 8, 0)
+    assert await exported(memory) == before
+
+
+async def test_grown_and_mended_file_adds_only_what_is_new(memory: Memory, tmp_path: Path) -> None:
+    """A bad line that was mended and lines at the end are added; the others are not doubled."""
+    file = lines(tmp_path / "talk.jsonl", said("one"), b"{broken", said("three"))
+    assert counts(await import_files(memory, OWNER, [file])) == (1, 1, 2, 0, 1)
+    lines(file, said("one"), said("two"), said("three"), said("four"))
+    assert counts(await import_files(memory, OWNER, [file])) == (1, 0, 2, 2, 0)
+    assert sorted(each.content for each in await thread(memory, "s1")) == ["four", "one", "three", "two"]
+
+
+async def test_bad_lines_are_named_and_the_rest_is_imported(memory: Memory, tmp_path: Path) -> None:
+    """Each unusable line is named with its number and why; good neighbours in the same batch are kept."""
+    file = lines(
+        tmp_path / "talk.jsonl",
+        said("first"),
+        b'{"session_id": "s1", "role": "user"',
+        said("x", session_id="../etc"),
+        said("x", role="wizard"),
+        {"session_id": "s1", "role": "user"},
+        b"",
+        b'{"session_id": "s1", "role": "user", "content": "\xff"}',
+        said("x", timestamp="2024-01-01T00:00:00"),
+        said("nul \0"),
+        said("x", id="with space"),
+        b"[1, 2]",
+        {"colour": "red"},
+        {"role": "user", "content": "whose?", "type": "message"},
+        said("x", name=""),
+        said("last"),
+    )
+    report = await import_files(memory, OWNER, [file])
+    named = {bad.line: bad.reason for bad in report.skipped}
+    expected = {
+        2: "not JSON", 3: "session_id: '../etc'", 4: "role: Invalid enum value", 5: "content is missing",
+        7: "not UTF-8", 8: "timestamp: '2024-01-01T00:00:00'", 9: "content:", 10: "id: 'with space'",
+        11: "not a JSON object", 12: "neither a message", 13: "session_id is missing", 14: "name:",
+    }  # fmt: skip
+    assert named.keys() == expected.keys()
+    assert [line for line, start in expected.items() if start not in named[line]] == []
+    assert str(report.skipped[0]).startswith("talk.jsonl:2: ")
+    assert [each.content for each in await thread(memory, "s1")] == ["first", "last"]
+    assert report.skipped_count == 13
+
+
+async def test_strangers_session_is_an_error_line(memory: Memory, tmp_path: Path) -> None:
+    """A session id that another user has is named, nothing is written, no session appears instead."""
+    stranger = OWNER._replace(user_id="u2")
+    await memory.sessions.open(stranger, "s1")
+    file = lines(tmp_path / "talk.jsonl", said("mine?"), said("free", session_id="s2"))
+    report = await import_files(memory, OWNER, [file])
+    assert counts(report) == (1, 1, 1, 0, 1)
+    assert (report.skipped[0].line, "'s1'" in report.skipped[0].reason) == (1, True)
+    assert [s.record.session_id for s in (await memory.sessions.list(OWNER)).items] == ["s2"]
+    assert await memory.transcript.threads(stranger, "s1") == []
+
+
+async def test_batches_keep_the_order_of_interleaved_sessions(memory: Memory, tmp_path: Path) -> None:
+    """1 300 lines over three sessions: each session has its own in the order of the file."""
+    file = lines(tmp_path / "talk.jsonl", *(said(str(at), session_id=f"s{at % 3}") for at in range(1300)))
+    report = await import_files(memory, OWNER, [file])
+    assert counts(report) == (3, 3, 1300, 0, 0)
+    assert [each.content for each in await thread(memory, "s2")] == [str(at) for at in range(2, 1300, 3)]
+
+
+async def test_broken_off_import_is_completed(memory: Memory, tmp_path: Path) -> None:
+    """A session that was begun but not filled in gets its record from the next import."""
+    await memory.sessions.open(OWNER, "s1", metadata={"import": "unfinished"})
+    session = {
+        "type": "session",
+        "session_id": "s1",
+        "title": "Kites",
+        "title_by": "user",
+        "metadata": {"a": 1},
+    }
+    report = await import_files(memory, OWNER, [lines(tmp_path / "talk.jsonl", session, said("one"))])
+    assert counts(report) == (1, 0, 1, 0, 0)
+    record = (await memory.sessions.get(OWNER, "s1")).record
+    assert (record.title, record.title_by, record.metadata) == ("Kites", "user", {"a": 1})
+
+
+async def test_import_leaves_records_of_known_sessions_alone(memory: Memory, tmp_path: Path) -> None:
+    """A session that is there already keeps its title and metadata."""
+    await memory.sessions.open(OWNER, "s1", title="Mine", metadata={"kept": True})
+    session = {"type": "session", "session_id": "s1", "title": "Theirs"}
+    await import_files(memory, OWNER, [lines(tmp_path / "talk.jsonl", session, said("one"))])
+    record = (await memory.sessions.get(OWNER, "s1")).record
+    assert (record.title, record.metadata) == ("Mine", {"kept": True})
+
+
+async def test_locomo_sessions_become_ours(memory: Memory, tmp_path: Path) -> None:
+    """Each session with turns is one of ours, with speakers, dates a second apart, ids and captions."""
+    file = tmp_path / "kites.json"
+    file.write_text(json.dumps(LOCOMO, indent=2), encoding="utf-8")
+    report = await import_files(memory, OWNER, [file])
+    assert counts(report) == (2, 2, 4, 0, 0)
+    assert report.notes == ["kites.json: session_10 has a date and no turns; left out"]
+    messages = await thread(memory, "kites-session_1")
+    assert [(each.id, each.role, each.name) for each in messages] == [
+        ("D1:1", "assistant", "Ken"),
+        ("D1:2", "user", "Mei"),
+        ("D1:3", "assistant", "Ken"),
+    ]
+    assert messages[2].timestamp == datetime(2023, 5, 8, 13, 56, 2, tzinfo=UTC)
+    assert messages[1].metadata["blip_caption"] == "a red kite"
+    record = (await memory.sessions.get(OWNER, "kites-session_2")).record
+    assert record.title == "Mei & Ken, session 2"
+    assert record.metadata["date_time"] == "12:05 am on 1 June, 2023"
+    assert counts(await import_files(memory, OWNER, [file])) == (2, 0, 0, 4, 0)
+
+
+async def test_bad_locomo_turns_are_named_by_their_place(memory: Memory, tmp_path: Path) -> None:
+    """An unknown speaker, a missing text and an undated session are named; the other turns are imported."""
+    broken = {
+        "speaker_a": "Mei",
+        "speaker_b": "Ken",
+        "session_1_date_time": "1:56 pm on 8 May, 2023",
+        "session_1": [{"speaker": "Ann", "text": "hi"}, {"speaker": "Mei"}, {"speaker": "Mei", "text": "ok"}],
+        "session_2_date_time": "some day",
+        "session_2": [{"speaker": "Mei", "text": "when?"}],
+    }
+    report = await import_files(memory, OWNER, [lines(tmp_path / "kites.json", {"conversation": broken})])
+    reasons = [bad.reason for bad in report.skipped]
+    assert [reason.split(":")[0] for reason in reasons] == ["session_1[0]", "session_1[1]", "session_2"]
+    assert report.messages == 1
+
+
+async def test_openai_chat_keeps_parts_and_tool_calls(memory: Memory, tmp_path: Path) -> None:
+    """Text parts are joined, others noted; tool calls keep their results; roles have our names."""
+    call = {"id": "call_1", "type": "function", "function": {"name": "weather", "arguments": "{}"}}
+    chat = {
+        "id": "chat-1",
+        "model": "some-model",
+        "messages": [
+            {"role": "developer", "content": "Be kind."},
+            {
+                "role": "user",
+                "content": [
+                    {"type": "text", "text": "What is this?"},
+                    {"type": "image_url", "image_url": {"url": "data:image/png;base64," + "A" * 5000}},
+                    {"type": "text", "text": "Tell me."},
+                ],
+            },
+            {"role": "assistant", "content": None, "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": "call_1", "content": "sunny"},
+            {"role": "assistant", "content": "A sunny day.", "create_time": 1709164800.5},
+        ],
+    }
+    file = tmp_path / "chat.json"
+    file.write_text(json.dumps(chat, indent=1), encoding="utf-8")
+    assert counts(await import_files(memory, OWNER, [file])) == (1, 1, 5, 0, 0)
+    messages = await thread(memory, "chat-1")
+    assert [each.role for each in messages] == ["system", "user", "assistant", "tool", "assistant"]
+    assert messages[0].metadata == {"role": "developer"}
+    assert messages[1].content == "What is this?\nTell me."
+    assert messages[1].metadata["parts"][0]["image_url"]["url"].endswith("(5022 characters left out)")
+    assert (messages[2].content, messages[2].tool_calls) == ("", [call])
+    assert messages[3].tool_call_id == "call_1"
+    assert messages[4].timestamp == datetime(2024, 2, 29, 0, 0, 0, 500_000, tzinfo=UTC)
+    record = (await memory.sessions.get(OWNER, "chat-1")).record
+    assert record.metadata == {"source": "chat.json", "model": "some-model"}
+    assert record.title == "What is this?"
+    assert counts(await import_files(memory, OWNER, [file])) == (1, 0, 0, 5, 0)
+
+
+async def test_openai_chats_without_ids_get_stable_ones(memory: Memory, tmp_path: Path) -> None:
+    """A chat a line: chats that begin alike stay apart, one that went on continues its session."""
+    hello = [{"role": "user", "content": "hello"}, {"role": "assistant", "content": "hi"}]
+    more = [*hello, {"role": "user", "content": "and now?"}]
+    other = [{"role": "user", "content": "你好"}]
+    file = lines(tmp_path / "对话 1.jsonl", {"messages": hello}, {"messages": hello}, {"messages": other})
+    assert counts(await import_files(memory, OWNER, [file])) == (3, 3, 5, 0, 0)
+    lines(file, {"messages": more}, {"messages": hello}, {"messages": other})
+    assert counts(await import_files(memory, OWNER, [file])) == (3, 0, 1, 5, 0)
+
+
+async def test_bare_list_of_messages_is_one_chat(memory: Memory, tmp_path: Path) -> None:
+    """A document that is nothing but a list of messages is one chat."""
+    file = tmp_path / "list.json"
+    file.write_text(
+        json.dumps([{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}], indent=2)
+    )
+    assert counts(await import_files(memory, OWNER, [file])) == (1, 1, 2, 0, 0)
+
+
+async def test_forced_format_refuses_other_shapes(memory: Memory, tmp_path: Path) -> None:
+    """With a format given nothing is guessed; an unknown one is refused before anything is read."""
+    file = lines(tmp_path / "talk.jsonl", said("one"))
+    report = await import_files(memory, OWNER, [file], format_name="locomo")
+    assert counts(report) == (0, 0, 0, 0, 1)
+    with pytest.raises(InvalidInput, match="jsonl"):
+        await import_files(memory, OWNER, [file], format_name="xml")
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [(b"", "nothing in it"), (b"\xff\xfe{\x00", "UTF-16"), (b"\n\n", "nothing in it"), (b"[", "not JSON")],
+)
+async def test_file_without_anything_usable_is_named(
+    memory: Memory, tmp_path: Path, content: bytes, reason: str
+) -> None:
+    """An empty file or one of another encoding is one bad line."""
+    file = tmp_path / "odd.jsonl"
+    file.write_bytes(content)
+    report = await import_files(memory, OWNER, [file])
+    assert [reason in bad.reason for bad in report.skipped] == [True]
+
+
+async def test_byte_order_mark_and_crlf_are_no_matter(memory: Memory, tmp_path: Path) -> None:
+    """Files as Windows writes them are read."""
+    file = tmp_path / "talk.jsonl"
+    file.write_bytes(
+        b"\xef\xbb\xbf" + json.dumps(said("one")).encode() + b"\r\n" + json.dumps(said("two")).encode()
+    )
+    assert counts(await import_files(memory, OWNER, [file])) == (1, 1, 2, 0, 0)
+
+
+async def fill(memory: Memory) -> None:
+    """Two sessions, three threads, with everything that a message and a session can have."""
+    session = await memory.session("talk-1", scope=OWNER, npc_id="ancestor_yan", title="家训")
+    await session.append(
+        [
+            {
+                "role": "user",
+                "content": "第一条是什么？",
+                "name": "小梅",
+                "metadata": {"tags": ["训", 1.5, None]},
+            },
+            {"role": "assistant", "content": "", "tool_calls": [{"id": "c", "function": {"name": "find"}}]},
+            {"role": "tool", "content": "孝", "tool_call_id": "c"},
+            NewMessage(role="assistant", content="half", completed=False),
+        ]
+    )
+    await session.with_persona("village_elder").append(
+        [{"role": "user", "content": 'line\nbreak \u2028 "quote"'}]
+    )
+    await session.append([{"role": "user", "content": "再说一遍", "id": "own.id"}])
+    plain = await memory.session("talk-0", scope=OWNER)
+    await plain.append([{"role": "user", "content": "later session, smaller id"}])
+    await memory.sessions.open(OWNER, "empty", metadata={"kept": [1, {"a": "b"}]})
+
+
+async def test_export_import_export_is_byte_equal(memory: Memory, tmp_path: Path) -> None:
+    """An export imported into an empty store, SQLite or in-process, exports the same bytes."""
+    await fill(memory)
+    first = await exported(memory)
+    assert first.count(b"\n") == 3 + 7
+    file = tmp_path / "export.jsonl"
+    file.write_bytes(first)
+    for url in (f"sqlite:///{tmp_path}/other.db", "memory://"):
+        async with wenmai.open(url) as other:
+            report = await import_files(other, OWNER, [file])
+            assert counts(report) == (3, 3, 7, 0, 0)
+            assert await exported(other) == first
+            mine, theirs = (
+                await memory.sessions.get(OWNER, "talk-1"),
+                await other.sessions.get(OWNER, "talk-1"),
+            )
+            assert mine.record == theirs.record
+
+
+async def test_export_imported_into_its_own_store_changes_nothing(memory: Memory, tmp_path: Path) -> None:
+    """Ids that the store made are known again too."""
+    await fill(memory)
+    first = await exported(memory)
+    file = tmp_path / "export.jsonl"
+    file.write_bytes(first)
+    assert counts(await import_files(memory, OWNER, [file])) == (3, 0, 0, 7, 0)
+    assert await exported(memory) == first
+
+
+async def test_export_is_in_order_and_of_the_owner_alone(memory: Memory) -> None:
+    """Sessions oldest first, their record before their messages, threads as they began, messages by seq."""
+    await fill(memory)
+    await (await memory.session(scope=OWNER._replace(user_id="u2"))).append(
+        [{"role": "user", "content": "no"}]
+    )
+    seen = [json.loads(line) for line in (await exported(memory)).splitlines()]
+    order = [(each["type"], each["session_id"], each.get("npc_id"), each.get("seq")) for each in seen]
+    talk = [("message", "talk-1", "ancestor_yan", seq) for seq in (1, 2, 3, 4, 5)]
+    assert order == [
+        ("session", "talk-1", None, None),
+        *talk,
+        ("message", "talk-1", "village_elder", 1),
+        ("session", "talk-0", None, None),
+        ("message", "talk-0", "assistant", 1),
+        ("session", "empty", None, None),
+    ]
+
+
+async def test_export_of_one_session(memory: Memory) -> None:
+    """Only the session asked for; one that is absent or foreign is not found."""
+    await fill(memory)
+    only = [json.loads(line) async for line in export_lines(memory, OWNER, ["talk-0"])]
+    assert {each["session_id"] for each in only} == {"talk-0"}
+    with pytest.raises(SessionNotFound):
+        [line async for line in export_lines(memory, OWNER._replace(user_id="u2"), ["talk-0"])]
+
+
+async def test_import_does_not_prolong_sessions(memory: Memory, tmp_path: Path) -> None:
+    """A session that is past its lifetime takes imports and stays past it."""
+    ended = {
+        "type": "session",
+        "session_id": "s1",
+        "expires_at": "2020-01-01T00:00:00Z",
+        "lifetime_seconds": 60,
+    }
+    file = lines(tmp_path / "old.jsonl", ended, said("one"))
+    assert counts(await import_files(memory, OWNER, [file])) == (1, 1, 1, 0, 0)
+    assert counts(await import_files(memory, OWNER, [file])) == (1, 0, 0, 1, 0)
+    assert (await memory.sessions.open(OWNER, "s1")).instead_of == "s1"
+
+
+async def test_import_leaves_preferences_alone(memory: Memory, tmp_path: Path) -> None:
+    """Preferences are no part of the transcript; an import neither writes nor resets them."""
+    await memory.sessions.open(OWNER, "s1")
+    await memory.preferences.set(OWNER, "s1", PreferenceChange(tone="casual"))
+    await import_files(memory, OWNER, [lines(tmp_path / "talk.jsonl", said("please be formal"))])
+    assert (await memory.preferences.get(OWNER, "s1")).values.tone == "casual"

@@ -1,0 +1,99 @@
+"""The blocking shell gives what the asynchronous memory gives."""
+
+import threading
+from pathlib import Path
+
+import pytest
+
+import wenmai
+from wenmai import MovableClock, Scope, WindowLimits, blocking
+from wenmai.blocking import BlockingMemory, BlockingSession
+from wenmai.errors import InvalidInput, SessionNotFound, UnsupportedUrl
+from wenmai.memory.manager import Memory, SessionMemory
+
+TALK = [
+    {"role": "user", "content": "第一条是什么？", "id": "q1"},
+    {"role": "assistant", "content": "孝。", "id": "a1"},
+    {"role": "user", "content": "第二条呢？", "id": "q2"},
+]
+
+
+async def test_results_equal_those_of_the_asynchronous_memory() -> None:
+    """The same calls on the same clock give the same records, windows, contexts and preferences."""
+    clock, limits = MovableClock(), WindowLimits(messages=1)
+    async with wenmai.open("memory://", clock=clock) as memory:
+        session = await memory.session("s1", title="家训")
+        expected = [
+            await session.append(TALK[:2]),
+            await session.append_and_window(TALK[2:], limits),
+            await session.window(),
+            await session.messages(1, before=3),
+            [each async for each in session.history()],
+            await session.prefer(tone="casual"),
+            await session.preferences(),
+            await session.context("还有吗？", budget_tokens=200),
+            await session.record(),
+            await session.with_persona("elder").messages(),
+            await memory.sessions.list(Scope()),
+            await session.delete(),
+            await memory.sessions.delete(Scope(), "s1"),
+        ]
+    with blocking.open("memory://", clock=clock) as shell:
+        same = shell.session("s1", title="家训")
+        found = [
+            same.append(TALK[:2]),
+            same.append_and_window(TALK[2:], limits),
+            same.window(),
+            same.messages(1, before=3),
+            list(same.history()),
+            same.prefer(tone="casual"),
+            same.preferences(),
+            same.context("还有吗？", budget_tokens=200),
+            same.record(),
+            same.with_persona("elder").messages(),
+            shell.sessions(),
+            same.delete(),
+            shell.delete("s1"),
+        ]
+        assert (same.session_id, same.created) == ("s1", True)
+    assert found == expected
+
+
+def test_shell_has_every_method_of_the_memory() -> None:
+    """A method that the memory gains is missed here until the shell has it too."""
+    parts = {name for name in vars(SessionMemory) if not name.startswith("_")}
+    assert parts <= vars(BlockingSession).keys()
+    assert {name for name in vars(Memory) if not name.startswith("_")} <= vars(BlockingMemory).keys()
+
+
+def test_errors_are_those_of_the_memory(tmp_path: Path) -> None:
+    """What the memory raises comes through, and the shell works on; its thread ends with it."""
+    with pytest.raises(UnsupportedUrl), blocking.open("ftp://nowhere"):
+        pass
+    with blocking.open(f"sqlite:///{tmp_path}/store.db") as memory:
+        with pytest.raises(InvalidInput, match="role"):
+            memory.session("s1").append([{"role": "wizard", "content": "x"}])
+        session = memory.session("s1")
+        session.delete()
+        with pytest.raises(SessionNotFound):
+            session.append(TALK)
+    assert "wenmai-blocking" not in {thread.name for thread in threading.enumerate()}
+
+
+def fail_after_append(url: str) -> None:
+    """A script that appends and then fails."""
+    with blocking.open(url) as memory:
+        memory.session("s1").append(TALK)
+        raise ZeroDivisionError
+
+
+def test_store_keeps_what_a_script_wrote(tmp_path: Path) -> None:
+    """What is appended stays when the shell is closed, also by an error in the script."""
+    url = f"sqlite:///{tmp_path}/store.db"
+    with pytest.raises(ZeroDivisionError):
+        fail_after_append(url)
+    with blocking.open(url) as memory:
+        session = memory.session("s1")
+        session.rename("家训")
+        assert session.record().title == "家训"
+        assert [message.id for message in session.messages()] == ["q1", "a1", "q2"]
