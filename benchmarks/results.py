@@ -1,4 +1,4 @@
-"""What was measured, as plain data: what goes between the processes, into the JSON file and into the tables."""
+"""What was measured, as plain data: it goes between processes, into the JSON file and into the tables."""
 
 from dataclasses import dataclass, field
 from statistics import median
@@ -30,7 +30,7 @@ class Cell:
 
 
 def length_cell(history: int) -> Cell:
-    """One task in one thread of this length, which grows by a fifth, or twofold if it is as short as ten messages."""
+    """One task in one thread of this length, which grows by a fifth, or twofold if it is short."""
     return Cell(f"{history} messages", history, stay=max(5, history // 10))
 
 
@@ -99,12 +99,12 @@ class Results:
 
     def middle(self, cell: str, contender: str, what: str) -> float:
         """The median over the rounds of one field of the slices."""
-        return median(getattr(each, what) for each in self.slices[cell][contender])
+        return float(median(getattr(each, what) for each in self.slices[cell][contender]))
 
     def ratio(self, what: str, above: tuple[str, str], below: tuple[str, str]) -> float:
         """The median over the rounds of the ratio between two (cell, contender)s of the same round."""
         pairs = zip(self.slices[above[0]][above[1]], self.slices[below[0]][below[1]], strict=True)
-        return median(getattr(one, what) / getattr(other, what) for one, other in pairs)
+        return float(median(getattr(one, what) / getattr(other, what) for one, other in pairs))
 
     def has(self, cell: str, *contenders: str) -> bool:
         """True if all of these were measured in that cell."""

@@ -81,7 +81,7 @@ class Driver:
         return session
 
     async def _kept(self, used: Sequence[str]) -> float:
-        """The share of the appended messages that are there; a read-modify-write of a session may lose some."""
+        """The share of the appended messages that are there; a read-modify-write may lose some."""
         sample = sorted(set(used))[:MOST_COUNTED]
         wanted = sum(self._length[session] for session in sample)
         there = [await self._contender.count(session) for session in sample]

@@ -1,35 +1,18 @@
 """Fixtures that all tests share: the engine over each store that keeps everything."""
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import pytest
+from support import STORES, engine_at
 
-from wenmai.engine import Engine, load_engine_settings, open_engine
-
-STORES: dict[str, Callable[[Path], str]] = {
-    "memory": lambda _: "memory://",
-    "sqlite": lambda folder: f"sqlite:///{folder}/wenmai.db",
-}
-"""Every store that can carry the whole service, by the name in test ids."""
-
-OpenEngine = Callable[..., AbstractAsyncContextManager[Engine]]
+from wenmai.engine import Engine
 
 
 @pytest.fixture(params=STORES)
 def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """The URL of an empty store, for each backend in turn."""
     return STORES[request.param](tmp_path)
-
-
-@asynccontextmanager
-async def engine_at(url: str, **flags: Any) -> AsyncIterator[Engine]:
-    """The engine with the npc profile over the store at ``url``; keywords are settings."""
-    loaded = load_engine_settings(flags={"store": url, **flags}, environment={})
-    async with open_engine(loaded.values) as engine:
-        yield engine
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ class Contender(Protocol):
         ...
 
     async def turn(self, session: str, question: str, answer: str) -> Sequence[str]:
-        """Append the two messages durably, then give the contents of the newest ten in the order of the talk."""
+        """Append the two messages durably, then give the contents of the newest ten, in order."""
         ...
 
     async def count(self, session: str) -> int:

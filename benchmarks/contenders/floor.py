@@ -1,4 +1,4 @@
-"""Bare sqlite3 with the durability that Wenmai promises: nothing that keeps it can be faster on this machine."""
+"""Bare sqlite3 with the durability that Wenmai promises: what keeps it can hardly be faster."""
 
 import asyncio
 import queue
@@ -89,7 +89,7 @@ class DirectFloor:
 
 
 class SharedFloor:
-    """A thread that does all the work that waits in one transaction and commits once: the fair floor for asyncio."""
+    """A thread that does all that waits in one transaction and commits once: the fair floor for asyncio."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection

@@ -1,6 +1,5 @@
 """LangGraph's ``AsyncSqliteSaver``: a checkpoint per turn that holds the whole list of messages."""
 
-import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,7 +10,7 @@ from benchmarks.contenders.floor import SYNCHRONOUS
 
 
 class Checkpoints:
-    """A turn loads the thread's state, makes it longer, and puts it; the window is taken from what was put."""
+    """A turn loads the thread's state, makes it longer, puts it, and takes the window from what it put."""
 
     def __init__(self, saver: Any) -> None:  # noqa: ANN401  a peer's object
         self._saver = saver
@@ -62,4 +61,3 @@ async def opened(path: Path) -> AsyncIterator[Checkpoints]:
     savers = library("langgraph.checkpoint.sqlite.aio")
     async with savers.AsyncSqliteSaver.from_conn_string(str(path)) as saver:
         yield Checkpoints(saver)
-        await asyncio.sleep(0)

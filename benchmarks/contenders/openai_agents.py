@@ -9,12 +9,12 @@ from typing import Any
 from benchmarks.contenders import WINDOW, RoleAndContent, library
 from benchmarks.contenders.floor import read_durability
 
-OPEN_SESSIONS = 8
-"""Each open session keeps connections of its own, so a service cannot keep a thousand; it opens one for a turn."""
+OPEN_SESSIONS = 64
+"""Each has connections of its own, one for each thread: a service cannot keep a thousand open."""
 
 
 class AgentsSession:
-    """A session object per session, the last few kept open."""
+    """A session object per session, the last ones kept open."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -51,9 +51,8 @@ class AgentsSession:
         opened = self._open.get(session)
         if opened is None:
             opened = self._open[session] = self._make(session, self._path)
-            if len(self._open) > OPEN_SESSIONS + 32:
-                for oldest in list(self._open)[:-32]:
-                    self._open.pop(oldest).close()
+            if len(self._open) > OPEN_SESSIONS:
+                self._open.pop(next(iter(self._open))).close()
         return opened
 
 

@@ -1,5 +1,7 @@
 """What a text claims: found, normalised, and nothing that is only a turn of phrase."""
 
+from itertools import pairwise
+
 import pytest
 
 from wenmai.chat.gate.claims import ClaimKind, find_claims
@@ -8,6 +10,7 @@ from wenmai.chat.gate.numerals import chinese_number
 
 
 def values(text: str, *kinds: ClaimKind) -> list[str]:
+    """The values of a text's claims, of some kinds or all."""
     return [claim.value for claim in find_claims(text) if not kinds or claim.kind in kinds]
 
 
@@ -197,7 +200,7 @@ def test_claims_do_not_overlap_and_come_in_order() -> None:
         (ClaimKind.YEAR, "1523"),
         (ClaimKind.YEAR, "1523"),
     ]
-    assert all(one.end <= other.start for one, other in zip(found, found[1:], strict=False))
+    assert all(one.end <= other.start for one, other in pairwise(found))
 
 
 def test_the_personas_own_name_is_no_claim() -> None:

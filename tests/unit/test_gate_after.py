@@ -5,6 +5,7 @@ import pytest
 from wenmai.chat.gate.after import Checked, after_model, citations
 from wenmai.chat.gate.quotable import looks_like_instruction, quotable
 from wenmai.chat.types import Passage, PolicyMode
+from wenmai.text.cjk import sentences
 
 HALL = (
     "严氏祠堂始建于明嘉靖二年（1523年），由七世祖严守正主持创建，三年落成。"
@@ -20,6 +21,7 @@ HALL_EN = (
 def passage(
     text: str, *, number: int = 1, verified: bool = True, title: str = "祠堂", ref: str = ""
 ) -> Passage:
+    """A passage of evidence, verified unless said otherwise."""
     return Passage(
         evidence_id=f"e-{number}",
         title=title,
@@ -41,6 +43,7 @@ PASSAGES = [
 def check(
     answer: str, question: str = "", passages: list[Passage] | None = None, language: str = "zh"
 ) -> Checked:
+    """The answer as checked against the sample passages."""
     return after_model(
         answer,
         question=question,
@@ -64,13 +67,13 @@ def check(
         "老夫严氏先祖，愿与后生慢慢道来。",
         "第一，祠堂坐北朝南；第二，背靠笔架山。有两点要讲。",
         "守正公主持创建祠堂。",
-        "The hall was founded in 1523, in the Jiajing reign of the Ming dynasty, by Yan Shouzheng.",
+        "The hall was founded in 1523, in the Jiajing reign of the Ming, by Yan Shouzheng.",
         "It was built in the 16th century and has one hundred and twenty pillars.",
         "Ancestor Yan bids you welcome; the hall stands by Brush-rest Hill.",
     ],
 )
 def test_what_stands_in_a_passage_is_left_as_it_is(answer: str) -> None:
-    """In whatever way it is written: reign and western year, digits and numerals, the weaker for the stronger."""
+    """However it is written: reign and western year, digits and numerals, the weaker for the stronger."""
     checked = check(answer)
     assert (checked.text, checked.mode, checked.unsupported) == (answer, PolicyMode.NORMAL, [])
 
@@ -99,8 +102,7 @@ def test_what_stands_nowhere_goes_with_its_sentence(answer: str, wrong: str) -> 
     """The rest stays, the mode is conservative, and the reason names what went."""
     language = "zh" if "祠" in answer else "en"
     checked = check(answer, language=language)
-    first = answer.split("。")[0] + "。" if language == "zh" else answer.split(". ")[0] + "."
-    assert checked.text == first
+    assert checked.text == sentences(answer)[0]
     assert checked.mode is PolicyMode.CONSERVATIVE
     assert [claim.text for claim in checked.unsupported] == [wrong]
     assert checked.reason == f"unsupported: {wrong}"

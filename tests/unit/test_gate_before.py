@@ -12,6 +12,7 @@ from wenmai.chat.types import Intent, Passage, PolicyMode
 def passage(
     text: str, *, title: str = "", number: int = 1, score: float = 0.8, verified: bool = True
 ) -> Passage:
+    """A passage of evidence, strong and verified unless said otherwise."""
     return Passage(
         evidence_id=f"e-{number}",
         title=title or f"记述{number}",
@@ -26,6 +27,7 @@ def passage(
 def judge(
     question: str, *texts: str | Passage, policy: GatePolicy | None = None, searched: str = ""
 ) -> Verdict:
+    """The verdict on a question of fact over some passages, with the focus it has."""
     passages = [
         text if isinstance(text, Passage) else passage(text, number=number)
         for number, text in enumerate(texts, start=1)

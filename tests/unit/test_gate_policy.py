@@ -1,7 +1,5 @@
 """The gate's settings: layered key by key, checked, and 0 is a value."""
 
-from typing import Any
-
 import pytest
 
 from wenmai.chat.gate.policy import GatePolicy, layered
@@ -48,7 +46,7 @@ def test_a_whole_number_is_a_score() -> None:
         ("min_cites", 1),
     ],
 )
-def test_a_bad_key_or_value_is_refused_by_name(key: str, value: Any) -> None:
+def test_a_bad_key_or_value_is_refused_by_name(key: str, value: object) -> None:
     """The error names the key as it would be written in a profile."""
     with pytest.raises(InvalidInput) as caught:
         layered({}, {key: value})

@@ -7,13 +7,11 @@ import msgspec
 
 from wenmai.chat.gate.policy import layered
 from wenmai.chat.profile import Persona
-from wenmai.chat.registry import Version, VersionedRegistry
+from wenmai.chat.registry import VersionedRegistry
 from wenmai.errors import InvalidInput, PersonaNotFound
 from wenmai.scope import Scope
 from wenmai.stores.base import Documents
 from wenmai.stores.records import PersonaVersion
-
-PERSONAS_LISTED = 500
 
 
 class ActivePersona(msgspec.Struct, frozen=True):
@@ -45,13 +43,6 @@ class PersonaRegistry(VersionedRegistry[PersonaVersion]):
         if version.created_at is None:
             return ActivePersona(self._ready_made[npc_id], version.number)
         return ActivePersona(msgspec.convert(version.value, Persona), version.number)
-
-    async def list(self, scope: Scope) -> list[Version]:
-        """The active version of every persona of the site, by id; at most 500 versions back."""
-        page = await self._documents.list(scope, PersonaVersion, limit=PERSONAS_LISTED)
-        ids = sorted({stored.record.npc_id for stored in page.items} | self._ready_made.keys())
-        found = [await self.active(scope, npc_id) for npc_id in ids]
-        return [version for version in found if version is not None]
 
     def _make(
         self, npc_id: str, number: int, value: dict[str, Any], author: str, note: str

@@ -18,6 +18,8 @@ from wenmai.stores.records import ActiveVersion, PersonaVersion, PromptVersion
 
 V = TypeVar("V", PersonaVersion, PromptVersion)
 
+LATEST_LOOKED_AT = 500
+
 
 class Version(msgspec.Struct, frozen=True, kw_only=True):
     """One version as it is shown.
@@ -119,6 +121,13 @@ class VersionedRegistry(Generic[V]):
         """The active version, or None if the persona has none."""
         state = await self._state(scope, npc_id)
         return await self._version(scope, npc_id, state.number, active=True) if state.number else None
+
+    async def all_active(self, scope: Scope) -> list[Version]:
+        """The active version of everything in the registry, by persona; looks at the latest 500 versions."""
+        page = await self._documents.list(scope, self.record, limit=LATEST_LOOKED_AT)
+        ids = sorted({stored.record.npc_id for stored in page.items} | self._builtin.keys())
+        found = [await self.active(scope, npc_id) for npc_id in ids]
+        return [version for version in found if version is not None]
 
     async def set_active(
         self, scope: Scope, npc_id: str, number: int, *, expected: int | None = None

@@ -1,10 +1,8 @@
 """The passages from which facts may be taken: ingested, listed, searched, removed; they belong to the site."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from email.message import Message as MimeHeader
-from typing import Annotated, Any
+from typing import Annotated, NamedTuple
 
 import msgspec
 from fastapi import APIRouter, Path, Query, Request
@@ -32,3 +30,189 @@ from wenmai.http.shapes.evidence import (
 )
 from wenmai.http.shown import evidence_shown
 from wenmai.stores.records import EvidenceRecord
+
+PREFIX = "/api/v1/evidence"
+FILES_PATH = f"{PREFIX}/files"
+NAMED_BAD_LINES = 100
+
+router = APIRouter(prefix=PREFIX, tags=["evidence"])
+
+EvidenceIdPath = Annotated[
+    str, Path(pattern=EVIDENCE_ID, max_length=128, description="The passage's id; it may hold slashes.")
+]
+SourceRefQuery = Annotated[
+    str | None, Query(min_length=1, max_length=500, description="Only of this source.")
+]
+SourceTypeQuery = Annotated[str | None, Query(min_length=1, max_length=500, description="Only of this type.")]
+FileName = Annotated[
+    str | None,
+    Query(
+        pattern=r"^[^\x00-\x1f]+$",
+        max_length=200,
+        description="Name of the file: its ending tells the format, and it is the source of passages that name none.",
+    ),
+]
+
+_ENDINGS = {
+    "text/markdown": ".md",
+    "text/plain": ".txt",
+    "application/jsonl": ".jsonl",
+    "application/x-ndjson": ".jsonl",
+    "text/csv": ".csv",
+}
+_TEXT = {"schema": {"type": "string"}}
+_FILE_BODY = {
+    "required": True,
+    "content": {media_type: _TEXT for media_type in _ENDINGS}
+    | {
+        "multipart/form-data": {
+            "schema": {
+                "type": "object",
+                "properties": {"file": {"type": "string", "format": "binary"}},
+                "required": ["file"],
+            }
+        }
+    },
+}
+
+
+class _Read(NamedTuple):
+    """What a file has: its passages, and its lines that cannot be used."""
+
+    records: list[EvidenceRecord]
+    bad: list[BadLine]
+
+
+@router.post("", summary="Ingest passages", response_model=Ingested, responses=problems(413, 502))
+async def ingest(body: EvidenceBody, scope: CallerScope, engine: TheEngine) -> Response:
+    """What is there already, equal in all fields, is left alone; an id that is there gets the new wording."""
+    records = [_record(index, given) for index, given in enumerate(body.evidence)]
+    report = await engine.evidence.ingest(scope, records, replace_source=body.replace_source)
+    ids = [record.evidence_id for record in records]
+    return reply(msgspec.structs.asdict(report) | {"evidence_ids": ids})
+
+
+@router.post(
+    "/files",
+    summary="Ingest a file",
+    response_model=IngestedFile,
+    responses=problems(413, 502),
+    openapi_extra={"requestBody": _FILE_BODY},
+)
+async def ingest_file(
+    request: Request,
+    scope: CallerScope,
+    engine: TheEngine,
+    name: FileName = None,
+    replace_source: bool = False,  # noqa: FBT001, FBT002 — a query parameter
+) -> Response:
+    """Markdown, text, JSONL or CSV, as the body or as `file` of a form; at most 20 MB.
+
+    Lines that cannot be used are named and left out; a file of which nothing can be used is refused.
+    """
+    data, known_as = await _uploaded(request, name)
+    # A large file takes a while to read; other requests go on meanwhile.
+    found = await asyncio.to_thread(_read, data, known_as)
+    if not found.records:
+        first = found.bad[0]
+        raise InvalidInput(f"{first.file}:{first.line}", "", first.reason)
+    report = await engine.evidence.ingest(scope, found.records, replace_source=replace_source)
+    bad = [{"line": each.line, "reason": each.reason} for each in found.bad[:NAMED_BAD_LINES]]
+    lines = {"file": known_as, "bad_lines": bad, "bad_line_count": len(found.bad)}
+    return reply(msgspec.structs.asdict(report) | lines)
+
+
+@router.post("/search", summary="Search passages", response_model=FoundShown, responses=problems(413))
+async def search(body: SearchBody, scope: CallerScope, engine: TheEngine) -> Response:
+    """Best first, with the score that the gate judges by."""
+    found = await engine.evidence.find(
+        scope, body.query, domains=body.domains, language=body.language, limit=body.limit
+    )
+    return reply(found)
+
+
+@router.get("", summary="List passages", response_model=EvidencePage, responses=problems())
+async def list_evidence(
+    scope: CallerScope,
+    engine: TheEngine,
+    source_ref: SourceRefQuery = None,
+    source_type: SourceTypeQuery = None,
+    limit: PageLimit = 20,
+    cursor: CursorQuery = None,
+) -> Response:
+    """The site's passages, newest first."""
+    page = await engine.evidence.list(
+        scope, source_ref=source_ref, source_type=source_type, limit=limit, cursor=cursor
+    )
+    shown = [evidence_shown(stored) for stored in page.items]
+    return reply({"evidence": shown, "next": page.next_cursor})
+
+
+@router.delete(
+    "", summary="Delete the passages of a source", response_model=EvidenceDeleted, responses=problems()
+)
+async def delete_source(
+    source_ref: Annotated[str, Query(min_length=1, max_length=500)], scope: CallerScope, engine: TheEngine
+) -> Response:
+    """All of them; how many there were, which may be none."""
+    return reply({"success": True, "deleted": await engine.evidence.delete_source(scope, source_ref)})
+
+
+@router.get(
+    "/{evidence_id:path}", summary="Read a passage", response_model=EvidenceShown, responses=problems(404)
+)
+async def read_evidence(evidence_id: EvidenceIdPath, scope: CallerScope, engine: TheEngine) -> Response:
+    """The passage whole, as answers cite it."""
+    stored = await engine.evidence.get(scope, evidence_id)
+    if stored is None:
+        raise EvidenceNotFound(evidence_id)
+    return reply(evidence_shown(stored))
+
+
+@router.delete(
+    "/{evidence_id:path}", summary="Delete a passage", response_model=EvidenceDeleted, responses=problems(404)
+)
+async def delete_evidence(evidence_id: EvidenceIdPath, scope: CallerScope, engine: TheEngine) -> Response:
+    """From then on it is neither found nor cited."""
+    if not await engine.evidence.delete(scope, evidence_id):
+        raise EvidenceNotFound(evidence_id)
+    return reply({"success": True, "deleted": 1})
+
+
+class EvidenceNotFound(NotFound):
+    """No passage of that id is visible to the caller."""
+
+    what = "evidence"
+
+
+def _record(index: int, given: EvidenceIn) -> EvidenceRecord:
+    try:
+        return record_from(given.given())
+    except InvalidInput as problem:
+        field = problem.field.replace("evidence", f"evidence[{index}]", 1)
+        raise InvalidInput(field, "", problem.allowed) from problem
+
+
+def _read(data: bytes, name: str) -> _Read:
+    found = _Read([], [])
+    for item in parse(data, name):
+        if isinstance(item, BadLine):
+            found.bad.append(item)
+        else:
+            found.records.append(item)
+    return found
+
+
+async def _uploaded(request: Request, name: str | None) -> tuple[bytes, str]:
+    header = MimeHeader()
+    header["content-type"] = request.headers.get("content-type", "text/plain")
+    media_type = header.get_content_type()
+    if media_type == "multipart/form-data":
+        async with request.form(max_files=1, max_fields=1) as form:
+            file = form.get("file")
+            if not isinstance(file, UploadFile):
+                raise InvalidInput("file", file, "a file in the form")
+            return await file.read(), name or file.filename or "upload.txt"
+    if media_type not in _ENDINGS:
+        raise InvalidInput("Content-Type", media_type, f"one of {', '.join(_ENDINGS)}, multipart/form-data")
+    return await request.body(), name or f"upload{_ENDINGS[media_type]}"

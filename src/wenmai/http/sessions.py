@@ -77,9 +77,7 @@ async def list_sessions(
     return reply({"sessions": shown, "next": page.next_cursor})
 
 
-@router.get(
-    "/{session_id}", summary="Read a session", response_model=SessionDetail, responses=problems(404)
-)
+@router.get("/{session_id}", summary="Read a session", response_model=SessionDetail, responses=problems(404))
 async def read_session(session_id: SessionIdPath, scope: CallerScope, engine: TheEngine) -> Response:
     """The record and the threads."""
     stored = await engine.memory.sessions.get(scope, session_id)
@@ -100,9 +98,7 @@ async def rename_session(
     return reply(session_shown(scope, await engine.memory.sessions.rename(scope, session_id, body.title)))
 
 
-@router.delete(
-    "/{session_id}", summary="Delete a session", response_model=Deleted, responses=problems(404)
-)
+@router.delete("/{session_id}", summary="Delete a session", response_model=Deleted, responses=problems(404))
 async def delete_session(session_id: SessionIdPath, scope: CallerScope, engine: TheEngine) -> Response:
     """With all its messages and preferences; deleted again, it is not found."""
     if not await engine.memory.sessions.delete(scope, session_id):

@@ -36,7 +36,7 @@ def _add_reading(router: APIRouter, what: str, registry_of: RegistryOf) -> None:
         scope: CallerScope, registry: Annotated[VersionedRegistry[Any], Depends(registry_of)]
     ) -> Response:
         """The active version of each, by persona."""
-        return reply({"versions": await registry.list(scope)})
+        return reply({"versions": await registry.all_active(scope)})
 
     @router.get(
         "/{npc_id}", summary=f"The active {what}", response_model=VersionShown, responses=problems(404)

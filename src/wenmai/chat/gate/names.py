@@ -93,7 +93,7 @@ _PLACE_END = re.compile(
     )
 )
 _NOT_IN_PLACE = frozenset(
-    "的了在到于从往至向是有和与及这那此本该我你您他她它们个座条处各每全建修迁居住过经由为即叫称位"
+    "的了在到于从自往至向是有和与及这那此本该我你您他她它们个座条处各每全建修迁居住过经由为即叫称位"
     "入出沿去来离距近把被让给对说问知看见上下里内外中前后旁边侧又也都就不没无可能会要想请着起成以其"
     "之所而或若如何哪什么谁呢吗吧啊因使据等将曾族搬徙移赴达属管归隶第名间多少几当时年月日代世朝同满"
     "登爬开造盖跨越翻守祭拜进逛游绕望靠依傍连接再回公办任做约共原便方却只另还始初末改并两零立创"
@@ -214,6 +214,7 @@ def _places(text: str) -> Iterator[Claim]:
             or all(char in _PLAIN_PART for char in part)
             or _NO_PLACE.fullmatch(name)
             or (following and following in _NO_PLACE_NEXT.get(suffix, ""))
+            or _PLACE_END.match(following)  # 溪 in 云溪镇
         ):
             continue
         floor = end

@@ -1,0 +1,114 @@
+"""``python -m benchmarks``: one interleaved run, A B C A B C …, medians over the rounds.
+
+::
+
+    python -m benchmarks [--quick] [--check] [--json FILE] [--dir FOLDER] [--only NAME]…
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import platform
+import sqlite3
+import sys
+import tempfile
+import time
+from dataclasses import asdict
+from pathlib import Path
+
+from benchmarks import fsync
+from benchmarks.check import failures
+from benchmarks.contenders import ENTRIES
+from benchmarks.footprint import measure_disk, measure_imports
+from benchmarks.pool import NotInstalled, Worker
+from benchmarks.report import report
+from benchmarks.results import (
+    CROWD,
+    CROWD_ON_ONE,
+    LENGTHS,
+    ONE_OF_MANY,
+    SLOW_DISK,
+    SLOW_DISK_CROWD,
+    Results,
+    length_cell,
+)
+
+ROUNDS, QUICK_ROUNDS = 5, 2
+SECONDS, QUICK_SECONDS = 0.3, 0.1
+MEMORY_BACKED = Path("/dev/shm")  # noqa: S108 — a folder of ours is made in it
+
+
+def main() -> int:
+    """Measure, print, and with ``--check`` judge."""
+    arguments = _arguments()
+    parent = arguments.dir or (MEMORY_BACKED if MEMORY_BACKED.is_dir() else None)
+    started = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="wenmai-bench-", dir=parent) as folder:
+        results = _measure(Path(folder), quick=arguments.quick, only=arguments.only or list(ENTRIES))
+    results.about["took"] = f"{time.monotonic() - started:.0f} s"
+    print(report(results))
+    if arguments.json is not None:
+        arguments.json.write_text(json.dumps(asdict(results), indent=1), encoding="utf-8")
+    broken = list(failures(results)) if arguments.check else []
+    for each in broken:
+        print(f"check: {each}", file=sys.stderr)
+    return 1 if broken else 0
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="benchmarks", description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="fewer and shorter rounds: half a minute")
+    parser.add_argument("--check", action="store_true", help="exit with 1 if a promised ratio does not hold")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write every slice there too")
+    parser.add_argument(
+        "--dir", type=Path, metavar="FOLDER", help="where the stores are kept; default: memory"
+    )
+    parser.add_argument("--only", action="append", choices=list(ENTRIES), help="only these contenders")
+    return parser.parse_args()
+
+
+def _measure(folder: Path, *, quick: bool, only: list[str]) -> Results:
+    results = Results(about=_about(folder))
+    library = fsync.build(folder)
+    cells = [*(length_cell(length) for length in LENGTHS), ONE_OF_MANY, CROWD_ON_ONE, CROWD]
+    if isinstance(library, Path):
+        cells += [SLOW_DISK, SLOW_DISK_CROWD]
+    else:
+        results.skipped["fsync"] = library
+    workers = _workers(folder, library if isinstance(library, Path) else None, only, results)
+    for number in range(QUICK_ROUNDS if quick else ROUNDS):
+        for cell in cells:
+            for name, worker in workers.items():
+                results.add(cell.name, name, worker.slice(cell, QUICK_SECONDS if quick else SECONDS))
+        print(f"round {number + 1} done", file=sys.stderr)
+    for name, worker in workers.items():
+        results.profiles[name] = worker.profile()
+        worker.close()
+    measure_imports(results, repeats=3 if quick else 7)
+    asyncio.run(measure_disk(results, folder))
+    return results
+
+
+def _workers(folder: Path, library: Path | None, only: list[str], results: Results) -> dict[str, Worker]:
+    workers = {}
+    for number, name in enumerate(only):
+        try:
+            workers[name] = Worker(name, folder / f"contender-{number}.db", library)
+        except NotInstalled as missing:
+            results.skipped[name] = str(missing)
+    return workers
+
+
+def _about(folder: Path) -> dict[str, str]:
+    return {
+        "date": time.strftime("%Y-%m-%d"),
+        "machine": f"{os.cpu_count()} cores, {platform.machine()}",
+        "python": platform.python_version(),
+        "sqlite3": sqlite3.sqlite_version,
+        "storage": "memory-backed" if MEMORY_BACKED in folder.parents else "disk",
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,45 @@
+"""What must hold on any machine: ratios within one run, and sizes, which no neighbour's load changes."""
+
+from collections.abc import Iterator
+
+from benchmarks.contenders import FLOOR, SHARED_FLOOR, WENMAI
+from benchmarks.results import CROWD, LENGTHS, ONE_OF_MANY, SLOW_DISK, SLOW_DISK_CROWD, Results, length_cell
+
+P50_TO_FLOOR = 3.0
+"""0.06 ms where the floor takes 0.02."""
+LONG_TO_SHORT = 1.1
+CROWD_TO_FLOOR = 0.43
+"""15 000 turns/s where the floor with shared commits makes 35 000."""
+SLOW_DISK_TO_FLOOR = 1.12
+SLOW_DISK_CROWD_TO_FLOOR = 0.48
+"""7 000 turns/s of 14 500."""
+BYTES_PER_MESSAGE = 600
+RESIDENT_MB = 40
+
+
+def failures(results: Results) -> Iterator[str]:
+    """What does not hold, in words."""
+    short, long = (length_cell(length).name for length in (LENGTHS[0], LENGTHS[-1]))
+    wanted = [
+        ("p50", "p50_ms", (short, WENMAI), (short, FLOOR), P50_TO_FLOOR),
+        ("p50", "p50_ms", (ONE_OF_MANY.name, WENMAI), (ONE_OF_MANY.name, FLOOR), P50_TO_FLOOR),
+        ("p50", "p50_ms", (long, WENMAI), (short, WENMAI), LONG_TO_SHORT),
+        ("turns/s", "per_second", (CROWD.name, SHARED_FLOOR), (CROWD.name, WENMAI), 1 / CROWD_TO_FLOOR),
+    ]
+    if results.has(SLOW_DISK.name, WENMAI):
+        slow, crowd = SLOW_DISK.name, SLOW_DISK_CROWD.name
+        wanted += [
+            ("p50", "p50_ms", (slow, WENMAI), (slow, FLOOR), SLOW_DISK_TO_FLOOR),
+            ("turns/s", "per_second", (crowd, SHARED_FLOOR), (crowd, WENMAI), 1 / SLOW_DISK_CROWD_TO_FLOOR),
+        ]
+    for label, what, above, below, most in wanted:
+        ratio = results.ratio(what, above, below)
+        if ratio > most:
+            yield f"{label} of {above[1]} ({above[0]}) / {below[1]} ({below[0]}) is {ratio:.2f}, not {most:.2f}"
+    for cell, contenders in results.slices.items():
+        if any(each.kept != 1 for each in contenders[WENMAI]):
+            yield f"{WENMAI} lost messages: {cell}"
+    if results.bytes_per_message[WENMAI] > BYTES_PER_MESSAGE:
+        yield f"a message takes {results.bytes_per_message[WENMAI]:.0f} bytes, not {BYTES_PER_MESSAGE}"
+    if results.imports["wenmai"][1] > RESIDENT_MB:
+        yield f"import wenmai takes {results.imports['wenmai'][1]:.0f} MB, not {RESIDENT_MB}"

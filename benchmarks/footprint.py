@@ -1,0 +1,58 @@
+"""What an import costs, and what a message takes on disk."""
+
+import asyncio
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from statistics import median
+
+from benchmarks.contenders import FLOOR, WENMAI, load
+from benchmarks.results import Results
+from benchmarks.talk import history
+
+IMPORTS = {
+    "python": "",
+    "wenmai": "import wenmai",
+    "agents": "from agents import SQLiteSession",
+    "langgraph": "from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver",
+    "agno": "from agno.db.sqlite import SqliteDb",
+}
+_PROBE = """
+import time
+start = time.perf_counter()
+{statement}
+took = time.perf_counter() - start
+import resource
+print(took, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+SESSIONS = 100
+MESSAGES_EACH = 1_000
+
+
+def measure_imports(results: Results, repeats: int) -> None:
+    """Milliseconds of the import, and resident MB after it, each in a fresh interpreter; the median."""
+    for name, statement in IMPORTS.items():
+        if statement and find_spec(name) is None:
+            continue
+        probe = _PROBE.format(statement=statement)
+        found = []
+        for _ in range(repeats):
+            command = [sys.executable, "-W", "ignore", "-c", probe]
+            took, peak = subprocess.run(command, capture_output=True, check=True).stdout.split()
+            found.append((1e3 * float(took), float(peak) / 1024))
+        results.imports[name] = median(each[0] for each in found), median(each[1] for each in found)
+
+
+async def measure_disk(results: Results, folder: Path) -> None:
+    """Bytes a message of 100 000, with everything that the file holds, once it is closed."""
+    talks = {f"session-{number}": history(number, MESSAGES_EACH) for number in range(SESSIONS)}
+    written = sum(len(content.encode()) for talk in talks.values() for _, content in talk)
+    results.content_bytes = written / (SESSIONS * MESSAGES_EACH)
+    for name in (FLOOR, WENMAI):
+        path = folder / f"disk-{len(results.bytes_per_message)}.db"
+        async with load(name)(path) as contender:
+            await asyncio.gather(*(contender.fill(session, talk) for session, talk in talks.items()))
+        size = sum(each.stat().st_size for each in folder.glob(f"{path.name}*"))
+        results.bytes_per_message[name] = size / (SESSIONS * MESSAGES_EACH)

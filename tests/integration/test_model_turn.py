@@ -1,0 +1,78 @@
+"""The whole turn, streamed, through a real OpenAI-protocol server; once with that server killed mid-answer."""
+
+import pytest
+from model_server import ModelServer
+from support import engine_at
+
+from wenmai.chat.gate.claims import find_claims
+from wenmai.chat.turn import TurnEvent, TurnRequest
+from wenmai.chat.types import PolicyMode
+from wenmai.engine import Engine
+from wenmai.scope import Scope, ThreadKey
+
+pytestmark = pytest.mark.xdist_group("model")
+
+VISITOR = Scope("default", "default", "visitor")
+QUESTION = "When was the Yan ancestral hall built?"
+
+
+async def ask(engine: Engine, events: list[TurnEvent], query: str = QUESTION) -> tuple[str, PolicyMode, list[str], str]:
+    """One streamed turn: its text, mode, what was degraded, and its trace id."""
+
+    async def listen(event: TurnEvent) -> None:
+        events.append(event)
+
+    request = TurnRequest(scope=VISITOR, npc_id="village_elder", query=query)
+    answer = await engine.chat.ask(request, on_event=listen)
+    return answer.answer_text, answer.policy_mode, answer.degraded, answer.trace_id
+
+
+async def test_a_turn_runs_through_a_real_model(model_server: ModelServer) -> None:
+    """The model is shown the blocks, its tokens are counted, and what it invents is not said."""
+    events: list[TurnEvent] = []
+    async with engine_at(
+        "memory://", model=f"openai:{model_server.model}", model_base_url=model_server.base_url
+    ) as engine:
+        text, mode, degraded, trace_id = await ask(engine, events)
+        trace = (await engine.traces.get(VISITOR, trace_id)).record
+        session = await engine.memory.sessions.get(VISITOR, trace.session_id)
+    assert text
+    assert degraded == []
+    assert trace.model == f"openai:{model_server.model}"
+    assert trace.prompt_tokens > 0
+    assert trace.completion_tokens > 0
+    assert session.record.total_tokens_used == trace.prompt_tokens + trace.completion_tokens
+    evidence = next(block["text"] for block in trace.blocks if block["kind"] == "evidence")
+    known = {claim.value for claim in find_claims(evidence)}
+    years = {claim.value for claim in find_claims(text) if claim.kind == "year"}
+    assert years <= known
+    assert mode is PolicyMode.NORMAL or trace.policy_reason
+    assert events[0].kind == "start"
+
+
+async def test_a_model_killed_mid_answer_leaves_a_whole_turn(model_server: ModelServer) -> None:
+    """The turn completes from the evidence, says that the model is degraded, and nothing is half-written."""
+    killed = False
+
+    class KillingStream(list[TurnEvent]):
+        def append(self, event: TurnEvent) -> None:
+            nonlocal killed
+            super().append(event)
+            if event.kind == "step" and event.data["name"] == "prompt" and not killed:
+                killed = True
+                model_server.kill()
+
+    async with engine_at(
+        "memory://", model=f"openai:{model_server.model}", model_base_url=model_server.base_url
+    ) as engine:
+        text, mode, degraded, trace_id = await ask(engine, KillingStream())
+        trace = (await engine.traces.get(VISITOR, trace_id)).record
+        thread = ThreadKey(trace.session_id, "village_elder")
+        messages = await engine.memory.transcript.latest(VISITOR, thread, 10)
+    assert killed
+    assert degraded == ["model"]
+    assert mode is PolicyMode.CONSERVATIVE
+    assert trace.policy_reason.startswith("model_failed")
+    assert "1523" in text
+    assert [message.completed for message in messages] == [True, True]
+    assert messages[-1].content == text
