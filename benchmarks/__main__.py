@@ -61,9 +61,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="fewer and shorter rounds: half a minute")
     parser.add_argument("--check", action="store_true", help="exit with 1 if a promised ratio does not hold")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every slice there too")
-    parser.add_argument(
-        "--dir", type=Path, metavar="FOLDER", help="where the stores are kept; default: memory"
-    )
+    parser.add_argument("--dir", type=Path, metavar="FOLDER", help="where the stores are kept; default: memory")
     parser.add_argument("--only", action="append", choices=list(ENTRIES), help="only these contenders")
     return parser.parse_args()
 

@@ -35,7 +35,8 @@ def failures(results: Results) -> Iterator[str]:
     for label, what, above, below, most in wanted:
         ratio = results.ratio(what, above, below)
         if ratio > most:
-            yield f"{label} of {above[1]} ({above[0]}) / {below[1]} ({below[0]}) is {ratio:.2f}, not {most:.2f}"
+            names = f"{above[1]} ({above[0]}) to {below[1]} ({below[0]})"
+            yield f"the ratio in {label} of {names} is {ratio:.2f}, not {most:.2f}"
     for cell, contenders in results.slices.items():
         if any(each.kept != 1 for each in contenders[WENMAI]):
             yield f"{WENMAI} lost messages: {cell}"

@@ -23,8 +23,8 @@ import time
 start = time.perf_counter()
 {statement}
 took = time.perf_counter() - start
-import resource
-print(took, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+from benchmarks.peak import peak_mb
+print(took, peak_mb())
 """
 
 SESSIONS = 100
@@ -41,7 +41,7 @@ def measure_imports(results: Results, repeats: int) -> None:
         for _ in range(repeats):
             command = [sys.executable, "-W", "ignore", "-c", probe]
             took, peak = subprocess.run(command, capture_output=True, check=True).stdout.split()
-            found.append((1e3 * float(took), float(peak) / 1024))
+            found.append((1e3 * float(took), float(peak)))
         results.imports[name] = median(each[0] for each in found), median(each[1] for each in found)
 
 
@@ -54,5 +54,9 @@ async def measure_disk(results: Results, folder: Path) -> None:
         path = folder / f"disk-{len(results.bytes_per_message)}.db"
         async with load(name)(path) as contender:
             await asyncio.gather(*(contender.fill(session, talk) for session, talk in talks.items()))
-        size = sum(each.stat().st_size for each in folder.glob(f"{path.name}*"))
-        results.bytes_per_message[name] = size / (SESSIONS * MESSAGES_EACH)
+        results.bytes_per_message[name] = _size(path) / (SESSIONS * MESSAGES_EACH)
+
+
+def _size(path: Path) -> int:
+    """Of the file and what SQLite keeps beside it."""
+    return sum(each.stat().st_size for each in path.parent.glob(f"{path.name}*"))

@@ -33,8 +33,8 @@ def report(results: Results) -> str:
     lines += ["", "## Import and disk", "", *_table(_footprint_rows(results))]
     if results.http is not None:
         lines += ["", "## The whole turn over HTTP, offline model, 16 at a time", ""]
-        lines += [f"p50 {results.http.p50_ms:.1f} ms, p99 {results.http.p99_ms:.1f} ms, "
-                  f"{results.http.per_second:.0f} turns/s"]  # fmt: skip
+        http = results.http
+        lines += [f"p50 {http.p50_ms:.1f} ms, p99 {http.p99_ms:.1f} ms, {http.per_second:.0f} turns/s"]
     lines += [f"\nskipped: {what}: {why}" for what, why in results.skipped.items()]
     return "\n".join(lines)
 
@@ -67,9 +67,7 @@ def _rates(results: Results, cells: Sequence[Cell]) -> Iterator[str]:
         yield "all" if kept == 1 else f"{kept:.0%}"
 
     heads = ["", *(head for cell in cells for head in (cell.name, "p50 / p99 ms", "messages kept"))]
-    rows = [
-        [name, *(text for cell in cells for text in cell_texts(cell, name))] for name in _measured(results)
-    ]
+    rows = [[name, *(text for cell in cells for text in cell_texts(cell, name))] for name in _measured(results)]
     return _table([heads, *rows])
 
 

@@ -24,14 +24,14 @@ class Cell:
     history: int
     tasks: int = 1
     sessions: int = 1
-    turns: int = 1_000
-    stay: int = 1_000
+    turns: int = 400
+    stay: int = 400
     fsync_micros: int = 0
 
 
 def length_cell(history: int) -> Cell:
-    """One task in one thread of this length, which grows by a fifth, or twofold if it is short."""
-    return Cell(f"{history} messages", history, stay=max(5, history // 10))
+    """One task in one thread of this length, which grows by a fifth at most, threefold if it is short."""
+    return Cell(f"{history:,} messages".replace(",", " "), history, stay=max(8, history // 10))
 
 
 ONE_OF_MANY = Cell("1 task, 1 000 sessions", 10, sessions=1_000, turns=2_000)

@@ -27,7 +27,7 @@ def talk(seed: int) -> Iterator[tuple[str, str]]:
     """Questions with their answers, without end, the same for the same seed."""
     chance = random.Random(seed)
     while True:
-        yield chance.choice(_QUESTIONS), "".join(chance.choices(_SENTENCES, k=chance.randint(1, 5)))
+        yield chance.choice(_QUESTIONS), "".join(chance.choices(_SENTENCES, k=chance.randint(2, 8)))
 
 
 def history(seed: int, messages: int) -> list[tuple[str, str]]:

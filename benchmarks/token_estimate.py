@@ -37,9 +37,7 @@ _QWEN_SPLIT = (
 def _folder(package: str) -> Path:
     spec = find_spec(package)
     if spec is None or spec.origin is None:
-        raise SystemExit(
-            f"the package {package} is not installed; see python -m benchmarks.token_estimate --help"
-        )
+        raise SystemExit(f"the package {package} is not installed; see python -m benchmarks.token_estimate --help")
     return Path(spec.origin).parent
 
 
@@ -57,9 +55,7 @@ def _tiktoken(name: str) -> Counter:
 def _qwen(_name: str) -> Counter:
     lines = (_folder("dashscope") / "resources" / "qwen.tiktoken").read_bytes().splitlines()
     ranks = {base64.b64decode(token): int(rank) for token, rank in (line.split() for line in lines if line)}
-    encoding = _load("tiktoken").Encoding(
-        "qwen", pat_str=_QWEN_SPLIT, mergeable_ranks=ranks, special_tokens={}
-    )
+    encoding = _load("tiktoken").Encoding("qwen", pat_str=_QWEN_SPLIT, mergeable_ranks=ranks, special_tokens={})
     return lambda text: len(encoding.encode_ordinary(text))
 
 
@@ -120,9 +116,7 @@ def _report(label: str, messages: list[str], tokenizers: list[str]) -> None:
 
 def main() -> None:
     """Print, per language and tokenizer, the error of the total and of single messages."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", nargs="+", type=Path)
     parser.add_argument("--tokenizer", action="append", choices=sorted(TOKENIZERS), default=None)
     arguments = parser.parse_args()

@@ -8,13 +8,13 @@
 import asyncio
 import gc
 import json
-import resource
 import sys
 from dataclasses import asdict
 from pathlib import Path
 
 from benchmarks.contenders import load
 from benchmarks.fsync import FsyncMeter
+from benchmarks.peak import peak_mb
 from benchmarks.results import Cell, Profile
 from benchmarks.workload import Driver
 
@@ -31,8 +31,7 @@ async def serve(name: str, path: Path) -> None:
                 gc.collect()
                 _answer(asdict(await driver.run(Cell(**asked["cell"]), asked["seconds"])))
             else:
-                peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-                _answer(asdict(Profile(durability, peak)))
+                _answer(asdict(Profile(durability, peak_mb())))
 
 
 def _answer(what: dict[str, object]) -> None:

@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from support import STORES, engine_at
 
+from support import STORES, engine_at
 from wenmai.engine import Engine
 
 

@@ -60,9 +60,7 @@ ENTRIES: dict[str, Entry] = {
     SHARED_FLOOR: Entry("floor", "shared", "sqlite3", "one writer thread, what waits shares a commit"),
     WENMAI: Entry("own", "one_step", "wenmai", "SessionMemory.append_and_window"),
     WENMAI_TWO_CALLS: Entry("own", "two_calls", "wenmai", "SessionMemory.append, then window"),
-    "OpenAI Agents SDK": Entry(
-        "openai_agents", "opened", "agents", "SQLiteSession: add_items, get_items(10)"
-    ),
+    "OpenAI Agents SDK": Entry("openai_agents", "opened", "agents", "SQLiteSession: add_items, get_items(10)"),
     "LangGraph": Entry(
         "langgraph_saver",
         "opened",

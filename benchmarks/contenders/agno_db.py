@@ -23,7 +23,7 @@ class AgnoRuns:
         self._rows = library("agno.db.utils").build_run_rows_for_session
 
     async def fill(self, session: str, messages: Sequence[RoleAndContent]) -> None:
-        """See :class:`benchmarks.contenders.Contender`; all rows at once, which ``SqliteDb`` does not offer."""
+        """See :class:`benchmarks.contenders.Contender`; all at once, which ``SqliteDb`` does not offer."""
         filled = self._session(session_id=session, agent_id="bench", created_at=int(time.time()))
         self._db.upsert_session(filled)
         filled.runs = [self._make_run(messages[at : at + 2], session) for at in range(0, len(messages), 2)]

@@ -53,9 +53,7 @@ def _window(connection: sqlite3.Connection, session: str) -> list[str]:
 
 
 def _count(connection: sqlite3.Connection, session: str) -> int:
-    number: int = connection.execute(
-        "SELECT count(*) FROM messages WHERE session = ?", (session,)
-    ).fetchone()[0]
+    number: int = connection.execute("SELECT count(*) FROM messages WHERE session = ?", (session,)).fetchone()[0]
     return number
 
 

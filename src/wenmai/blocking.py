@@ -51,9 +51,7 @@ class BlockingMemory:
         opening = self._memory.session(session_id, scope=scope, npc_id=npc_id, title=title)
         return BlockingSession(self._loop.wait_for(opening), self._loop)
 
-    def sessions(
-        self, *, scope: Scope | None = None, limit: int = 20, cursor: str | None = None
-    ) -> Page[Session]:
+    def sessions(self, *, scope: Scope | None = None, limit: int = 20, cursor: str | None = None) -> Page[Session]:
         """The user's sessions, newest first, expired ones too."""
         listing = self._memory.sessions.list(scope or Scope(), limit=limit, cursor=cursor)
         return self._loop.wait_for(listing)

@@ -37,5 +37,5 @@ def to_micros(moment: datetime) -> int:
 
 
 def from_micros(micros: int) -> datetime:
-    """The inverse of :func:`to_micros`; exact to the microsecond until the year 2242, where a float's step is half one."""
+    """The inverse of :func:`to_micros`; exact until the year 2242, from when on a float's step is too long."""
     return datetime.fromtimestamp(micros / 1e6, UTC)

@@ -160,9 +160,7 @@ def _model(settings: Settings) -> ChatModel | None:
         base_url=settings.model_base_url or None,
         api_key=settings.model_api_key or None,
         limits=ModelLimits(timeout_seconds=settings.model_timeout_seconds, attempts=settings.model_attempts),
-        price=Price(
-            prompt_per_million=settings.price_prompt, completion_per_million=settings.price_completion
-        )
+        price=Price(prompt_per_million=settings.price_prompt, completion_per_million=settings.price_completion)
         if priced
         else None,
     )

@@ -22,6 +22,12 @@
     └── ModelError              the model failed, or did not answer in time
 """
 
+_SHOWN = 80
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
+
 
 class WenmaiError(Exception):
     """Base of every error that Wenmai raises on purpose."""
@@ -38,8 +44,7 @@ class InvalidInput(WenmaiError):
     def __init__(self, field: str, value: object, allowed: str) -> None:
         self.field = field
         self.allowed = allowed
-        shown = repr(value)
-        super().__init__(f"{field}: {shown if len(shown) <= 80 else shown[:77] + '…'} is not {allowed}")
+        super().__init__(f"{field}: {_short(repr(value))} is not {allowed}")
 
 
 class ConfigError(InvalidInput):

@@ -155,9 +155,7 @@ def _read_file(path: Path) -> dict[str, Any]:
         text = path.read_text(encoding="utf-8")
         raw = tomllib.loads(text) if path.suffix == ".toml" else yaml.safe_load(text)
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, yaml.YAMLError) as problem:
-        raise ConfigError(
-            "config", str(path), f"a readable TOML or YAML file: {problem}", origin=origin
-        ) from problem
+        raise ConfigError("config", str(path), f"a readable TOML or YAML file: {problem}", origin=origin) from problem
     if raw is None:
         return {}
     if not isinstance(raw, dict):

@@ -2,9 +2,10 @@
 
 import pytest
 from model_server import ModelServer
-from support import engine_at
 
+from support import engine_at
 from wenmai.chat.gate.claims import find_claims
+from wenmai.chat.steps import generate
 from wenmai.chat.turn import TurnEvent, TurnRequest
 from wenmai.chat.types import PolicyMode
 from wenmai.engine import Engine
@@ -50,26 +51,28 @@ async def test_a_turn_runs_through_a_real_model(model_server: ModelServer) -> No
     assert events[0].kind == "start"
 
 
-async def test_a_model_killed_mid_answer_leaves_a_whole_turn(model_server: ModelServer) -> None:
+async def test_a_model_killed_mid_answer_leaves_a_whole_turn(
+    model_server: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The turn completes from the evidence, says that the model is degraded, and nothing is half-written."""
-    killed = False
+    pieces: list[str] = []
+    receive = generate._CheckedStream.add
 
-    class KillingStream(list[TurnEvent]):
-        def append(self, event: TurnEvent) -> None:
-            nonlocal killed
-            super().append(event)
-            if event.kind == "step" and event.data["name"] == "prompt" and not killed:
-                killed = True
-                model_server.kill()
+    async def receive_and_kill(stream: generate._CheckedStream, piece: str) -> None:
+        pieces.append(piece)
+        if len(pieces) == 2:
+            model_server.kill()
+        await receive(stream, piece)
 
+    monkeypatch.setattr(generate._CheckedStream, "add", receive_and_kill)
     async with engine_at(
         "memory://", model=f"openai:{model_server.model}", model_base_url=model_server.base_url
     ) as engine:
-        text, mode, degraded, trace_id = await ask(engine, KillingStream())
+        text, mode, degraded, trace_id = await ask(engine, [])
         trace = (await engine.traces.get(VISITOR, trace_id)).record
         thread = ThreadKey(trace.session_id, "village_elder")
         messages = await engine.memory.transcript.latest(VISITOR, thread, 10)
-    assert killed
+    assert len(pieces) >= 2
     assert degraded == ["model"]
     assert mode is PolicyMode.CONSERVATIVE
     assert trace.policy_reason.startswith("model_failed")

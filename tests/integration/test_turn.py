@@ -5,8 +5,8 @@ import logging
 from datetime import timedelta
 
 import pytest
-from support import engine_at
 
+from support import engine_at
 from wenmai.chat.turn import TurnAnswer, TurnEvent, TurnRequest
 from wenmai.chat.types import PolicyMode
 from wenmai.clock import MovableClock
@@ -30,9 +30,7 @@ async def ask(
 ) -> TurnAnswer:
     """One question of the visitor."""
     return await engine.chat.ask(
-        TurnRequest(
-            scope=scope, npc_id=npc_id, query=query, session_id=session_id, idempotency_key=idempotency_key
-        )
+        TurnRequest(scope=scope, npc_id=npc_id, query=query, session_id=session_id, idempotency_key=idempotency_key)
     )
 
 
@@ -155,9 +153,7 @@ async def test_events_come_in_order_and_spell_the_answer(engine: Engine) -> None
     assert "complete" in [event.data["name"] for event in events if event.kind == "step"]
 
 
-async def test_a_session_of_somebody_else_gives_a_fresh_one(
-    engine: Engine, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_session_of_somebody_else_gives_a_fresh_one(engine: Engine, caplog: pytest.LogCaptureFixture) -> None:
     """A stranger's id is not continued, nothing of it is seen, and the log warns once."""
     mine = await ask(engine, "请问严氏家训有哪些？")
     stranger = Scope("default", "default", "stranger")
@@ -173,9 +169,7 @@ async def test_a_session_of_somebody_else_gives_a_fresh_one(
 async def test_an_expired_session_is_not_continued_but_stays_listed(store_url: str) -> None:
     """Its lifetime slides with activity; past it the answer carries a new session's id."""
     clock = MovableClock()
-    loaded = load_engine_settings(
-        flags={"store": store_url, "session_lifetime_seconds": 1000}, environment={}
-    )
+    loaded = load_engine_settings(flags={"store": store_url, "session_lifetime_seconds": 1000}, environment={})
     async with open_engine(loaded.values, clock=clock) as engine:
         first = await ask(engine, "请问严氏家训有哪些？")
         clock.advance(timedelta(seconds=900))
@@ -196,9 +190,7 @@ async def test_64_questions_at_once_make_64_whole_turns(engine: Engine) -> None:
     """Turn numbers 1 to 64, each with its own answer behind its question."""
     session = await engine.memory.session(scope=VISITOR)
     queries = [f"祠堂第{number}进是什么？" for number in range(64)]
-    answers = await asyncio.gather(
-        *(ask(engine, query, session_id=session.session_id) for query in queries)
-    )
+    answers = await asyncio.gather(*(ask(engine, query, session_id=session.session_id) for query in queries))
     assert sorted(answer.turn_id for answer in answers) == list(range(1, 65))
     thread = ThreadKey(session.session_id, "ancestor_yan")
     messages = await engine.memory.transcript.latest(VISITOR, thread, 200)

@@ -125,10 +125,10 @@ def test_a_wrong_answer_is_noticed() -> None:
     )  # fmt: skip
     trace = msgspec.convert(
         {name: [] for name in ("tool_calls", "evidence_ids", "blocks", "degraded")}
-        | {name: "" for name in ("trace_id", "session_id", "npc_id", "intent", "policy_reason", "answer", "model")}
-        | {name: 0 for name in ("turn_id", "prompt_tokens", "completion_tokens", "cost_usd", "latency_ms")}
+        | dict.fromkeys(("trace_id", "session_id", "npc_id", "intent", "policy_reason", "answer", "model"), "")
+        | dict.fromkeys(("turn_id", "prompt_tokens", "completion_tokens", "cost_usd", "latency_ms"), 0)
         | {"request_input": {}, "policy_mode": "normal"}
-        | {name: "2026-01-05T14:00:00Z" for name in ("started_at", "completed_at")},
+        | dict.fromkeys(("started_at", "completed_at"), "2026-01-05T14:00:00Z"),
         TraceRecord,
     )
     assert len(judge(wanted, answer, trace)) == 6

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 import wenmai
+from wenmai import blocking
 
 PUBLIC = [
     "Conflict",
@@ -58,6 +59,12 @@ def undocumented(name: str, thing: object) -> Iterator[str]:
 def test_every_public_name_is_documented(name: str) -> None:
     """Each public class and function says what it is, and so does each public method."""
     assert list(undocumented(name, getattr(wenmai, name))) == []
+
+
+@pytest.mark.parametrize("thing", [blocking.open, blocking.BlockingMemory, blocking.BlockingSession])
+def test_the_blocking_shell_is_documented(thing: type) -> None:
+    """The names of ``wenmai.blocking`` say what they are too."""
+    assert list(undocumented(thing.__name__, thing)) == []
 
 
 def test_a_missing_docstring_is_found() -> None:

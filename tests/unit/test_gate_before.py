@@ -56,7 +56,7 @@ def test_a_forbidden_topic_is_refused_whatever_the_intent(intent: Intent) -> Non
 
 
 def test_a_forbidden_latin_word_is_a_whole_word() -> None:
-    """ "better" is no bet."""
+    """The word better is no bet."""
     topics = [Topic(name="gambling", words=["bet"])]
     verdict = before_model("Tell me a better story", Intent.GREETING, None, [], GatePolicy(), topics)
     assert verdict.mode is PolicyMode.NORMAL

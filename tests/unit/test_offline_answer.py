@@ -38,21 +38,36 @@ PERSONA = Persona(
     acknowledgements=phrases("wish"),
 )
 
-HALL = "严氏祠堂始建于明嘉靖二年（1523年），由七世祖严守正主持创建。祠堂坐北朝南，背靠笔架山。祠堂有三进。后山有老杉。"
+HALL = (
+    "严氏祠堂始建于明嘉靖二年（1523年），由七世祖严守正主持创建。祠堂坐北朝南，背靠笔架山。"
+    "祠堂有三进。后山有老杉。"
+)
 LIST = (
     "家训刻在东墙。严氏家训共十则：一曰孝悌为本，二曰耕读传家，三曰勤俭持家，四曰诚信待人。族人年年诵读家训。"
 )
 
 
-def passage(text: str, number: int = 1, **more: object) -> Passage:
-    """A passage of evidence."""
-    fields = {
-        "title": f"记述{number}",
-        "source_ref": f"《县志》卷{number}",
-        "score": 0.8,
-        "language": "zh",
-    } | more
-    return Passage(evidence_id=f"e-{number}", text=text, number=number, **fields)  # type: ignore[arg-type]  a test's own fields
+def passage(
+    text: str,
+    number: int = 1,
+    *,
+    title: str = "",
+    source_ref: str = "《县志》",
+    score: float = 0.8,
+    language: str = "zh",
+    verified: bool = True,
+) -> Passage:
+    """A passage of evidence, strong and verified unless said otherwise."""
+    return Passage(
+        evidence_id=f"e-{number}",
+        title=title or f"记述{number}",
+        text=text,
+        source_ref=source_ref,
+        score=score,
+        number=number,
+        language=language,
+        verified=verified,
+    )
 
 
 def answer(

@@ -134,9 +134,7 @@ def topic_of(question: str, language: str, *, unsaid: Sequence[str] = ()) -> str
     thing = THING.search(bare)
     if thing and has_cjk(thing[0]) != english:
         return f"the {thing[0].lower()}" if english else thing[0]
-    words = (
-        [] if unsaid else [word for word in content_words(bare) if has_cjk(word) != english and len(word) > 1]
-    )
+    words = [] if unsaid else [word for word in content_words(bare) if has_cjk(word) != english and len(word) > 1]
     if english:
         return " ".join(words[:3]) or "this matter"
     return next((word for word in words if len(word) <= _LONGEST_TOPIC), "这件事")
@@ -201,11 +199,7 @@ def _lines(verdict: Verdict, asked: Asked) -> Iterator[_Line]:
                 place=place,
                 sentence=sentence.text,
                 own=own,
-                passage_score=0.5 * in_title
-                + 0.5 * passage.score
-                + placed
-                + named
-                - 0.5 * (not passage.verified),
+                passage_score=0.5 * in_title + 0.5 * passage.score + placed + named - 0.5 * (not passage.verified),
                 leads=verdict.focus is None and not listing and in_title >= _ABOUT,
                 answers=answer is not None,
             )
@@ -251,11 +245,7 @@ def _attributed(passage: Passage, sentences: Sequence[str], language: str) -> st
     quoted = (" " if not has_cjk(sentences[0]) else "").join(sentences)
     source = source_name(passage, english=english)
     if not passage.verified:
-        return (
-            f"Reportedly ({source}, unverified): {quoted}"
-            if english
-            else f"据传（{source}，未经核实）：{quoted}"
-        )
+        return f"Reportedly ({source}, unverified): {quoted}" if english else f"据传（{source}，未经核实）：{quoted}"
     if _NAMES_SOURCE.match(quoted):
         return quoted
     return f"{source} says: {quoted}" if english else f"据{source}：{quoted}"

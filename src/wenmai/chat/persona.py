@@ -44,9 +44,7 @@ class PersonaRegistry(VersionedRegistry[PersonaVersion]):
             return ActivePersona(self._ready_made[npc_id], version.number)
         return ActivePersona(msgspec.convert(version.value, Persona), version.number)
 
-    def _make(
-        self, npc_id: str, number: int, value: dict[str, Any], author: str, note: str
-    ) -> PersonaVersion:
+    def _make(self, npc_id: str, number: int, value: dict[str, Any], author: str, note: str) -> PersonaVersion:
         try:
             persona = msgspec.convert(value | {"npc_id": npc_id}, Persona)
         except msgspec.ValidationError as problem:

@@ -69,11 +69,7 @@ def _record(run: TurnRun, name: str, status: str, began: float) -> dict[str, Any
 
 
 def _status(name: str, state: TurnState) -> str:
-    if (
-        name == "retrieve"
-        and not state["retrieved"].passages
-        and state["understood"].intent != "fact_seeking"
-    ):
+    if name == "retrieve" and not state["retrieved"].passages and state["understood"].intent != "fact_seeking":
         return "skipped"
     if name == "retrieve" and state["retrieved"].degraded:
         return "degraded"
@@ -187,9 +183,7 @@ class Chat:
         if chat_model is None or model not in (None, chat_model.name):
             configured = chat_model.name if chat_model else OFFLINE
             raise InvalidInput("model", model or original.model, f"the configured one, {configured}")
-        reply = await chat_model.answer(
-            prompt_messages([(block["kind"], block["text"]) for block in original.blocks])
-        )
+        reply = await chat_model.answer(prompt_messages([(block["kind"], block["text"]) for block in original.blocks]))
         replayed = msgspec.structs.replace(
             original,
             trace_id=new_trace_id(),
@@ -211,9 +205,7 @@ class Chat:
         while self._afterwards:
             await asyncio.wait(self._afterwards)
 
-    async def _run(
-        self, request: TurnRequest, persona: ActivePersona, on_event: OnEvent | None
-    ) -> TurnAnswer:
+    async def _run(self, request: TurnRequest, persona: ActivePersona, on_event: OnEvent | None) -> TurnAnswer:
         services = self._services
         async with AsyncExitStack() as held:
             run = TurnRun(
@@ -273,9 +265,7 @@ class Chat:
         request, opened = state["request"], state["opened"]
         npc_id = opened.thread.npc_id
         questions = [
-            (f"{npc_id}#{message.turn_id}", message.content)
-            for message in opened.window
-            if message.role == "user"
+            (f"{npc_id}#{message.turn_id}", message.content) for message in opened.window if message.role == "user"
         ]
         questions.append((f"{npc_id}#{opened.turn_id}", request.query))
         try:

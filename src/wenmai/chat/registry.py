@@ -100,9 +100,7 @@ class VersionedRegistry(Generic[V]):
     ) -> tuple[list[Version], str | None]:
         """The versions, newest first, and the cursor of the next page."""
         state = await self._state(scope, npc_id)
-        page = await self._documents.list(
-            scope, self.record, where={"npc_id": npc_id}, limit=limit, cursor=cursor
-        )
+        page = await self._documents.list(scope, self.record, where={"npc_id": npc_id}, limit=limit, cursor=cursor)
         found = [self._shown(stored, active=stored.record.number == state.number) for stored in page.items]
         if page.next_cursor is None and npc_id in self._builtin:
             found.append(self._profiles(npc_id, active=state.number == 1))
@@ -129,9 +127,7 @@ class VersionedRegistry(Generic[V]):
         found = [await self.active(scope, npc_id) for npc_id in ids]
         return [version for version in found if version is not None]
 
-    async def set_active(
-        self, scope: Scope, npc_id: str, number: int, *, expected: int | None = None
-    ) -> Activation:
+    async def set_active(self, scope: Scope, npc_id: str, number: int, *, expected: int | None = None) -> Activation:
         """Make a version the active one.
 
         Args:

@@ -91,9 +91,7 @@ def _longest_only(words: Sequence[str]) -> list[str]:
 def _named(text: str, topic_words: Sequence[str]) -> list[str]:
     """Topic words and quoted titles of a text, in the order of the text."""
     titles = [title for pair in phrases.TITLE.findall(text) for title in pair if title]
-    words = [
-        word for word in has_words(text, topic_words) if phrases.GENERIC.fullmatch(normalise(word)) is None
-    ]
+    words = [word for word in has_words(text, topic_words) if phrases.GENERIC.fullmatch(normalise(word)) is None]
     normal = normalise(text)
     return sorted(dict.fromkeys([*words, *titles]), key=lambda word: normal.find(normalise(word)))
 
@@ -131,20 +129,14 @@ def _turns(window: Sequence[Message], topic_words: Sequence[str]) -> Iterator[_T
 
 def _topics(turn: _Turn, topic_words: Sequence[str]) -> list[str]:
     """What a question was about: what it names, else its content words."""
-    asked = " ".join(
-        part for part in sentences(turn.question) if not phrases.INSTRUCTION.search(normalise(part))
-    )
+    asked = " ".join(part for part in sentences(turn.question) if not phrases.INSTRUCTION.search(normalise(part)))
     named = [name for name in _named(asked, topic_words) if len(name) <= _LONGEST_NAME]
     return named if named or turn.leans else _subject(normalise(asked))[:_MOST_PIECES]
 
 
 def _antecedent(question: str, chain: Sequence[_Turn], topic_words: Sequence[str]) -> list[str]:
     """Whom a personal pronoun means after a question for a person: the first known name in the answer."""
-    if (
-        not chain
-        or not phrases.PERSON.search(normalise(question))
-        or focus_of(chain[-1].question) is not Focus.WHO
-    ):
+    if not chain or not phrases.PERSON.search(normalise(question)) or focus_of(chain[-1].question) is not Focus.WHO:
         return []
     asked = _named(chain[-1].question, topic_words)
     outside_titles = phrases.TITLE.sub(" ", chain[-1].answer)

@@ -1,4 +1,4 @@
-"""The passages from which facts may be taken: ingested, listed, searched, removed; they belong to the site."""
+"""The passages from which facts may be taken: ingested, listed, searched, removed; all of the site's."""
 
 import asyncio
 from email.message import Message as MimeHeader
@@ -49,7 +49,7 @@ FileName = Annotated[
     Query(
         pattern=r"^[^\x00-\x1f]+$",
         max_length=200,
-        description="Name of the file: its ending tells the format, and it is the source of passages that name none.",
+        description="The file's name: its ending tells the format; the source of passages that name none.",
     ),
 ]
 
@@ -63,7 +63,7 @@ _ENDINGS = {
 _TEXT = {"schema": {"type": "string"}}
 _FILE_BODY = {
     "required": True,
-    "content": {media_type: _TEXT for media_type in _ENDINGS}
+    "content": dict.fromkeys(_ENDINGS, _TEXT)
     | {
         "multipart/form-data": {
             "schema": {

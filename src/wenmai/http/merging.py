@@ -1,8 +1,8 @@
 """The messages of several threads as one list, page by page from the newest back.
 
 Each page is taken from the ends of the threads, always the message with the latest time first, so that every
-thread's own order stands whatever timestamps its messages were given. Where a page ends is said by how far each
-thread has been read; messages that come later never move an older page.
+thread's own order stands whatever timestamps its messages were given. Where a page ends is said by how far
+each thread has been read; messages that come later never move an older page.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """What the service has done, for Prometheus; a registry of its own per application.
 
-Labels come from closed sets: routes by their template, known methods, statuses, policy modes; what is degraded by
-the engine's own words.
+Labels come from closed sets: routes by their template, known methods, statuses, policy modes, and the
+engine's own words for its parts.
 """
 
 import time

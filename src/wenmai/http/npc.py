@@ -39,7 +39,7 @@ RecentLimit = Annotated[int, Query(ge=1, le=500, description="How many recent me
 
 _STREAM_EXAMPLE = """\
 event: start
-data: {"trace_id":"trace-5f0c2f7a9b1e4d33","session_id":"session-8b6f0a1c2d3e4f50","turn_id":1,"npc_id":"ancestor_yan"}
+data: {"trace_id":"trace-5f0c2f7a9b1e4d33","session_id":"my-session","turn_id":1,"npc_id":"ancestor_yan"}
 
 event: step
 data: {"name":"open","status":"ok","duration_ms":1.2}
@@ -48,7 +48,7 @@ event: token
 data: {"text":"后生问得好。"}
 
 event: done
-data: {"trace_id":"trace-5f0c2f7a9b1e4d33","session_id":"session-8b6f0a1c2d3e4f50","turn_id":1,"policy_mode":"normal"}
+data: {"trace_id":"trace-5f0c2f7a9b1e4d33","session_id":"my-session","turn_id":1,"policy_mode":"normal"}
 """
 
 
@@ -59,7 +59,7 @@ data: {"trace_id":"trace-5f0c2f7a9b1e4d33","session_id":"session-8b6f0a1c2d3e4f5
     responses=problems(404, 409, 413)
     | {
         200: {
-            "description": "The answer; as events `start`, `step`, `token`, `done` or `error` if a stream is wanted",
+            "description": "The answer; or events `start`, `step`, `token`, `done`, `error`",
             "content": {stream.MEDIA_TYPE: {"schema": {"type": "string"}, "example": _STREAM_EXAMPLE}},
         }
     },
@@ -119,7 +119,7 @@ async def read_session(
 async def delete_session(
     session_id: SessionIdPath, scope: CallerScope, engine: TheEngine, npc_id: NpcIdQuery = None
 ) -> Response:
-    """Removes one persona's thread, or everything of the session but its traces; what is gone is not found."""
+    """Removes one persona's thread, or all of the session but its traces; what is gone is not found."""
     if npc_id is not None:
         await engine.memory.sessions.get(scope, session_id)
         await engine.memory.transcript.erase(scope, ThreadKey(session_id, npc_id))
@@ -134,7 +134,7 @@ async def delete_session(
     response_model=PreferenceAnswer,
     responses=problems(404, 413),
 )
-async def set_preference(
+async def set_preference(  # noqa: PLR0917 — FastAPI passes them by name
     session_id: SessionIdPath,
     scope: CallerScope,
     engine: TheEngine,
@@ -145,7 +145,7 @@ async def set_preference(
     interest_tag: Annotated[list[str], Query(description="Tags to add")] = [],  # noqa: B006 — FastAPI copies it
     remove_interest_tag: Annotated[list[str], Query(description="Tags to take away")] = [],  # noqa: B006
 ) -> Response:
-    """By query parameters or by a JSON body, not both; they hold for every persona. Answers what is now stored."""
+    """By query parameters or by a JSON body, not both; for every persona. Answers what is now stored."""
     by_query = PreferenceChange(
         verbosity=verbosity,
         tone=tone,

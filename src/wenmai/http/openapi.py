@@ -13,9 +13,9 @@ Responses = dict[int | str, dict[str, Any]]
 DESCRIPTION = """\
 Conversation memory in which facts come from evidence, never from memory.
 
-Whose data a request is about is said by the headers `X-Tenant-ID`, `X-Site-ID` and `X-User-ID`. What belongs to
-somebody else is not found, with the same body as what does not exist. Errors are problem details (RFC 9457), times
-are RFC 3339 with `Z`, lists are newest first and go on with `cursor=` the `next` of the page before.
+Whose data a request is about is said by the headers `X-Tenant-ID`, `X-Site-ID` and `X-User-ID`. What belongs
+to somebody else is not found, with the same body as what does not exist. Errors are problem details
+(RFC 9457), times are RFC 3339 with `Z`, lists are newest first and go on with the `next` of the page before.
 """
 
 TAGS = [
@@ -30,7 +30,7 @@ TAGS = [
 _PROBLEM_SCHEMA = {"$ref": "#/components/schemas/Problem"}
 
 
-def _example(slug: str, title: str, status: int, detail: str, **more: Any) -> dict[str, Any]:
+def _example(slug: str, title: str, status: int, detail: str, **more: object) -> dict[str, Any]:
     kind = {"type": f"urn:problem:wenmai:{slug}", "title": title, "status": status, "detail": detail}
     return kind | more
 

@@ -1,11 +1,11 @@
 """Errors on the wire: problem details of RFC 9457, the same for everything that can go wrong.
 
-One table says which error is which status. What is absent and what is somebody else's give the same bytes, so a
-body never names the key that was asked for.
+One table says which error is which status. What is absent and what is somebody else's give the same bytes, so
+a body never names the key that was asked for.
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from fastapi import FastAPI
@@ -91,7 +91,7 @@ def problem_response(error: BaseException) -> Response:
     return _response(problem_of(error), headers)
 
 
-def fields_of(errors: Sequence[Any]) -> list[FieldProblem]:
+def fields_of(errors: Sequence[Mapping[str, Any]]) -> list[FieldProblem]:
     """What pydantic complains of, by field as callers write it: ``messages[1].role``, ``X-Tenant-ID``."""
     return [FieldProblem(field=_field(error["loc"]), allowed=_allowed(error)) for error in errors]
 
@@ -176,7 +176,7 @@ def _field(location: Sequence[int | str]) -> str:
     return name
 
 
-def _allowed(error: Any) -> str:
+def _allowed(error: Mapping[str, Any]) -> str:
     if error["type"] == "extra_forbidden":
         return "no field of the request"
     if error["type"] == "json_invalid":

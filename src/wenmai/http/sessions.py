@@ -1,4 +1,4 @@
-"""The plain memory API: for those who bring their own model and want sessions, messages and a context for it."""
+"""The plain memory API, for those who bring their own model: sessions, messages and a context for it."""
 
 from collections.abc import AsyncIterator
 from typing import Annotated
@@ -53,7 +53,7 @@ _JSONL = "application/jsonl"
     | {200: {"model": SessionRecord, "description": "The session was there already; nothing was changed"}},
 )
 async def create_session(body: SessionBody, scope: CallerScope, engine: TheEngine) -> Response:
-    """An id of somebody else, or of an expired session, gives a fresh one: look at `session_id` of the answer."""
+    """An id of somebody else, or of an expired session, gives a fresh one: see the answer's `session_id`."""
     sessions = engine.memory.sessions
     opened = await sessions.open(scope, body.session_id, title=body.title, metadata=body.metadata)
     stored = opened.stored
@@ -184,7 +184,7 @@ async def build_context(
             "content": {
                 _JSONL: {
                     "schema": {"type": "string"},
-                    "example": '{"session_id":"session-8b6f0a1c2d3e4f50","npc_id":"assistant","role":"user"}\n',
+                    "example": '{"type":"session","session_id":"my-session","title":"Planning the trip"}\n',
                 }
             },
         }

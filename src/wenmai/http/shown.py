@@ -1,5 +1,6 @@
 """Stored records as the routes show them."""
 
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -123,5 +124,5 @@ def _recent(message: Message) -> dict[str, Any]:
     }
 
 
-def _first(threads: list[ThreadInfo]) -> Any:
+def _first(threads: list[ThreadInfo]) -> datetime | None:
     return min((info.first_at for info in threads), default=None)

@@ -1,9 +1,9 @@
 """A turn as server-sent events.
 
-``start``, then ``step`` and ``token`` as they come, then ``done`` with the whole answer, which is stored by then, or
-``error`` with problem details. While nothing happens a comment, ``: ping``, keeps the connection alive. A reader who
-is slower than the model gets several tokens in one event, so that what waits for it stays small; one who goes away
-does not stop the turn.
+``start``, then ``step`` and ``token`` as they come, then ``done`` with the whole answer, which is stored by
+then, or ``error`` with problem details. While nothing happens a comment, ``: ping``, keeps the connection alive.
+A reader who is slower than the model gets several tokens in one event, so that what waits for it stays small;
+one who goes away does not stop the turn.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ _HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
 
 class Events(Generic[T]):
-    """The events of one turn on their way to one reader, in order; made of the turn's task and what it emits."""
+    """The events of one turn on their way to one reader, in order."""
 
     def __init__(self) -> None:
         self._waiting: deque[tuple[str, Any]] = deque()
@@ -88,7 +88,7 @@ class Events(Generic[T]):
                 if kind in ("done", "error"):
                     return
 
-    def _add(self, kind: str, data: Any) -> None:
+    def _add(self, kind: str, data: object) -> None:
         if not self._left:
             self._waiting.append((kind, data))
             self._changed.set()
@@ -116,7 +116,7 @@ class EventStream(Response):
         del self.headers["content-length"]
         self._events = events
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002 — ASGI
         """Send the stream."""
         watch = asyncio.create_task(self._leave_with_reader(receive))
         try:

@@ -43,9 +43,7 @@ class ContextBuilder:
         self._limits = limits
         self._count_tokens = count_tokens
 
-    async def build(
-        self, scope: Scope, thread: ThreadKey, query: str, *, budget_tokens: int | None = None
-    ) -> Context:
+    async def build(self, scope: Scope, thread: ThreadKey, query: str, *, budget_tokens: int | None = None) -> Context:
         """What to tell the model before it answers ``query``, in at most ``budget_tokens``.
 
         The question always enters; then preferences if they were ever set or inferred; the window gets the rest.
@@ -55,9 +53,7 @@ class ContextBuilder:
         """
         question = self._count_tokens(query)
         if budget_tokens is not None and budget_tokens < question:
-            raise InvalidInput(
-                "budget_tokens", budget_tokens, f"at least {question}, the tokens of the query"
-            )
+            raise InvalidInput("budget_tokens", budget_tokens, f"at least {question}, the tokens of the query")
         room = None if budget_tokens is None else budget_tokens - question
         cut: dict[str, Any] = {}
         blocks = []

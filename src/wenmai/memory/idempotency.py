@@ -127,9 +127,7 @@ class IdempotentTurns:
 class _Attempt:
     """The claim on a key while its work runs."""
 
-    def __init__(
-        self, documents: Documents, clock: Clock, scope: Scope, claim: Stored[IdempotentTurn]
-    ) -> None:
+    def __init__(self, documents: Documents, clock: Clock, scope: Scope, claim: Stored[IdempotentTurn]) -> None:
         self._documents = documents
         self._clock = clock
         self._scope = scope

@@ -59,9 +59,7 @@ _CASUAL = (
     f"(?:轻松|随意|随便|活泼){_BIT}|(?:别|不要|不用)[太这那]?么?(?:正式|严肃|客气)"
     r"|\b(?:(?:speak|talk|be|answer) (?:more )?casual(?:ly)?|less formal(?:ly)?)\b"
 )
-_FORMAL = (
-    f"(?:正式|严肃){_BIT}" r"|\b(?:(?:speak|talk|be|answer) (?:more )?formal(?:ly)?|less casual(?:ly)?)\b"
-)
+_FORMAL = f"(?:正式|严肃){_BIT}" r"|\b(?:(?:speak|talk|be|answer) (?:more )?formal(?:ly)?|less casual(?:ly)?)\b"
 _RESPECTFUL = (
     f"(?<!不)用敬语|(?:恭敬|尊敬|礼貌){_BIT}"
     r"|\b(?:speak|talk|be|answer) (?:more )?(?:respectful(?:ly)?|polite(?:ly)?)\b"
@@ -131,11 +129,7 @@ def _is_set(current: Preferences, field: str, value: str) -> bool:
 def _latest(texts: Sequence[Question], patterns: Mapping[str, str]) -> tuple[str, list[str]] | None:
     """The value whose pattern matches last in the newest message that any matches, and its turn."""
     for turn, text in reversed(texts):
-        ends = [
-            (match.end(), value)
-            for value, pattern in patterns.items()
-            for match in re.finditer(pattern, text)
-        ]
+        ends = [(match.end(), value) for value, pattern in patterns.items() for match in re.finditer(pattern, text)]
         if ends:
             return max(ends)[1], [turn]
     return None

@@ -123,17 +123,13 @@ class SessionMemory:
     ) -> tuple[list[Message], Window]:
         """:meth:`append` and :meth:`window` in one step of the store."""
         limits = limits or self._memory.policy.window
-        appended, window = await self._memory.transcript.append(
-            self._scope, self._thread, messages, window=limits
-        )
+        appended, window = await self._memory.transcript.append(self._scope, self._thread, messages, window=limits)
         assert window is not None  # noqa: S101 — limits were given
         return appended.messages, window
 
     async def window(self, limits: WindowLimits | None = None) -> Window:
         """The newest completed turns that fit, in the order of the talk."""
-        return await self._memory.transcript.window(
-            self._scope, self._thread, limits or self._memory.policy.window
-        )
+        return await self._memory.transcript.window(self._scope, self._thread, limits or self._memory.policy.window)
 
     async def messages(self, limit: int = 50, *, before: int | None = None) -> list[Message]:
         """The newest messages, ascending, also unfinished ones; ``before`` is a ``seq``."""
@@ -145,9 +141,7 @@ class SessionMemory:
 
     async def context(self, query: str, *, budget_tokens: int | None = None) -> Context:
         """What to tell a model before it answers ``query``; see :class:`Context`."""
-        return await self._memory.contexts.build(
-            self._scope, self._thread, query, budget_tokens=budget_tokens
-        )
+        return await self._memory.contexts.build(self._scope, self._thread, query, budget_tokens=budget_tokens)
 
     async def preferences(self) -> SessionPreferences:
         """How the visitor likes to be answered."""

@@ -22,9 +22,7 @@ _LANGUAGE_TAG = re.compile(r"[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8}){0,3}")
 """The shapes of BCP 47 that name a language with script, region or variant."""
 
 _CHOICES = {
-    field: get_args(hint)
-    for field, hint in get_type_hints(Preferences).items()
-    if field in ("verbosity", "tone")
+    field: get_args(hint) for field, hint in get_type_hints(Preferences).items() if field in ("verbosity", "tone")
 }
 
 
@@ -88,9 +86,7 @@ class PreferenceBook:
 
     def _seen(self, session_id: str, stored: Stored[Preferences] | None) -> SessionPreferences:
         if stored is None:
-            return SessionPreferences(
-                Preferences(session_id=session_id, language=self._default_language), None
-            )
+            return SessionPreferences(Preferences(session_id=session_id, language=self._default_language), None)
         return SessionPreferences(stored.record, stored.updated_at)
 
     async def _update(
@@ -164,14 +160,10 @@ def _chosen(current: Preferences, change: PreferenceChange) -> Preferences:
     )
 
 
-def _inferred(
-    current: Preferences, questions: Sequence[tuple[str, str]], topic_words: Sequence[str]
-) -> Preferences:
+def _inferred(current: Preferences, questions: Sequence[tuple[str, str]], topic_words: Sequence[str]) -> Preferences:
     found = infer(questions, current, topic_words)
     fields = {
-        field: value
-        for field in ("verbosity", "tone", "language")
-        if (value := getattr(found, field)) is not None
+        field: value for field in ("verbosity", "tone", "language") if (value := getattr(found, field)) is not None
     }
     tags = [tag for tag in current.interest_tags if tag not in found.drop_interest_tags]
     sources = {

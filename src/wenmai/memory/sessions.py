@@ -20,6 +20,9 @@ from wenmai.stores.records import Preferences, Session
 _log = logging.getLogger(__name__)
 
 TITLE_LIMIT = 60
+RULE_TITLE_LIMIT = 40
+RULE_TITLE_LEAST = 20
+"""A title without a model is cut at a space past so many characters, within a word otherwise."""
 MAX_LIFETIME_SECONDS = 10 * 365 * 86_400
 
 
@@ -117,9 +120,7 @@ class Sessions:
             scope, session_id, lambda session: msgspec.structs.replace(session, title=title, title_by="user")
         )
 
-    async def change(
-        self, scope: Scope, session_id: str, edit: Callable[[Session], Session]
-    ) -> Stored[Session]:
+    async def change(self, scope: Scope, session_id: str, edit: Callable[[Session], Session]) -> Stored[Session]:
         """Apply ``edit`` to the record by compare-and-set, again if somebody else was faster.
 
         Raises:
@@ -136,7 +137,7 @@ class Sessions:
                 continue
 
     async def delete(self, scope: Scope, session_id: str) -> bool:
-        """Remove the session with its threads and preferences; True if there was one. Traces keep their own lifetime."""
+        """Remove the session with its threads and preferences; True if there was one. Traces have their own end."""
         checked_id("session_id", session_id)
         # Messages first, so that a crash leaves a session that can be deleted again, not messages that nothing names;
         # again at the end, for what was appended in between.
@@ -186,8 +187,8 @@ def checked_title(title: str) -> str:
 def title_from_question(question: str) -> str:
     """A title without a model: the first line, 40 code points at most, cut at a space if one lies past 20."""
     line = question.strip().partition("\n")[0].strip()
-    if len(line) <= 40:
+    if len(line) <= RULE_TITLE_LIMIT:
         return line
-    cut = line[:40]
+    cut = line[:RULE_TITLE_LIMIT]
     space = cut.rfind(" ")
-    return (cut[:space] if space > 20 else cut).rstrip() + "…"
+    return (cut[:space] if space > RULE_TITLE_LEAST else cut).rstrip() + "…"

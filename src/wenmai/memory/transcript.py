@@ -29,9 +29,7 @@ class Transcript:
         history_cap: windows never reach further back than so many messages.
     """
 
-    def __init__(
-        self, logs: Logs, *, history_cap: int = 500, count_tokens: TokenCounter = estimate_tokens
-    ) -> None:
+    def __init__(self, logs: Logs, *, history_cap: int = 500, count_tokens: TokenCounter = estimate_tokens) -> None:
         self._logs = logs
         self._history_cap = history_cap
         self._count_tokens = count_tokens
@@ -83,9 +81,7 @@ class Transcript:
         reach = self._reach(limits)
         return self._cut(await self._logs.latest(scope, thread, reach, whole_turns=True), limits)
 
-    async def latest(
-        self, scope: Scope, thread: ThreadKey, limit: int, *, before: int | None = None
-    ) -> list[Message]:
+    async def latest(self, scope: Scope, thread: ThreadKey, limit: int, *, before: int | None = None) -> list[Message]:
         """The newest ``limit`` messages, ascending, unfinished ones too."""
         return await self._logs.latest(scope, thread, limit, before=before)
 
@@ -130,9 +126,7 @@ class Transcript:
         if fresh.role not in ROLES:
             raise InvalidInput(f"{where}.role", fresh.role, f"one of {', '.join(ROLES)}")
         if len(fresh.content) > CONTENT_LIMIT or "\0" in fresh.content:
-            raise InvalidInput(
-                f"{where}.content", fresh.content, f"at most {CONTENT_LIMIT} characters without NUL"
-            )
+            raise InvalidInput(f"{where}.content", fresh.content, f"at most {CONTENT_LIMIT} characters without NUL")
         if fresh.id is not None:
             checked_id(f"{where}.id", fresh.id)
         if fresh.name is not None and not 1 <= len(fresh.name) <= NAME_LIMIT:

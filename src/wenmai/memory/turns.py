@@ -47,9 +47,7 @@ class TurnGate:
         self._queues: dict[tuple[Scope, ThreadKey], _Queue] = {}
 
     @asynccontextmanager
-    async def turn(
-        self, scope: Scope, thread: ThreadKey, on_conflict: OnConflict = "wait"
-    ) -> AsyncIterator[None]:
+    async def turn(self, scope: Scope, thread: ThreadKey, on_conflict: OnConflict = "wait") -> AsyncIterator[None]:
         """Hold the thread for as long as the context lasts.
 
         Raises:

@@ -98,9 +98,7 @@ def _within(size: tuple[int, int, int], limits: WindowLimits) -> bool:
     return all(bound is None or value <= bound for value, bound in zip(size, bounds, strict=True))
 
 
-def _fit_newest(
-    turn: list[Message], limits: WindowLimits, count_tokens: TokenCounter
-) -> tuple[list[Message], int]:
+def _fit_newest(turn: list[Message], limits: WindowLimits, count_tokens: TokenCounter) -> tuple[list[Message], int]:
     kept = _last_with_tool_pairs(turn, limits.messages)
     shortened = sum(len(message.content) for message in turn) - sum(len(message.content) for message in kept)
     while not _within((1, *_size(kept, count_tokens)[1:]), limits):

@@ -58,9 +58,7 @@ class Documents(Protocol):
         ...
 
     async def get_many(self, scope: Scope, of: type[R], keys: Sequence[str]) -> dict[str, Stored[R]]:
-        """The records of at most 500 keys, by key, in one round trip; those that :meth:`get` gives None for are left
-        out.
-        """
+        """The records of at most 500 keys, by key, in one round trip; what :meth:`get` gives None for is left out."""
         ...
 
     async def put(
@@ -178,7 +176,8 @@ class Logs(Protocol):
             tail: return also the latest ``tail`` messages of completed turns, as :meth:`latest` with
                 ``whole_turns`` would, seen in the same instant.
             slide: move the session's ``expires_at`` to now plus its lifetime, and refuse if it is past already.
-                The record's version stays. The move may be left out while it is less than a hundredth of the lifetime and less than 1 s.
+                The record's version stays. The move may be left out while it is less than a hundredth of the lifetime
+                and less than 1 s.
                 False leaves the lifetime alone and appends to expired sessions too (imports).
 
         Raises:
@@ -208,9 +207,7 @@ class Logs(Protocol):
         """
         ...
 
-    async def read(
-        self, scope: Scope, thread: ThreadKey, *, start: int = 1, limit: int = 500
-    ) -> list[Message]:
+    async def read(self, scope: Scope, thread: ThreadKey, *, start: int = 1, limit: int = 500) -> list[Message]:
         """The messages from ``seq`` ``start`` on, ascending, at most ``limit`` (1 to 10 000)."""
         ...
 
@@ -340,16 +337,24 @@ class Store(Protocol):
     """
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """How the backend is called."""
+        ...
 
     @property
-    def documents(self) -> Documents | None: ...
+    def documents(self) -> Documents | None:
+        """The documents, if it keeps them."""
+        ...
 
     @property
-    def logs(self) -> Logs | None: ...
+    def logs(self) -> Logs | None:
+        """The logs, if it keeps them."""
+        ...
 
     @property
-    def search(self) -> Search | None: ...
+    def search(self) -> Search | None:
+        """The search, if it offers it."""
+        ...
 
     async def ping(self) -> None:
         """Return if the backend answers.

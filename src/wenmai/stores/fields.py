@@ -43,9 +43,7 @@ def check_filters(of: type[Record], where: Mapping[str, str] | None) -> Mapping[
     return where or {}
 
 
-def matches(
-    fields: Mapping[str, str | Sequence[str]], where: Mapping[str, str | Sequence[str]] | None
-) -> bool:
+def matches(fields: Mapping[str, str | Sequence[str]], where: Mapping[str, str | Sequence[str]] | None) -> bool:
     """Whether an entry's fields satisfy every filter of a search.
 
     A filter is satisfied if one of its values is one of the field's; a field that the entry lacks has none.

@@ -150,9 +150,7 @@ class IdempotentTurn(Record, frozen=True, kw_only=True):
 class TraceRecord(Record, frozen=True, kw_only=True):
     """Everything about one turn: what was asked, seen, decided and answered (section 9 of the reference)."""
 
-    spec: ClassVar = RecordSpec(
-        "traces", key="trace_id", filters=("session_id", "npc_id", "policy_mode", "intent")
-    )
+    spec: ClassVar = RecordSpec("traces", key="trace_id", filters=("session_id", "npc_id", "policy_mode", "intent"))
 
     trace_id: str
     session_id: str
@@ -219,9 +217,7 @@ class ActiveVersion(Record, frozen=True, kw_only=True):
 class EvidenceRecord(Record, frozen=True, kw_only=True):
     """One passage of an ingested source; the only thing that may support a fact."""
 
-    spec: ClassVar = RecordSpec(
-        "evidence", key="evidence_id", shared=True, filters=("source_ref", "source_type")
-    )
+    spec: ClassVar = RecordSpec("evidence", key="evidence_id", shared=True, filters=("source_ref", "source_type"))
 
     evidence_id: str
     title: str

@@ -51,7 +51,7 @@ class Ground(msgspec.Struct, frozen=True, kw_only=True):
 
     def supports(self, claim: Claim) -> bool:
         """Whether the claim, or something that says at least as much, stands here."""
-        if claim.kind is ClaimKind.TITLE and normalise(claim.value) in self.source:
+        if claim.kind in NAMES and normalise(claim.value) in self.source:
             return True
         if claim.kind in NAMES:
             return (claim.kind, claim.value) in self.keys or self._has_name(claim)

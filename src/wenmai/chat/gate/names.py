@@ -66,7 +66,7 @@ _RIGHT = r"(?=$|[，。、；：！？,.;:!?）)」』”’》\s]|{})".format(
         """
     )
 )
-_LEFT = r"(?:^|(?<=[^\w])|(?<=[由是叫名为与和及请即乃祖匠士长县令官师者曰年时初末后说有被向跟随从因派使]))"
+_LEFT = r"(?:^|(?<=[^\w])|(?<=[由是叫名为与和及请即乃祖帝臣兄弟匠士长县令官师者曰年时初末后说有被向跟随从因派使]))"
 _TITLED = re.compile(rf"(?P<name>(?:{_ANY_SURNAME})(?:[{_HAN}]{{0,2}}?))(?:{_HONORIFIC})")
 _CUED = re.compile(rf"{_LEFT}(?!{_NO_NAME})(?P<name>(?:{_SURNAME}){_GIVEN}{{1,2}}?){_RIGHT}")
 _NAMED = re.compile(

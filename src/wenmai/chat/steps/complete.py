@@ -31,9 +31,7 @@ async def complete(state: TurnState, run: TurnRun) -> TurnState:
         run.services.traces.save(request.scope, trace_of(state, run, answer)),
     )
     if opened.first or draft.prompt_tokens or draft.completion_tokens:
-        await memory.sessions.change(
-            request.scope, opened.thread.session_id, lambda session: _noted(session, state)
-        )
+        await memory.sessions.change(request.scope, opened.thread.session_id, lambda session: _noted(session, state))
     return {"answer": answer}
 
 
@@ -85,10 +83,7 @@ def _followups(state: TurnState) -> list[str]:
     persona, language = state["persona"].persona, state["recalled"].language
     cited = {citation.evidence_id for citation in state["settled"].citations}
     domains = [
-        domain
-        for passage in state["verdict"].passages
-        if passage.evidence_id in cited
-        for domain in passage.domains
+        domain for passage in state["verdict"].passages if passage.evidence_id in cited for domain in passage.domains
     ]
     offered = [
         question
@@ -101,9 +96,7 @@ def _followups(state: TurnState) -> list[str]:
     return fresh[start : start + FOLLOWUPS]
 
 
-def trace_of(
-    state: TurnState, run: TurnRun, answer: TurnAnswer | None, error: str | None = None
-) -> TraceRecord:
+def trace_of(state: TurnState, run: TurnRun, answer: TurnAnswer | None, error: str | None = None) -> TraceRecord:
     """The trace of a turn; of one that failed, as far as it came."""
     request = state["request"]
     opened, rewritten, verdict = state.get("opened"), state.get("rewritten"), state.get("verdict")

@@ -1,1 +1,1 @@
-"""The shapes of requests and responses; requests are validated by them, all are documented by them in OpenAPI."""
+"""The shapes of requests and responses: what is validated, and what OpenAPI documents."""

@@ -1,7 +1,7 @@
 """What several resources share: ids, closed request bodies, moments, problems."""
 
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 from fastapi import Path, Query
@@ -63,8 +63,8 @@ class Body(Closed):
 
     @model_validator(mode="before")
     @classmethod
-    def _can_be_written(cls, given: Any) -> Any:
-        """Refuse what Python reads as JSON but nobody can write as UTF-8: lone surrogates, endless nesting."""
+    def _can_be_written(cls, given: object) -> object:
+        """Refuse what Python reads as JSON but nobody can write: lone surrogates, endless nesting."""
         try:
             msgspec.json.encode(given)
         except (UnicodeEncodeError, RecursionError) as problem:

@@ -31,11 +31,11 @@ class EvidenceIn(Closed):
     source_type: Short = ""
     source_ref: Short = ""
     source_url: Short = ""
-    domains: Words = []
+    domains: Words = Field(default=[])
     language: Annotated[StrictStr, Field(pattern=LANGUAGE)] | None = None
     confidence: float = Field(default=1.0, ge=0, le=1, strict=True)
     verified: StrictBool = True
-    tags: Words = []
+    tags: Words = Field(default=[])
 
     def given(self) -> dict[str, Any]:
         """The fields that were given."""

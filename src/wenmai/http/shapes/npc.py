@@ -16,14 +16,14 @@ Owner = Annotated[StrictStr, Field(pattern=OWNER_PATTERN)]
 
 def _asked(query: str) -> str:
     query = query.strip()
-    if not 1 <= len(query) <= QUERY_LIMIT:
+    if not 1 <= len(query) <= QUERY_LIMIT or "\0" in query:
         raise ValueError(f"1 to {QUERY_LIMIT} characters, blanks around them not counted")
     return query
 
 
 Question = Annotated[
     StrictStr,
-    Field(pattern=r"^[^\x00]*\S[^\x00]*$", json_schema_extra={"minLength": 1, "maxLength": QUERY_LIMIT}),
+    Field(json_schema_extra={"pattern": r"^[^\x00]*\S[^\x00]*$", "minLength": 1, "maxLength": QUERY_LIMIT}),
     AfterValidator(_asked),
 ]
 

@@ -94,7 +94,7 @@ class MessageIn(Closed):
     npc_id: Id | None = Field(default=None, description="Whose thread; left out, the session's persona's.")
     tool_calls: list[dict[str, Any]] | None = None
     tool_call_id: StrictStr | None = Field(default=None, min_length=1, max_length=256, pattern=NO_NUL)
-    metadata: dict[str, Any] = {}
+    metadata: dict[str, Any] = Field(default={})
 
     def message(self) -> NewMessage:
         """The message as the transcript takes it."""
@@ -154,7 +154,7 @@ class Messages(Shape):
 
 
 class MessagePage(Shape):
-    """Messages, ascending; `next` is what to give as `before` for the ones before them, null if there are none."""
+    """Messages, ascending; `next` is the `before` of the page before this one, null if there is none."""
 
     messages: list[MessageShown]
     next: str | None

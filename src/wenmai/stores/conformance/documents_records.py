@@ -68,9 +68,7 @@ async def an_absent_key_reads_none_and_deletes_nothing(ground: Ground) -> None:
     scope = ground.scope()
     equal(await ground.documents.get(scope, Preferences, "session-1"), None, "get")
     equal(await ground.documents.delete(scope, Preferences, "session-1"), False, "delete")
-    equal(
-        await ground.documents.delete(scope, Preferences, "session-1", expected=3), False, "delete expected"
-    )
+    equal(await ground.documents.delete(scope, Preferences, "session-1", expected=3), False, "delete expected")
     page = await ground.documents.list(scope, Preferences)
     equal((page.items, page.next_cursor), ([], None), "list")
 

@@ -47,10 +47,7 @@ async def two_openings_see_one_set_of_records(ground: Ground) -> None:
         rest = await other.documents.list(scope, Preferences, limit=2, cursor=first.next_cursor)
         equal(sorted(keys(first) + keys(rest)), ["s0", "s1", "s2"], "a page of each")
         outcomes = await asyncio.gather(
-            *(
-                (ground, other)[number % 2].documents.put(scope, preferences("s1"), expected=1)
-                for number in range(50)
-            ),
+            *((ground, other)[number % 2].documents.put(scope, preferences("s1"), expected=1) for number in range(50)),
             return_exceptions=True,
         )
         winners = [outcome for outcome in outcomes if isinstance(outcome, Stored)]
@@ -84,9 +81,7 @@ async def two_openings_number_one_thread(ground: Ground) -> None:
     key = await ground.thread(scope)
     async with ground.opened_again() as other:
         views = (ground, other)
-        await asyncio.gather(
-            *(views[n % 2].logs.append(scope, key, talk(2, mark=f"{n}-")) for n in range(400))
-        )
+        await asyncio.gather(*(views[n % 2].logs.append(scope, key, talk(2, mark=f"{n}-")) for n in range(400)))
         named = [NewMessage(role="user", content="once", id="m1")]
         outcomes = await asyncio.gather(*(views[n % 2].logs.append(scope, key, named) for n in range(8)))
         equal(sorted(one.repeated for one in outcomes), [0, *[1] * 7], "how many were repeated")

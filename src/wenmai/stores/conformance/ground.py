@@ -89,9 +89,7 @@ class Ground:
             (self.scope("c", site=f"a{mark}"), self.scope(f"{mark}c", site="a")),
         ]
 
-    async def open_session(
-        self, scope: Scope, session_id: str = "session-1", *, lifetime: timedelta = HOUR
-    ) -> Session:
+    async def open_session(self, scope: Scope, session_id: str = "session-1", *, lifetime: timedelta = HOUR) -> Session:
         """Put a session that ends one lifetime from now."""
         session = Session(
             session_id=session_id,

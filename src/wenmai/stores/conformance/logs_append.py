@@ -228,9 +228,7 @@ async def own_ids_are_recognised_again(ground: Ground) -> None:
     scope = ground.scope()
     key = await ground.thread(scope, messages=3)
     second = (await ground.logs.read(scope, key))[1]
-    again = await ground.logs.append(
-        scope, key, [NewMessage(role="user", content="imported again", id=second.id)]
-    )
+    again = await ground.logs.append(scope, key, [NewMessage(role="user", content="imported again", id=second.id)])
     equal((again.repeated, again.messages), (1, [second]), "what append returned")
 
 

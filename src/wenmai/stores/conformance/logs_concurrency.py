@@ -55,9 +55,7 @@ async def concurrent_threads_are_numbered_apart(ground: Ground) -> None:
     for key in keys:
         stored = await ground.logs.read(scope, key, limit=10_000)
         _check_pairs(stored, 100)
-        require(
-            all(str(key) in message.content for message in stored), f"{key} has another thread's messages"
-        )
+        require(all(str(key) in message.content for message in stored), f"{key} has another thread's messages")
 
 
 @case("logs")
@@ -66,10 +64,7 @@ async def a_batch_sent_eight_times_at_once_is_stored_once(ground: Ground) -> Non
     scope = ground.scope()
     key = await ground.thread(scope)
     for turn in range(1, 6):
-        batch = [
-            NewMessage(role=role, content=f"{role} {turn}", id=f"{role}-{turn}")
-            for role in ("user", "assistant")
-        ]
+        batch = [NewMessage(role=role, content=f"{role} {turn}", id=f"{role}-{turn}") for role in ("user", "assistant")]
         outcomes = await asyncio.gather(*(ground.logs.append(scope, key, batch) for _ in range(8)))
         equal(sorted(one.repeated for one in outcomes), [0, *[2] * 7], "how many were repeated")
         for one in outcomes:

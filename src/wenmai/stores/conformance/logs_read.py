@@ -151,9 +151,7 @@ async def an_abandoned_message_can_be_settled_later(ground: Ground) -> None:
     key = await ground.thread(scope)
     await ground.logs.append(scope, key, [QUESTION, OPEN_ANSWER])
     part = await ground.logs.settle(scope, key, 2, content="half an", completed=False, tokens=2)
-    equal(
-        part and (part.content, part.completed, part.tokens), ("half an", False, 2), "the abandoned message"
-    )
+    equal(part and (part.content, part.completed, part.tokens), ("half an", False, 2), "the abandoned message")
     equal(await ground.logs.latest(scope, key, 5, whole_turns=True), [], "whole turns while it is open")
     await ground.logs.settle(scope, key, 2, content="half an answer")
     shown = await ground.logs.latest(scope, key, 5, whole_turns=True)
@@ -248,9 +246,7 @@ async def long_threads_are_read_at_their_end(ground: Ground) -> None:
         batch = [NewMessage(role="user", content=str(number)) for number in numbers[start : start + 1_000]]
         await ground.logs.append(scope, key, batch)
     latest = await ground.logs.latest(scope, key, 10, whole_turns=True)
-    equal(
-        [(m.seq, m.turn_id, m.content) for m in latest], [(n, n, str(n)) for n in numbers[-10:]], "latest 10"
-    )
+    equal([(m.seq, m.turn_id, m.content) for m in latest], [(n, n, str(n)) for n in numbers[-10:]], "latest 10")
     earlier = await ground.logs.latest(scope, key, 10, before=latest[0].seq)
     equal([m.seq for m in earlier], list(numbers[-20:-10]), "the 10 before")
     middle = await ground.logs.read(scope, key, start=5_000, limit=3)

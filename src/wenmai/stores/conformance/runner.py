@@ -56,12 +56,8 @@ class Report:
         ]
         for capability, level in groups:
             counts = [self.count(capability, level, status) for status in STATUSES]
-            lines.append(
-                f"{capability:<12}{level:<10}" + "".join(f"{number or '–':>13}" for number in counts)
-            )
-        lines += [
-            f"FAILED {row.capability}/{row.case}: {row.error}" for row in self.rows if row.status == "failed"
-        ]
+            lines.append(f"{capability:<12}{level:<10}" + "".join(f"{number or '–':>13}" for number in counts))
+        lines += [f"FAILED {row.capability}/{row.case}: {row.error}" for row in self.rows if row.status == "failed"]
         return "\n".join(lines)
 
 

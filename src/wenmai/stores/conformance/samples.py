@@ -139,9 +139,7 @@ def full_records() -> list[Record]:
             response=NESTED,
         ),
         trace("trace-full", answer=AWKWARD_TEXT, error="timeout", replay_of="trace-0", details=NESTED),
-        PersonaVersion(
-            ref="elder:1", npc_id="elder", number=1, persona=NESTED, author="编者", note="first\nsecond"
-        ),
+        PersonaVersion(ref="elder:1", npc_id="elder", number=1, persona=NESTED, author="编者", note="first\nsecond"),
         PromptVersion(
             ref="elder:1", npc_id="elder", number=1, text=AWKWARD_TEXT, language="en", author="编者", note="n"
         ),
@@ -168,9 +166,7 @@ def bare_records() -> list[Record]:
         Session(session_id="session-bare", expires_at=MOMENT, lifetime_seconds=0),
         Preferences(session_id="session-bare"),
         TurnLease(thread="bare", holder="", expires_at=MOMENT),
-        IdempotentTurn(
-            idempotency_key="bare", fingerprint="", session_id="", holder="", attempt_expires_at=MOMENT
-        ),
+        IdempotentTurn(idempotency_key="bare", fingerprint="", session_id="", holder="", attempt_expires_at=MOMENT),
         trace("trace-bare"),
         PersonaVersion(ref="bare:0", npc_id="", number=0, persona={}),
         PromptVersion(ref="bare:0", npc_id="", number=0, text=""),

@@ -148,9 +148,7 @@ async def entries_are_found_at_once(ground: Ground) -> None:
     """What an index call has written is found by the next query, and what a removal has taken is not."""
     scope = ground.scope()
     for number in range(20):
-        await ground.index(
-            scope, "c", [SearchEntry(id="a", text=f"第{number}条 x{number}x", vector=[number + 1.0])]
-        )
+        await ground.index(scope, "c", [SearchEntry(id="a", text=f"第{number}条 x{number}x", vector=[number + 1.0])])
         equal(await _found(ground, scope, f"x{number}x"), ["a"], f"hits after index {number}")
         equal(await ground.search.remove(scope, "c", ["a"]), 1, f"removal {number}")
         equal(await _found(ground, scope, f"x{number}x"), [], f"hits after removal {number}")

@@ -41,9 +41,7 @@ async def vector_hits_are_ordered_by_cosine(ground: Ground) -> None:
     equal(ids(hits), ["same", "near", "side", "back"], "hits")
     for hit, cosine in zip(hits, (1.0, 0.8, 0.0, -1.0), strict=True):
         found = hit.similarity
-        require(
-            found is not None and isclose(found, cosine, abs_tol=TOLERANCE), f"cosine of {hit.id}: {found}"
-        )
+        require(found is not None and isclose(found, cosine, abs_tol=TOLERANCE), f"cosine of {hit.id}: {found}")
         equal((hit.lexical, hit.coverage), (0, 0), f"lexical and coverage of {hit.id} without a text")
     equal(ids(await ground.search.query(scope, "c", vector=[3.0, 0.0], limit=2)), ["same", "near"], "2 hits")
 
@@ -224,6 +222,4 @@ async def any_text_is_a_field_or_value(ground: Ground) -> None:
         by_value = await ground.search.query(scope, "c", text="孝", where={"value": name})
         by_field = await ground.search.query(scope, "c", text="孝", where={f"field {name}": ["x"]})
         equal((ids(by_value), ids(by_field)), ([f"e{number}"], [f"e{number}"]), f"hits where {name!r}")
-    equal(
-        await ground.search.query(scope, "c", text="孝", where={"value": []}), [], "hits where none will do"
-    )
+    equal(await ground.search.query(scope, "c", text="孝", where={"value": []}), [], "hits where none will do")

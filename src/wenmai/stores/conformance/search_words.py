@@ -125,9 +125,7 @@ async def scores_follow_the_stated_parameters(ground: Ground) -> None:
 
     for id_ in "bc":
         found, wanted = hits[id_] / hits["a"], weight(id_) / weight("a")
-        require(
-            isclose(found, wanted, rel_tol=1e-3), f"score of {id_} over a: found {found}, wanted {wanted}"
-        )
+        require(isclose(found, wanted, rel_tol=1e-3), f"score of {id_} over a: found {found}, wanted {wanted}")
 
 
 @case("search")
@@ -156,18 +154,14 @@ async def coverage_is_the_share_of_the_query(ground: Ground) -> None:
     await ground.index(scope, "c", entries_of(texts))
     found = {hit.id: hit for hit in await ground.search.query(scope, "c", text="buffalo lantern lantern")}
     shares = {id_: hit.coverage for id_, hit in found.items()}
-    require(
-        isclose(shares["all"], 1.0, abs_tol=1e-6), f"coverage of an entry with all words: {shares['all']}"
-    )
+    require(isclose(shares["all"], 1.0, abs_tol=1e-6), f"coverage of an entry with all words: {shares['all']}")
     require(0 < shares["common"] < shares["rare"] < 1, f"coverage by a rare and by a common word: {shares}")
     both = shares["common"] + shares["rare"]
     require(isclose(both, 1.0, abs_tol=1e-6), f"the two shares of one query add up to {both}")
     [unknown] = await ground.search.query(scope, "c", text="lantern zebra", limit=1)
     require(0 < unknown.coverage < 1, f"coverage with a word that no entry holds: {unknown.coverage}")
     require(all(0 <= share <= 1 for share in shares.values()), f"shares outside 0 to 1: {shares}")
-    require(
-        all(hit.similarity is None for hit in found.values()), "a similarity without a vector in the query"
-    )
+    require(all(hit.similarity is None for hit in found.values()), "a similarity without a vector in the query")
 
 
 @case("search")

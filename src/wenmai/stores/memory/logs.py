@@ -79,9 +79,7 @@ class MemoryLogs:
         end = len(log.entries) if before is None else max(0, min(before - 1, len(log.entries)))
         return _latest(log, limit, end, whole_turns=whole_turns)
 
-    async def read(
-        self, scope: Scope, thread: ThreadKey, *, start: int = 1, limit: int = 500
-    ) -> list[Message]:
+    async def read(self, scope: Scope, thread: ThreadKey, *, start: int = 1, limit: int = 500) -> list[Message]:
         """See :meth:`wenmai.stores.base.Logs.read`."""
         check_range("limit", limit, 1, MAX_READ)
         first = max(start, 1) - 1

@@ -159,9 +159,7 @@ def _keep(entry: SearchEntry) -> _Kept:
         counts=counts,
         length=counts.total(),
         vector=None if entry.vector is None else tuple(entry.vector),
-        fields={
-            name: value if isinstance(value, str) else tuple(value) for name, value in entry.fields.items()
-        },
+        fields={name: value if isinstance(value, str) else tuple(value) for name, value in entry.fields.items()},
     )
 
 

@@ -40,10 +40,8 @@ def path_of(url: str) -> Path:
         InvalidInput: the URL names no file.
     """
     scheme, _, rest = url.partition("://")
-    if scheme.lower() != "sqlite" or not rest.startswith("/") or len(rest) < 2 or rest == "/:memory:":
-        raise InvalidInput(
-            "store", url, "sqlite:///relative.db or sqlite:////absolute.db (memory:// keeps no file)"
-        )
+    if scheme.lower() != "sqlite" or not rest.startswith("/") or rest in ("/", "/:memory:"):
+        raise InvalidInput("store", url, "sqlite:///relative.db or sqlite:////absolute.db (memory:// keeps no file)")
     return Path(rest[1:])
 
 

@@ -83,9 +83,7 @@ class SqliteDocuments:
         """See :meth:`wenmai.stores.base.Documents.put`."""
         check_key(record.spec.key, record.key)
         now = self._clock()
-        return await self._lanes.write(
-            lambda connection: _put(connection, scope, record, expected, keep_until, now)
-        )
+        return await self._lanes.write(lambda connection: _put(connection, scope, record, expected, keep_until, now))
 
     async def delete(self, scope: Scope, of: type[R], key: str, *, expected: int | None = None) -> bool:
         """See :meth:`wenmai.stores.base.Documents.delete`."""

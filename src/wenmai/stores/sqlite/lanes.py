@@ -50,7 +50,7 @@ class _Outcome(NamedTuple):
 
 @contextmanager
 def translated_errors() -> Iterator[None]:
-    """Raise what SQLite reports as :class:`StoreUnavailable`: busy, full, read-only, damaged …"""
+    """Raise what SQLite reports (busy, full, read-only, damaged) as :class:`StoreUnavailable`."""
     try:
         yield
     except apsw.Error as problem:
@@ -78,9 +78,7 @@ class Lanes:
         readers = [connect() for _ in range(READERS)]
         self._threads = [
             threading.Thread(target=self._write_lane, args=(writer,), name="wenmai-writer", daemon=True),
-            threading.Thread(
-                target=self._checkpointer, args=(connect(),), name="wenmai-checkpoint", daemon=True
-            ),
+            threading.Thread(target=self._checkpointer, args=(connect(),), name="wenmai-checkpoint", daemon=True),
             *(
                 threading.Thread(target=self._read_lane, args=(reader,), name="wenmai-reader", daemon=True)
                 for reader in readers

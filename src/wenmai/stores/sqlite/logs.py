@@ -19,7 +19,9 @@ APPEND_LIMIT = 1_000
 READ_LIMIT = 10_000
 _SLIDE_STEP_MICROS = SLIDE_STEP.seconds * 1_000_000
 
-_COLUMNS = "seq, turn_id, role, content, timestamp, tokens, completed, given_id, name, tool_calls, tool_call_id, metadata"
+_COLUMNS = (
+    "seq, turn_id, role, content, timestamp, tokens, completed, given_id, name, tool_calls, tool_call_id, metadata"
+)
 _FIND = """
 SELECT t.thread, t.label, c.row, c.expires_at, c.lifetime_seconds
 FROM conversations c LEFT JOIN threads t
@@ -109,9 +111,7 @@ class SqliteLogs:
 
         return await self._lanes.read(work)
 
-    async def read(
-        self, scope: Scope, thread: ThreadKey, *, start: int = 1, limit: int = 500
-    ) -> list[Message]:
+    async def read(self, scope: Scope, thread: ThreadKey, *, start: int = 1, limit: int = 500) -> list[Message]:
         """See :meth:`wenmai.stores.base.Logs.read`."""
         check_range("limit", limit, 1, READ_LIMIT)
         now = to_micros(self._clock())
@@ -168,9 +168,7 @@ class SqliteLogs:
                 "ORDER BY thread",
                 (scope.tenant_id, scope.site_id, session_id),
             )
-            return [
-                info for row, npc_id in rows if (info := _thread_info(connection, row, npc_id)) is not None
-            ]
+            return [info for row, npc_id in rows if (info := _thread_info(connection, row, npc_id)) is not None]
 
         return await self._lanes.read(work)
 

@@ -39,9 +39,7 @@ class SqliteSearch:
     ) -> None:
         """See :meth:`wenmai.stores.base.Search.index`."""
         counted = [(entry, Counter(terms(entry.text))) for entry in entries]
-        await self._lanes.write(
-            lambda connection: _index(connection, _owner(scope, collection, shared), counted)
-        )
+        await self._lanes.write(lambda connection: _index(connection, _owner(scope, collection, shared), counted))
 
     async def query(
         self,
@@ -107,9 +105,7 @@ def _partition(connection: apsw.Connection, owner: _Owner) -> _Partition | None:
     return _Partition(*rows[0]) if rows else None
 
 
-def _index(
-    connection: apsw.Connection, owner: _Owner, counted: Sequence[tuple[SearchEntry, Counter[str]]]
-) -> None:
+def _index(connection: apsw.Connection, owner: _Owner, counted: Sequence[tuple[SearchEntry, Counter[str]]]) -> None:
     partition = _partition(connection, owner)
     lengths = {len(entry.vector) for entry, _ in counted if entry.vector is not None}
     known = partition.dimension if partition and partition.dimension else next(iter(lengths), None)
@@ -129,8 +125,7 @@ def _index(
     for entry, counts in latest.values():
         _insert(connection, row, entry, counts)
     connection.execute(
-        "UPDATE search_partitions SET dimension = ?, entries = entries + ?, length = length + ? "
-        "WHERE partition = ?",
+        "UPDATE search_partitions SET dimension = ?, entries = entries + ?, length = length + ? WHERE partition = ?",
         (known, len(latest), sum(counts.total() for _, counts in latest.values()), row),
     )
 
@@ -147,11 +142,7 @@ def _insert(connection: apsw.Connection, partition: int, entry: SearchEntry, cou
     )
     connection.executemany(
         "INSERT OR IGNORE INTO search_fields (partition, field, value, entry) VALUES (?, ?, ?, ?)",
-        [
-            (partition, field, value, row)
-            for field, values in entry.fields.items()
-            for value in _values(values)
-        ],
+        [(partition, field, value, row) for field, values in entry.fields.items() for value in _values(values)],
     )
 
 
@@ -205,9 +196,7 @@ class _Query:
         blob = None
         if vector is not None:
             if self._partition.dimension is not None and len(vector) != self._partition.dimension:
-                raise InvalidInput(
-                    "vector", len(vector), f"of the collection's length, {self._partition.dimension}"
-                )
+                raise InvalidInput("vector", len(vector), f"of the collection's length, {self._partition.dimension}")
             blob = _blob(vector)
         weights = self._weights(wanted or [])
         by_words = self._lexical(weights, limit)

@@ -1,0 +1,6 @@
+"""``python -m wenmai`` is the command ``wenmai``."""
+
+from wenmai.cli.main import main
+
+if __name__ == "__main__":
+    main()

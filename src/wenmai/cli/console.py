@@ -1,0 +1,57 @@
+"""How commands speak and end: results on stdout, all else on stderr; one clear line for an expected error."""
+
+import asyncio
+import logging
+from collections.abc import Coroutine, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import typer
+
+from wenmai.errors import InvalidInput, UnsupportedUrl, WenmaiError
+
+T = TypeVar("T")
+
+BAD_INPUT = 2
+INTERRUPTED = 130
+_SHOWN = 20
+
+
+@contextmanager
+def expected_errors() -> Iterator[None]:
+    """Turn an error of ours into a line on stderr and an exit status."""
+    try:
+        yield
+    except WenmaiError as problem:
+        complain(f"wenmai: {problem}")
+        bad_input = isinstance(problem, InvalidInput | UnsupportedUrl)
+        raise typer.Exit(BAD_INPUT if bad_input else 1) from problem
+    except KeyboardInterrupt as stop:
+        raise typer.Exit(INTERRUPTED) from stop
+
+
+def run(work: Coroutine[Any, Any, T]) -> T:
+    """Run the work of a command to its end; see :func:`expected_errors`."""
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+    with expected_errors():
+        return asyncio.run(work)
+
+
+def complain(line: str) -> None:
+    """A line on stderr."""
+    typer.echo(line, err=True)
+
+
+def name_skipped(skipped: Sequence[object], count: int) -> None:
+    """Name what was skipped, the first 20, and say how many there are in all."""
+    for bad in skipped[:_SHOWN]:
+        complain(str(bad))
+    if count > len(skipped[:_SHOWN]):
+        complain(f"… and {count - len(skipped[:_SHOWN])} more")
+    if count:
+        complain(f"skipped: {count}")
+
+
+def counted(count: int, thing: str) -> str:
+    """``1 session``, ``2 sessions``."""
+    return f"{count} {thing}{'' if count == 1 else 's'}"

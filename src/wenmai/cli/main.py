@@ -1,0 +1,14 @@
+"""The entry point of the ``wenmai`` command."""
+
+import sys
+
+
+def main() -> None:
+    """Run the command line; exits with 0, 1 for a failure, 2 for bad input, 130 after Ctrl-C."""
+    try:
+        from wenmai.cli.app import app  # noqa: PLC0415 — so that a missing package can be named
+    except ModuleNotFoundError as missing:
+        if missing.name not in ("typer", "rich"):
+            raise
+        sys.exit(f"wenmai: {missing.name} is not installed; pip install 'wenmai[serve]'")
+    app(prog_name="wenmai")

@@ -1,0 +1,36 @@
+"""Progress bars on stderr; without a terminal there are none."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+
+
+class Bar:
+    """One bar."""
+
+    def __init__(self, progress: Progress, task: TaskID) -> None:
+        self._progress = progress
+        self._task = task
+
+    def show(self, completed: float, text: str = "", *, total: float | None = None) -> None:
+        """Move the bar, and say what it stands at."""
+        self._progress.update(self._task, completed=completed, total=total, text=text)
+
+
+@contextmanager
+def bar(title: str, total: float | None = None) -> Iterator[Bar]:
+    """A bar for as long as the context lasts; ``total`` of None is an amount that is not known yet."""
+    console = Console(stderr=True)
+    progress = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.fields[text]}"),
+        TimeRemainingColumn(),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    )
+    with progress:
+        yield Bar(progress, progress.add_task(title, total=total, text=""))

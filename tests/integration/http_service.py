@@ -1,0 +1,90 @@
+"""The HTTP service that the tests talk to: over the real engine on a SQLite file, in this loop or on a real port."""
+
+import threading
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import uvicorn
+from fastapi import FastAPI
+
+from wenmai.clock import Clock, system_clock
+from wenmai.engine import Engine, open_engine
+from wenmai.http.app import create_app
+from wenmai.settings import Settings
+
+
+def settings_in(folder: Path, **changes: Any) -> Settings:
+    """Settings of a service that keeps everything in ``folder``."""
+    return Settings(store=f"sqlite:///{folder / 'wenmai.db'}", **changes)
+
+
+class Service:
+    """A service in this event loop.
+
+    Attributes:
+        engine, app: what it is made of.
+        client: talks to it as an anonymous visitor of the default site.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.app = create_app(engine)
+        self.client = self.client_of()
+
+    def client_of(self, **headers: str) -> httpx.AsyncClient:
+        """A client that sends these headers; underscores stand for hyphens."""
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        transport = httpx.ASGITransport(self.app)
+        return httpx.AsyncClient(transport=transport, base_url="http://service", headers=named)
+
+    async def ask(self, query: str, **fields: Any) -> Any:
+        """The answer of a turn that succeeds."""
+        body = {"npc_id": "ancestor_yan", "query": query, **fields}
+        answer = await self.client.post("/api/v1/npc/chat", json=body)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    async def create_session(self, **fields: Any) -> str:
+        """The id of a new session of the plain memory."""
+        created = await self.client.post("/v1/sessions", json=fields)
+        assert created.status_code == 201, created.text
+        session_id: str = created.json()["session_id"]
+        return session_id
+
+
+@asynccontextmanager
+async def open_service(folder: Path, *, clock: Clock = system_clock, **changes: Any) -> AsyncIterator[Service]:
+    """A service for as long as the context lasts; running turns end first."""
+    async with open_engine(settings_in(folder, **changes), clock=clock) as engine:
+        service = Service(engine)
+        async with service.app.router.lifespan_context(service.app), service.client:
+            yield service
+
+
+@contextmanager
+def listening(app: FastAPI) -> Iterator[str]:
+    """The address of uvicorn serving the application on a free loopback port, in a thread of its own."""
+    config = uvicorn.Config(app, host="127.0.0.1", port=0, log_level="warning", timeout_graceful_shutdown=5)
+    server = uvicorn.Server(config)
+    ready = threading.Event()
+    begin = server.startup
+
+    async def startup(sockets: Any = None) -> None:
+        try:
+            await begin(sockets)
+        finally:
+            ready.set()
+
+    server.startup = startup  # type: ignore[method-assign]
+    thread = threading.Thread(target=server.run, name="uvicorn")
+    thread.start()
+    try:
+        assert ready.wait(30)
+        assert server.started
+        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join()
