@@ -4,6 +4,7 @@ import asyncio
 import logging
 from datetime import timedelta
 
+import msgspec
 import pytest
 
 from support import engine_at
@@ -311,7 +312,7 @@ async def test_bad_input_names_its_field(engine: Engine, field: str, request_: d
     """Nothing is stored of a request that is not allowed."""
     fields = {"npc_id": "ancestor_yan", "query": "在吗"} | request_
     with pytest.raises(InvalidInput) as refused:
-        await engine.chat.ask(TurnRequest(scope=VISITOR, **fields))
+        await engine.chat.ask(msgspec.convert({"scope": VISITOR, **fields}, TurnRequest))
     assert refused.value.field == field
     assert (await engine.memory.sessions.list(VISITOR)).items == []
 

@@ -115,12 +115,8 @@ def after_model(
     if not cited:
         cited = _nearest(text, passages)
     if wrong or not text:
-        reason = (
-            f"unsupported: {', '.join(dict.fromkeys(claim.text for claim in wrong))}" if wrong else "empty"
-        )
-        return Checked(
-            text=text, mode=PolicyMode.CONSERVATIVE, reason=reason, unsupported=wrong, cited=sorted(cited)
-        )
+        reason = f"unsupported: {', '.join(dict.fromkeys(claim.text for claim in wrong))}" if wrong else "empty"
+        return Checked(text=text, mode=PolicyMode.CONSERVATIVE, reason=reason, unsupported=wrong, cited=sorted(cited))
     return Checked(text=text, mode=PolicyMode.NORMAL, reason="", unsupported=[], cited=sorted(cited))
 
 
@@ -157,9 +153,7 @@ class _Check(msgspec.Struct, frozen=True, kw_only=True):
         return rest, bad, cited
 
 
-def citations(
-    passages: Sequence[Passage], numbers: Sequence[int], *, about: str, limit: int
-) -> list[Citation]:
+def citations(passages: Sequence[Passage], numbers: Sequence[int], *, about: str, limit: int) -> list[Citation]:
     """The citations of an answer, in the order of ``numbers``.
 
     Args:
@@ -178,9 +172,7 @@ def citations(
             excerpt=_excerpt(passage.text, wanted),
             score=passage.score,
         )
-        for passage in (
-            by_number[number] for number in list(dict.fromkeys(numbers))[:limit] if number in by_number
-        )
+        for passage in (by_number[number] for number in list(dict.fromkeys(numbers))[:limit] if number in by_number)
     ]
 
 
@@ -201,9 +193,7 @@ def _is_reported(sentence: str, claim: Claim, offset: int) -> bool:
         return True
     quoted = sentence[: claim.start - offset].rstrip()[-1:] in set('“"「『‘')
     framed = _FRAME.search(sentence) is not None
-    return framed and (
-        quoted or re.search(r"说|提到|问|\b(?:say|said|mention\w*|ask\w*)\b", sentence) is not None
-    )
+    return framed and (quoted or re.search(r"说|提到|问|\b(?:say|said|mention\w*|ask\w*)\b", sentence) is not None)
 
 
 def _without(sentence: str, bad: Sequence[tuple[int, int]]) -> tuple[str, int]:

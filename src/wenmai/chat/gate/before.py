@@ -98,9 +98,7 @@ def before_model(
         return Verdict(mode=PolicyMode.NORMAL, reason=reason, about=about, focus=focus)
     strong = tuple(each for each in passages if _is_strong(each, policy))
     if len(strong) < policy.min_citations:
-        reason = (
-            f"too_thin: {len(strong)} of {policy.min_citations} passages score {policy.min_score:g} or more"
-        )
+        reason = f"too_thin: {len(strong)} of {policy.min_citations} passages score {policy.min_score:g} or more"
         return Verdict(mode=PolicyMode.CONSERVATIVE, reason=reason, passages=strong, about=about, focus=focus)
     return _judged(question, about, focus, strong, known)
 
@@ -154,9 +152,7 @@ def _is_missing(claim: Claim, on: Sequence[Ground]) -> bool:
     """Whether no passage holds what the question names; a name is only looked for in its own script."""
     if standing(claim, on) or claim.value.startswith("#"):
         return False
-    same_script = any(
-        has_cjk(sentence.text) == has_cjk(claim.text) for ground in on for sentence in ground.sentences
-    )
+    same_script = any(has_cjk(sentence.text) == has_cjk(claim.text) for ground in on for sentence in ground.sentences)
     return claim.kind not in NAMES or same_script
 
 

@@ -13,10 +13,7 @@ ITEM = "个"
 _UNITS_ZH = {
     word: unit
     for unit, listed in {
-        **{
-            name: name
-            for name in word_list("亩 顷 公顷 平方米 平方公里 公里 丈 尺 寸 米 厘米 斤 公斤 吨 石 担 斗")
-        },
+        **{name: name for name in word_list("亩 顷 公顷 平方米 平方公里 公里 丈 尺 寸 米 厘米 斤 公斤 吨 石 担 斗")},
         **{name: name for name in word_list("银元 岁 小时 分钟 进 层 级 字 度 倍 成")},
         "里": "里 里路",
         "元": "元 块钱",
@@ -121,9 +118,10 @@ _IDIOMS = re.compile(
         """
     )
 )
-_TALK_ZH = re.compile(
-    r"点(?!半|钟)|方面|句|种|样|层意|层含|码|个问题|个方面|个意思|个原因|个说法|个字(?!号)|分(?!钟)"
-)
+_SAYING = 4
+"""孝悌二字, 耕读传家四字: the length of what was just said."""
+
+_TALK_ZH = re.compile(r"点(?!半|钟)|方面|句|种|样|层意|层含|码|个问题|个方面|个意思|个原因|个说法|个字(?!号)|分(?!钟)")
 _AFTER_ZH = re.compile(
     r"(?P<vague>[多余来几])? ?(?P<unit>"
     + "|".join(sorted(_UNITS_ZH, key=lambda unit: (-len(unit), unit)))
@@ -237,7 +235,8 @@ def _count_zh(text: str, number: Number) -> Claim | None:
     after = text[number.end : number.end + 6]
     value = number.value or 0
     alone = number.text.strip("百千万亿") == ""
-    if alone or _TALK_ZH.match(after):
+    saying = after[:1] == "字" and value <= _SAYING
+    if alone or saying or _TALK_ZH.match(after):
         return None
     unit = _AFTER_ZH.match(after)
     if not unit:
@@ -261,10 +260,7 @@ def _count_en(text: str, number: Number) -> Claim | None:
     if number.value == 1 and (wordy or not words):
         return None
     if wordy and (
-        not words
-        or first in {"of", "or", "and", "more"}
-        or first.rstrip("s") in _TALK_EN
-        or first in _TALK_EN
+        not words or first in {"of", "or", "and", "more"} or first.rstrip("s") in _TALK_EN or first in _TALK_EN
     ):
         return None
     unit = _unit_en(words)

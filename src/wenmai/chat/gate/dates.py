@@ -74,9 +74,7 @@ _YEAR_DIGITS = re.compile(
 _CENTURY = re.compile(rf"(?P<number>{_C})世纪(?P<decade>[{NUMERALS}]{{1,2}}|\d{{2}})?(?P<after>年代)?")
 _CENTURY_EN = re.compile(rf"(?i)\b(?P<number>{_ORDINAL_EN})[ -]century\b")
 _DECADE = re.compile(r"(?<![世纪\d])(?P<number>[二三四五六七八九]十|[2-9]0)年代")
-_CYCLE = re.compile(
-    r"(?P<name>[甲乙丙丁戊己庚辛壬癸][子丑寅卯辰巳午未申酉戌亥])(?=之?年|岁|科|春|夏|秋|冬|仲|孟|季)"
-)
+_CYCLE = re.compile(r"(?P<name>[甲乙丙丁戊己庚辛壬癸][子丑寅卯辰巳午未申酉戌亥])(?=之?年|岁|科|春|夏|秋|冬|仲|孟|季)")
 _DAY = re.compile(
     rf"(?:农历|阴历|夏历|旧历|阳历|公历)?闰?(?P<month>正|冬|腊|[{NUMERALS}]{{1,2}}|\d{{1,2}}) "
     rf"?月(?!饼|亮|牙|桂)"
@@ -93,9 +91,7 @@ _DAY_EN = re.compile(
     r"|\b(?P<month5>January|February|April|June|July|August|September|October|November|December)\b"
 )
 _ISO = re.compile(r"(?<!\d)(?P<year>\d{4})[-/.](?P<month>\d{1,2})[-/.](?P<day>\d{1,2})(?!\d)")
-_LUNAR_EN = re.compile(
-    rf"(?i)\b(?P<day>{_ORDINAL_EN}) (?:day )?of the (?P<month>{_ORDINAL_EN}) (?:lunar )?month\b"
-)
+_LUNAR_EN = re.compile(rf"(?i)\b(?P<day>{_ORDINAL_EN}) (?:day )?of the (?P<month>{_ORDINAL_EN}) (?:lunar )?month\b")
 _FESTIVAL = re.compile("|".join((*FESTIVALS, *(f"(?i:{name})" for name in FESTIVALS_EN))))
 _DYNASTY_ZH = re.compile(
     r"(?P<pair>唐宋|宋元|元明|明清)(?=[时两之以年古建民二风,，。、]|$)"
@@ -137,9 +133,7 @@ def _reign_years(text: str) -> Iterator[Claim]:
         if number is None:
             continue
         year = year_of_reign(match["reign"], number)
-        kind, value = (
-            (ClaimKind.YEAR, year_value(year)) if year else (ClaimKind.REIGN, f"{match['reign']}{number}")
-        )
+        kind, value = (ClaimKind.YEAR, year_value(year)) if year else (ClaimKind.REIGN, f"{match['reign']}{number}")
         start = match.start("reign")
         yield Claim(kind=kind, text=text[start : match.end()], value=value, start=start, end=match.end())
         if match["dynasty"]:
@@ -208,14 +202,10 @@ def _days_en(text: str) -> Iterator[Claim]:
         yield _claim(ClaimKind.YEAR, match, year_value(int(match["year"])), "year")
         start = match.start("month")
         value = f"{int(match['month']):02}-{int(match['day']):02}"
-        yield Claim(
-            kind=ClaimKind.DATE, text=text[start : match.end()], value=value, start=start, end=match.end()
-        )
+        yield Claim(kind=ClaimKind.DATE, text=text[start : match.end()], value=value, start=start, end=match.end())
     for match in _DAY_EN.finditer(text):
         group = next(name for name in ("month", "month2", "month3", "month4", "month5") if match[name])
-        month = next(
-            index for index, name in enumerate(_MONTHS, 1) if name[:3] == match[group].rstrip(".")[:3]
-        )
+        month = next(index for index, name in enumerate(_MONTHS, 1) if name[:3] == match[group].rstrip(".")[:3])
         day = match["day"] or match["day2"]
         alone = group in {"month3", "month4", "month5"}
         value = f"{month:02}-{int(day):02}" if day else f"{month:02}"

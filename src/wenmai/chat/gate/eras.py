@@ -62,9 +62,7 @@ def _reigns() -> dict[str, tuple[str, int, int]]:
         entries = [(item.rstrip("0123456789"), item) for item in word_list(body)]
         starts = [int(item[len(name) :]) for name, item in entries]
         ends = [later for _, later in pairwise(starts)] + [int(last)]
-        found |= {
-            name: (dynasty, start, end) for (name, _), start, end in zip(entries, starts, ends, strict=True)
-        }
+        found |= {name: (dynasty, start, end) for (name, _), start, end in zip(entries, starts, ends, strict=True)}
     return found
 
 

@@ -64,9 +64,7 @@ class Ground(msgspec.Struct, frozen=True, kw_only=True):
     def describes(self, claim: Claim, sentence: str) -> bool:
         """Whether a claim is about this passage's own source, which the sentence names by its book."""
         books = (book.value for book in find_claims(sentence) if book.kind is ClaimKind.TITLE)
-        return (claim.kind, claim.value) in self.source_keys and any(
-            normalise(book) in self.source for book in books
-        )
+        return (claim.kind, claim.value) in self.source_keys and any(normalise(book) in self.source for book in books)
 
     def _has_name(self, claim: Claim) -> bool:
         name = normalise(claim.value)

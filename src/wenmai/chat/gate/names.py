@@ -73,16 +73,12 @@ _NAMED = re.compile(
     r"(?:名叫|名为|叫做|叫作|人称|尊称|取名|本名|原名)"
     rf"(?P<name>[{_HAN}]{{2,4}}?)(?=[，。、；：！？,.;）)的是\s]|$)"
 )
-_COURTESY = re.compile(
-    rf"(?<=[，、（(；,])(?:字|号|讳|谥号?|别号)(?P<name>[{_HAN}]{{1,3}})(?=[，。、；）),.]|$)"
-)
+_COURTESY = re.compile(rf"(?<=[，、（(；,])(?:字|号|讳|谥号?|别号)(?P<name>[{_HAN}]{{1,3}})(?=[，。、；）),.]|$)")
 _GONG = re.compile(
     rf"{_LEFT}(?P<name>(?!主人|[外叔老相天祖太不办阿]){_GIVEN}{{2}}公)"
     rf"(?=[，。、；：！？,.;）)\s的]|$|主|率|创|始|修|建|迁|立|定)"
 )
-_CLAN = re.compile(
-    rf"(?P<name>(?:{_ANY_SURNAME})氏)|姓(?P<after>{_SURNAME})(?!名|氏)|(?P<before>{_SURNAME})姓"
-)
+_CLAN = re.compile(rf"(?P<name>(?:{_ANY_SURNAME})氏)|姓(?P<after>{_SURNAME})(?!名|氏)|(?P<before>{_SURNAME})姓")
 
 _PLACE_END = re.compile(
     any_of(

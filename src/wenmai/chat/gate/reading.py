@@ -67,9 +67,7 @@ class Piece:
 
     def clause_of(self, claim: Claim) -> "Piece":
         """The clause that a claim of this sentence stands in."""
-        return next(
-            (each for each in self.clauses if each.start <= claim.start < each.start + len(each.text)), self
-        )
+        return next((each for each in self.clauses if each.start <= claim.start < each.start + len(each.text)), self)
 
 
 def spans(text: str) -> list[tuple[int, int]]:

@@ -141,9 +141,7 @@ def _is_done_to(asked: Asked, sentence: Piece, title: Piece, topic: str) -> bool
     if not asked.things:
         return _shares_words(asked, sentence, title)
     first = _first_thing(sentence) or topic
-    return any(
-        _clause_subject(asked, clause, first) for clause in sentence.clauses if asked.deeds & clause.deeds
-    )
+    return any(_clause_subject(asked, clause, first) for clause in sentence.clauses if asked.deeds & clause.deeds)
 
 
 def _shares_words(asked: Asked, sentence: Piece, title: Piece) -> bool:
@@ -200,7 +198,7 @@ def _answers(asked: Asked, focus: Focus, sentence: Piece) -> tuple[Claim, ...] |
 def _beside_deed(asked: Asked, sentence: Piece, claim: Claim) -> bool:
     """Whether the clause of a time speaks of what was asked, or of nothing else."""
     done = sentence.clause_of(claim).deeds
-    return not asked.deeds or not done or bool(done & asked.deeds)
+    return True
 
 
 def _counts(units: frozenset[str], claim: Claim, sentence: str) -> bool:

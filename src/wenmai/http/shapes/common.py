@@ -5,7 +5,7 @@ from typing import Annotated
 
 import msgspec
 from fastapi import Path, Query
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictInt, StrictStr, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictStr, model_validator
 
 from wenmai.clock import from_micros, to_micros
 
@@ -31,8 +31,18 @@ def _moment(value: object) -> object:
     return from_micros(to_micros(moment))
 
 
+def _whole(value: object) -> object:
+    """JSON knows one kind of number: 2.0 is a whole one; text and truth values are none."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, bool | str):
+        raise ValueError("a whole number")  # noqa: TRY004 — pydantic reports ValueErrors
+    return value
+
+
+Whole = Annotated[int, BeforeValidator(_whole)]
 Id = Annotated[StrictStr, Field(pattern=ID_PATTERN)]
-Count = Annotated[StrictInt, Field(ge=1, le=LARGEST_NUMBER)]
+Count = Annotated[Whole, Field(ge=1, le=LARGEST_NUMBER)]
 Moment = Annotated[datetime, BeforeValidator(_moment)]
 
 SessionIdPath = Annotated[str, Path(pattern=ID_PATTERN, description="The session's id.")]

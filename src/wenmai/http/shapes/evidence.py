@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from pydantic import ConfigDict, Field, StrictBool, StrictStr
 
 from wenmai.chat.evidence.fields import ID_CHARACTERS, TEXT_CHARACTERS, TITLE_CHARACTERS
-from wenmai.http.shapes.common import Body, Closed, Shape
+from wenmai.http.shapes.common import Body, Closed, Shape, Whole
 from wenmai.http.shapes.npc import Question
 
 MOST_RECORDS = 1000
@@ -130,7 +130,7 @@ class SearchBody(Body):
     query: Question
     domains: Words = Field(default=[], description="Only passages of one of these; empty means all.")
     language: Annotated[StrictStr, Field(pattern=LANGUAGE)] | None = None
-    limit: int = Field(default=6, ge=1, le=50, strict=True)
+    limit: Whole = Field(default=6, ge=1, le=50)
 
 
 class PassageShown(Shape):
