@@ -11,7 +11,7 @@ from typing import Any
 from benchmarks.results import Cell, Profile, Slice
 
 
-class NotInstalled(Exception):  # noqa: N818 — it is no error: the contender is skipped
+class NotInstalled(Exception):
     """What the contender needs is not there."""
 
 

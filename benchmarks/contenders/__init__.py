@@ -82,6 +82,6 @@ def load(name: str) -> Opened:
     return cast("Opened", getattr(import_module(f"{__name__}.{entry.module}"), entry.opened))
 
 
-def library(module: str) -> Any:  # noqa: ANN401  packages of an extra, absent where types are checked
+def library(module: str) -> Any:
     """The module of a peer."""
     return import_module(module)

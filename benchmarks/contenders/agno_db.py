@@ -14,7 +14,7 @@ from benchmarks.contenders.floor import SYNCHRONOUS
 class AgnoRuns:
     """A run holds the two messages of a turn; the window is five runs."""
 
-    def __init__(self, db: Any) -> None:  # noqa: ANN401  a peer's object
+    def __init__(self, db: Any) -> None:
         self._db = db
         self._run = library("agno.run.agent").RunOutput
         self._message = library("agno.models.message").Message
@@ -48,7 +48,7 @@ class AgnoRuns:
             synchronous = connection.exec_driver_sql("PRAGMA synchronous").scalar()
         return {"journal_mode": mode, "synchronous": SYNCHRONOUS[synchronous]}
 
-    def _make_run(self, messages: Sequence[RoleAndContent], session: str) -> Any:  # noqa: ANN401  a peer's object
+    def _make_run(self, messages: Sequence[RoleAndContent], session: str) -> Any:
         told = [self._message(role=role, content=content) for role, content in messages]
         return self._run(run_id=uuid4().hex, agent_id="bench", session_id=session, messages=told)
 

@@ -12,7 +12,7 @@ from benchmarks.contenders.floor import SYNCHRONOUS
 class Checkpoints:
     """A turn loads the thread's state, makes it longer, puts it, and takes the window from what it put."""
 
-    def __init__(self, saver: Any) -> None:  # noqa: ANN401  a peer's object
+    def __init__(self, saver: Any) -> None:
         self._saver = saver
         self._empty = library("langgraph.checkpoint.base").empty_checkpoint
         messages = library("langchain_core.messages")

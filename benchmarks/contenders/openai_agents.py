@@ -47,7 +47,7 @@ class AgentsSession:
         for session in self._open.values():
             session.close()
 
-    def _session(self, session: str) -> Any:  # noqa: ANN401  a peer's object
+    def _session(self, session: str) -> Any:
         opened = self._open.get(session)
         if opened is None:
             opened = self._open[session] = self._make(session, self._path)

@@ -14,7 +14,7 @@ from wenmai.settings import Settings
 
 pytestmark = pytest.mark.xdist_group("schemathesis")
 
-EXAMPLES = 60
+EXAMPLES = 100
 METHODS = ("get", "post", "put", "patch", "delete")
 OPERATIONS = [
     (method, path)

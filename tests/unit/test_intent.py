@@ -147,3 +147,17 @@ def test_the_words_that_decided_are_named() -> None:
 def test_the_focus_is_the_first_kind_of_answer_asked_for(question: str, focus: Focus | None) -> None:
     """A year, a number, a person or a place; nothing for other questions."""
     assert classify(question, words=WORDS, in_talk=True).focus is focus
+
+
+@pytest.mark.parametrize(
+    ("question", "intent"),
+    [
+        ("What is the first one?", Intent.CLARIFICATION),
+        ("What is the third precept?", Intent.FACT_SEEKING),
+        ("第一条是什么？", Intent.CLARIFICATION),
+        ("家训第一条是什么？", Intent.FACT_SEEKING),
+    ],
+)
+def test_an_ordinal_alone_needs_a_talk_but_not_with_its_noun(question: str, intent: Intent) -> None:
+    """Outside of a talk "the first one" says nothing, "the third precept" does."""
+    assert classify(question, words={}, in_talk=False).intent is intent

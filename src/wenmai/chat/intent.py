@@ -7,7 +7,7 @@ from enum import StrEnum
 import msgspec
 
 from wenmai.chat import phrases
-from wenmai.chat.ordinals import without_ordinals
+from wenmai.chat.ordinals import ORDINALS_EN, without_ordinals
 from wenmai.chat.types import Intent
 from wenmai.text.cjk import content_words, has_words, normalise
 
@@ -47,6 +47,7 @@ _ASKING = re.compile(
     r"[?吗呢么]|什么|哪|几|多少|谁|怎|如何|为何|是否|有没有|是不是|能不能|介绍|告诉|讲讲|说说|讲一讲|说一说"
     r"|\b(?:who|what|when|where|why|how|which|is|are|was|were|do|does|did|tell|describe)\b"
 )
+_ORDINAL_WORDS = frozenset({*ORDINALS_EN, "one", "ones"})
 _ADDRESS_WORDS = 2
 _ADDRESS_LENGTH = 8
 
@@ -108,7 +109,9 @@ def _about_the_talk(text: str, found: Mapping[Intent, list[str]]) -> tuple[Inten
 
 def _names_anything(text: str, unclear: Sequence[str]) -> bool:
     """Whether the text has a subject of its own, so that it can be understood outside of a talk."""
-    return bool(_without(without_ordinals(phrases.CONTINUATION.sub(" ", text)), unclear))
+    named = " ".join(_without(text, unclear))
+    rest = content_words(without_ordinals(phrases.CONTINUATION.sub(" ", named)))
+    return any(word not in _ORDINAL_WORDS for word in rest)
 
 
 def _without(text: str, words: Sequence[str]) -> list[str]:

@@ -7,10 +7,10 @@ import msgspec
 from wenmai.text.cjk import normalise
 
 _DIGITS = "一二三四五六七八九"
-_WORDS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
+ORDINALS_EN = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
 _ORDINAL = re.compile(
     r"第(?P<zh>[一二三四五六七八九十]{1,3}|[0-9]{1,2})(?P<item>[条则个项点句种件段])?"
-    rf"|\bthe (?P<en>{'|'.join(_WORDS)}|[0-9]{{1,2}}(?=st|nd|rd|th))(?:st|nd|rd|th)?\b"
+    rf"|\bthe (?P<en>{'|'.join(ORDINALS_EN)}|[0-9]{{1,2}}(?=st|nd|rd|th))(?:st|nd|rd|th)?\b"
     r"(?P<one> (?:one|item|point|rule|precept)\b)?"
 )
 
@@ -60,8 +60,8 @@ def item_name(number: int, answer: str) -> str | None:
 
 
 def _number(written: str) -> int:
-    if written in _WORDS:
-        return _WORDS.index(written) + 1
+    if written in ORDINALS_EN:
+        return ORDINALS_EN.index(written) + 1
     if written.isdigit():
         return int(written)
     tens, ten, ones = written.rpartition("十")
@@ -85,7 +85,7 @@ def _name_patterns(number: int) -> list[re.Pattern[str]]:
         rf"(?<![{_DIGITS}十]){han}(?:曰|是|为)[：:，,「『“]?([\u4e00-\u9fff]{{2,8}}){end}",
         rf"(?:^|\n)\s*(?:{han}、|{number}[.、)）])\s*([\u4e00-\u9fff]{{2,8}}){end}",
     ]
-    word = _WORDS[number - 1] if number <= len(_WORDS) else f"{number}(?:st|nd|rd|th)"
+    word = ORDINALS_EN[number - 1] if number <= len(ORDINALS_EN) else f"{number}(?:st|nd|rd|th)"
     english = [
         rf"\b{word}\b[^\"“”\n.;]{{0,60}}[\"“]([^\"“”\n]{{3,80}}?)[,.]?[\"”]",
         rf"\b{word}(?: (?:one|item|rule|precept))?(?:,|:| is) ([^,;:.\n]{{3,80}})(?=[;:.\n]|$)",

@@ -1,16 +1,12 @@
 """How commands speak and end: results on stdout, all else on stderr; one clear line for an expected error."""
 
-import asyncio
 import logging
-from collections.abc import Coroutine, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeVar
 
 import typer
 
 from wenmai.errors import InvalidInput, UnsupportedUrl, WenmaiError
-
-T = TypeVar("T")
 
 BAD_INPUT = 2
 INTERRUPTED = 130
@@ -19,7 +15,8 @@ _SHOWN = 20
 
 @contextmanager
 def expected_errors() -> Iterator[None]:
-    """Turn an error of ours into a line on stderr and an exit status."""
+    """Turn an error of ours into a line on stderr and an exit status, and Ctrl-C into a quiet end."""
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     try:
         yield
     except WenmaiError as problem:
@@ -28,13 +25,6 @@ def expected_errors() -> Iterator[None]:
         raise typer.Exit(BAD_INPUT if bad_input else 1) from problem
     except KeyboardInterrupt as stop:
         raise typer.Exit(INTERRUPTED) from stop
-
-
-def run(work: Coroutine[Any, Any, T]) -> T:
-    """Run the work of a command to its end; see :func:`expected_errors`."""
-    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
-    with expected_errors():
-        return asyncio.run(work)
 
 
 def complain(line: str) -> None:

@@ -47,6 +47,11 @@ def checked_key(key: str) -> str:
     return key
 
 
+def _record_key(scope: Scope, key: str) -> str:
+    """The store's keys are the whole site's; callers' keys are their own."""
+    return hashlib.sha256(f"{scope.user_id}\0{key}".encode()).hexdigest()
+
+
 class IdempotentTurns:
     """Runs work once per key."""
 
@@ -100,8 +105,9 @@ class IdempotentTurns:
         self, scope: Scope, key: str, fingerprint: str, session_id: str
     ) -> Stored[IdempotentTurn]:
         """The record with its response, or claimed for us."""
+        record_key = _record_key(scope, key)
         while True:
-            stored = await self._documents.get(scope, IdempotentTurn, key)
+            stored = await self._documents.get(scope, IdempotentTurn, record_key)
             if stored is not None and stored.record.fingerprint != fingerprint:
                 raise IdempotencyMismatch(key)
             if stored is not None and stored.record.response is not None:
@@ -110,7 +116,7 @@ class IdempotentTurns:
                 await asyncio.sleep(POLL_SECONDS)
                 continue
             claim = IdempotentTurn(
-                idempotency_key=key,
+                idempotency_key=record_key,
                 fingerprint=fingerprint,
                 session_id=stored.record.session_id if stored else session_id,
                 holder=secrets.token_hex(8),

@@ -8,7 +8,7 @@ def _words(text: str) -> frozenset[str]:
 STOP_ZH = _words(
     # In turn: function words, pronouns and pointing words, question words, how people ask.
     """
-    的 了 吗 嘛 呢 吧 啊 呀 哦 哟 呗 嗯 么 是 有 有过 在 被 与 及 和 或 也 都 还 又 就 很 再 嗎 是不是
+    的 了 吗 现在 如今 目前 嘛 呢 吧 啊 呀 哦 哟 呗 嗯 么 是 有 有过 在 被 与 及 和 或 也 都 还 又 就 很 再 嗎 是不是
     有没有 是否 其实 的话 而且 但是 不过 因为 所以 如果 虽然 关于 对于 以及 还是 就是 还有 另外 然后 那么
     到底 究竟 我 你 您 他 她 它 我们 你们 他们 她们 它们 咱 咱们 自己 大家 这 那 这个 那个 这些 那些 这里
     那里 这儿 那儿 这样 那样 此 该 其 其中 這 這個 我們 什么 什么样 是什么 是什么时候 是什么人 是什么地方

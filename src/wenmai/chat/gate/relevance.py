@@ -198,7 +198,7 @@ def _answers(asked: Asked, focus: Focus, sentence: Piece) -> tuple[Claim, ...] |
 def _beside_deed(asked: Asked, sentence: Piece, claim: Claim) -> bool:
     """Whether the clause of a time speaks of what was asked, or of nothing else."""
     done = sentence.clause_of(claim).deeds
-    return True
+    return not asked.deeds or not done or bool(done & asked.deeds)
 
 
 def _counts(units: frozenset[str], claim: Claim, sentence: str) -> bool:

@@ -1,0 +1,41 @@
+"""``wenmai serve``: the HTTP service."""
+
+from typing import Annotated
+
+import typer
+
+from wenmai.cli.console import expected_errors
+from wenmai.cli.options import ConfigFile, EmbedderName, ModelName, ModelUrl, ProfileName, StoreUrl, load
+
+
+def serve(
+    *,
+    host: Annotated[str | None, typer.Option(help="Where to listen; loopback only", show_default=False)] = None,
+    port: Annotated[
+        int | None, typer.Option(help="8001 if not set; 0 for any that is free", show_default=False)
+    ] = None,
+    store: StoreUrl = None,
+    profile: ProfileName = None,
+    config: ConfigFile = None,
+    model: ModelName = None,
+    model_base_url: ModelUrl = None,
+    embedder: EmbedderName = None,
+    log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error", show_default=False)] = None,
+) -> None:
+    """Serve the HTTP API until it is stopped; running turns are finished first."""
+    with expected_errors():
+        settings = load(
+            config,
+            host=host,
+            port=port,
+            store=store,
+            profile=profile,
+            model=model,
+            model_base_url=model_base_url,
+            embedder=embedder,
+            log_level=log_level,
+        ).values
+        from wenmai.cli.service import run_service  # noqa: PLC0415 — it loads the web framework
+
+        status = run_service(settings)
+    raise typer.Exit(status)
