@@ -100,9 +100,7 @@ async def test_json_lines_keep_ids_moments_names_and_personas(memory: Memory, tm
 
 async def test_second_import_changes_nothing(memory: Memory, tmp_path: Path) -> None:
     """Messages without ids are known again, equal ones among them included."""
-    file = lines(
-        tmp_path / "talk.jsonl", *(said("好的", role) for role in ("user", "assistant", "user", "user"))
-    )
+    file = lines(tmp_path / "talk.jsonl", *(said("好的", role) for role in ("user", "assistant", "user", "user")))
     assert counts(await import_files(memory, OWNER, [file])) == (1, 1, 4, 0, 0)
     before = await exported(memory)
     assert counts(await import_files(memory, OWNER, [file, file])) == (1, 0, 0, 8, 0)
@@ -203,7 +201,7 @@ async def test_locomo_sessions_become_ours(memory: Memory, tmp_path: Path) -> No
     file.write_text(json.dumps(LOCOMO, indent=2), encoding="utf-8")
     report = await import_files(memory, OWNER, [file])
     assert counts(report) == (2, 2, 4, 0, 0)
-    assert report.notes == ["kites.json: session_10 has a date and no turns; left out"]
+    assert report.notes == ["kites.json: dates without turns, left out: session_10"]
     messages = await thread(memory, "kites-session_1")
     assert [(each.id, each.role, each.name) for each in messages] == [
         ("D1:1", "assistant", "Ken"),
@@ -286,9 +284,7 @@ async def test_openai_chats_without_ids_get_stable_ones(memory: Memory, tmp_path
 async def test_bare_list_of_messages_is_one_chat(memory: Memory, tmp_path: Path) -> None:
     """A document that is nothing but a list of messages is one chat."""
     file = tmp_path / "list.json"
-    file.write_text(
-        json.dumps([{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}], indent=2)
-    )
+    file.write_text(json.dumps([{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}], indent=2))
     assert counts(await import_files(memory, OWNER, [file])) == (1, 1, 2, 0, 0)
 
 
@@ -318,9 +314,7 @@ async def test_file_without_anything_usable_is_named(
 async def test_byte_order_mark_and_crlf_are_no_matter(memory: Memory, tmp_path: Path) -> None:
     """Files as Windows writes them are read."""
     file = tmp_path / "talk.jsonl"
-    file.write_bytes(
-        b"\xef\xbb\xbf" + json.dumps(said("one")).encode() + b"\r\n" + json.dumps(said("two")).encode()
-    )
+    file.write_bytes(b"\xef\xbb\xbf" + json.dumps(said("one")).encode() + b"\r\n" + json.dumps(said("two")).encode())
     assert counts(await import_files(memory, OWNER, [file])) == (1, 1, 2, 0, 0)
 
 
@@ -340,9 +334,7 @@ async def fill(memory: Memory) -> None:
             NewMessage(role="assistant", content="half", completed=False),
         ]
     )
-    await session.with_persona("village_elder").append(
-        [{"role": "user", "content": 'line\nbreak \u2028 "quote"'}]
-    )
+    await session.with_persona("village_elder").append([{"role": "user", "content": 'line\nbreak \u2028 "quote"'}])
     await session.append([{"role": "user", "content": "再说一遍", "id": "own.id"}])
     plain = await memory.session("talk-0", scope=OWNER)
     await plain.append([{"role": "user", "content": "later session, smaller id"}])
@@ -381,9 +373,7 @@ async def test_export_imported_into_its_own_store_changes_nothing(memory: Memory
 async def test_export_is_in_order_and_of_the_owner_alone(memory: Memory) -> None:
     """Sessions oldest first, their record before their messages, threads as they began, messages by seq."""
     await fill(memory)
-    await (await memory.session(scope=OWNER._replace(user_id="u2"))).append(
-        [{"role": "user", "content": "no"}]
-    )
+    await (await memory.session(scope=OWNER._replace(user_id="u2"))).append([{"role": "user", "content": "no"}])
     seen = [json.loads(line) for line in (await exported(memory)).splitlines()]
     order = [(each["type"], each["session_id"], each.get("npc_id"), each.get("seq")) for each in seen]
     talk = [("message", "talk-1", "ancestor_yan", seq) for seq in (1, 2, 3, 4, 5)]

@@ -17,9 +17,7 @@ pytestmark = pytest.mark.xdist_group("schemathesis")
 EXAMPLES = 100
 METHODS = ("get", "post", "put", "patch", "delete")
 OPERATIONS = [
-    (method, path)
-    for path, operations in serve_app(Settings()).openapi()["paths"].items()
-    for method in operations
+    (method, path) for path, operations in serve_app(Settings()).openapi()["paths"].items() for method in operations
 ]
 
 

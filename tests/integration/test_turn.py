@@ -15,7 +15,7 @@ from wenmai.engine import Engine, load_engine_settings, open_engine
 from wenmai.errors import IdempotencyMismatch, InvalidInput, PersonaNotFound, StoreUnavailable, ThreadBusy
 from wenmai.memory.preferences import PreferenceChange
 from wenmai.scope import Scope, ThreadKey
-from wenmai.stores.records import TraceRecord
+from wenmai.stores.records import IdempotentTurn, TraceRecord
 
 VISITOR = Scope("default", "default", "visitor")
 
@@ -322,3 +322,32 @@ async def test_an_unknown_persona_is_not_found(engine: Engine) -> None:
     with pytest.raises(PersonaNotFound):
         await ask(engine, "在吗", npc_id="nobody")
     assert (await engine.memory.sessions.list(VISITOR)).items == []
+
+
+async def test_a_deleted_session_leaves_nothing_anywhere(engine: Engine) -> None:
+    """Messages, preferences, traces and stored answers go with it; the twin session-10 stays."""
+    for session_id in ("session-1", "session-10"):
+        await ask(engine, "请问严氏家训有哪些？", session_id=session_id, idempotency_key=f"key-{session_id}")
+        await engine.memory.preferences.set(VISITOR, session_id, PreferenceChange(verbosity="brief"))
+    assert await engine.memory.sessions.delete(VISITOR, "session-1")
+    assert not await engine.memory.sessions.delete(VISITOR, "session-1")
+
+    left = [stored.record.session_id for stored in (await engine.memory.sessions.list(VISITOR)).items]
+    assert left == ["session-10"]
+    assert [stored.record.session_id for stored in (await engine.traces.list(VISITOR)).items] == ["session-10"]
+    assert (await engine.memory.preferences.get(VISITOR, "session-1")).updated_at is None
+    assert await engine.memory.transcript.threads(VISITOR, "session-1") == []
+    documents = engine.store.documents
+    assert documents is not None
+    kept = await documents.list(VISITOR, IdempotentTurn)
+    assert [stored.record.session_id for stored in kept.items] == ["session-10"]
+
+
+async def test_forgetting_one_persona_leaves_the_other(engine: Engine) -> None:
+    """Its thread and its traces go; the session, the preferences and the other thread stay."""
+    first = await ask(engine, "请问严氏家训有哪些？")
+    await ask(engine, "祠堂是什么时候建的？", session_id=first.session_id, npc_id="village_elder")
+    assert await engine.memory.sessions.forget_persona(VISITOR, first.session_id, "ancestor_yan") == 2
+    threads = await engine.memory.transcript.threads(VISITOR, first.session_id)
+    assert [info.npc_id for info in threads] == ["village_elder"]
+    assert [stored.record.npc_id for stored in (await engine.traces.list(VISITOR)).items] == ["village_elder"]

@@ -101,7 +101,7 @@ async def check_store(settings: Settings) -> Finding:
     """The store opens and is of a schema that this version knows."""
     url, shown = settings.store, mask_url(settings.store)
     try:
-        if _is_sqlite(url) and not path_of(url).exists():
+        if _is_sqlite(url) and not _is_there(path_of(url)):
             return Finding("store", "ok", f"{shown} is not there yet; the first use creates it")
         async with open_store(url) as store:
             await store.ping()
@@ -148,6 +148,10 @@ def _opened(what: str, name: str, opening: Callable[[], object]) -> Finding:
     except WenmaiError as problem:
         return Finding(what, "fail", str(problem))
     return Finding(what, "ok", name)
+
+
+def _is_there(path: Path) -> bool:
+    return path.exists()
 
 
 def _is_sqlite(url: str) -> bool:

@@ -9,6 +9,9 @@ from rich.text import Text
 from wenmai.cli.wording import say
 from wenmai.stores.records import TraceRecord
 
+_BEGINNING = 60
+"""Characters that are shown of a block."""
+
 _STATUS_STYLES = {"ok": "green", "skipped": "dim", "degraded": "yellow", "blocked": "yellow", "error": "red"}
 
 
@@ -67,7 +70,10 @@ def _blocks(trace: TraceRecord, language: str) -> Table:
         text = " ".join(block["text"].split())
         tokens = f"{block['tokens']} {say('tokens', language)}"
         table.add_row(
-            block["kind"], tokens, Text(text[:60] + ("…" if len(text) > 60 else "")), str(cut.get(block["kind"], ""))
+            block["kind"],
+            tokens,
+            Text(text[:_BEGINNING] + ("…" if len(text) > _BEGINNING else "")),
+            str(cut.get(block["kind"], "")),
         )
     return table
 

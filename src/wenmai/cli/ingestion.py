@@ -1,6 +1,7 @@
 """What ``wenmai ingest`` does."""
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -9,7 +10,7 @@ import msgspec
 from wenmai.chat.evidence import EvidenceBase
 from wenmai.chat.evidence.base import IngestReport
 from wenmai.chat.evidence.parsing import FORMATS, BadLine, parse
-from wenmai.cli.progress import bar
+from wenmai.cli.progress import Bar, bar
 from wenmai.errors import InvalidInput
 from wenmai.memory.manager import required
 from wenmai.providers.embedders import open_embedder
@@ -72,9 +73,7 @@ async def ingest_files(
                 records, bad = _read(file, domains)
                 skipped += bad
 
-                def on_progress(done: IngestReport, number: int = number, size: int = len(records)) -> None:
-                    shown.show(number + _passages(done) / max(1, size), file.name)
-
+                on_progress = partial(_show, shown, number, file.name, len(records))
                 done = await evidence.ingest(scope, records, replace_source=replace, on_progress=on_progress)
                 total = _sum(total, done)
     return Outcome(total, skipped)
@@ -96,8 +95,8 @@ def _read(file: SourceFile, domains: Sequence[str]) -> tuple[list[EvidenceRecord
     return records, bad
 
 
-def _passages(report: IngestReport) -> int:
-    return report.added + report.changed + report.unchanged
+def _show(shown: Bar, number: int, name: str, size: int, done: IngestReport) -> None:
+    shown.show(number + (done.added + done.changed + done.unchanged) / max(1, size), name)
 
 
 def _sum(left: IngestReport, right: IngestReport) -> IngestReport:

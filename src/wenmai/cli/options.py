@@ -1,5 +1,6 @@
 """Options that several commands have, and the settings that they make."""
 
+import re
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -42,6 +43,9 @@ NOBODY = Scope()
 """The scope of those who name none."""
 
 
+_OWNER = re.compile(r"[A-Za-z0-9_.:@-]{1,128}")
+
+
 def load(config: Path | None, **flags: Any) -> LoadedSettings:
     """The settings in force; None flags are as if not given.
 
@@ -58,9 +62,9 @@ def checked_scope(tenant: str, site: str, user: str) -> Scope:
     """The scope of these names.
 
     Raises:
-        InvalidInput: a name is not allowed.
+        BadParameter: a name is not one that the HTTP service takes too.
     """
     for option, name in (("--tenant", tenant), ("--site", site), ("--user", user)):
-        if not 1 <= len(name) <= 128 or not name.isprintable():
-            raise typer.BadParameter("1 to 128 printable characters", param_hint=option)
+        if not _OWNER.fullmatch(name):
+            raise typer.BadParameter("1 to 128 characters of A-Z a-z 0-9 _ . : @ -", param_hint=option)
     return Scope(tenant, site, user)

@@ -139,7 +139,7 @@ class Talk:
             self._tell(say("persona_now", self.language, name=self._name()))
             return
         table = _table()
-        for version in await self._engine.personas.list(self._scope):
+        for version in await self._engine.personas.all_active(self._scope):
             mark = "›" if version.npc_id == self._persona.npc_id else " "
             texts = (in_language(version.value[field], self.language) for field in ("name", "summary"))
             table.add_row(mark, version.npc_id, *texts)

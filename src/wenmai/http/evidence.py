@@ -40,9 +40,7 @@ router = APIRouter(prefix=PREFIX, tags=["evidence"])
 EvidenceIdPath = Annotated[
     str, Path(pattern=EVIDENCE_ID, max_length=128, description="The passage's id; it may hold slashes.")
 ]
-SourceRefQuery = Annotated[
-    str | None, Query(min_length=1, max_length=500, description="Only of this source.")
-]
+SourceRefQuery = Annotated[str | None, Query(min_length=1, max_length=500, description="Only of this source.")]
 SourceTypeQuery = Annotated[str | None, Query(min_length=1, max_length=500, description="Only of this type.")]
 FileName = Annotated[
     str | None,
@@ -141,16 +139,12 @@ async def list_evidence(
     cursor: CursorQuery = None,
 ) -> Response:
     """The site's passages, newest first."""
-    page = await engine.evidence.list(
-        scope, source_ref=source_ref, source_type=source_type, limit=limit, cursor=cursor
-    )
+    page = await engine.evidence.list(scope, source_ref=source_ref, source_type=source_type, limit=limit, cursor=cursor)
     shown = [evidence_shown(stored) for stored in page.items]
     return reply({"evidence": shown, "next": page.next_cursor})
 
 
-@router.delete(
-    "", summary="Delete the passages of a source", response_model=EvidenceDeleted, responses=problems()
-)
+@router.delete("", summary="Delete the passages of a source", response_model=EvidenceDeleted, responses=problems())
 async def delete_source(
     source_ref: Annotated[str, Query(min_length=1, max_length=500)], scope: CallerScope, engine: TheEngine
 ) -> Response:
@@ -158,9 +152,7 @@ async def delete_source(
     return reply({"success": True, "deleted": await engine.evidence.delete_source(scope, source_ref)})
 
 
-@router.get(
-    "/{evidence_id:path}", summary="Read a passage", response_model=EvidenceShown, responses=problems(404)
-)
+@router.get("/{evidence_id:path}", summary="Read a passage", response_model=EvidenceShown, responses=problems(404))
 async def read_evidence(evidence_id: EvidenceIdPath, scope: CallerScope, engine: TheEngine) -> Response:
     """The passage whole, as answers cite it."""
     stored = await engine.evidence.get(scope, evidence_id)

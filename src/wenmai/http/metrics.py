@@ -43,9 +43,7 @@ class Metrics:
         self._degraded = Counter(
             "wenmai_degraded", "Turns in which this part failed.", ("part",), registry=self._registry
         )
-        self._tokens = Counter(
-            "wenmai_model_tokens", "Tokens of model calls.", ("kind",), registry=self._registry
-        )
+        self._tokens = Counter("wenmai_model_tokens", "Tokens of model calls.", ("kind",), registry=self._registry)
 
     def request(self, route: str, method: str, status: int, seconds: float) -> None:
         """Count a request."""

@@ -30,7 +30,7 @@ from wenmai.http.shapes.npc import (
 )
 from wenmai.http.shown import preference_shown, session_summary, trace_line, trace_shown
 from wenmai.memory.preferences import PreferenceChange
-from wenmai.scope import Scope, ThreadKey
+from wenmai.scope import Scope
 
 router = APIRouter(prefix="/api/v1/npc", tags=["npc"])
 
@@ -119,10 +119,9 @@ async def read_session(
 async def delete_session(
     session_id: SessionIdPath, scope: CallerScope, engine: TheEngine, npc_id: NpcIdQuery = None
 ) -> Response:
-    """Removes one persona's thread, or all of the session but its traces; what is gone is not found."""
+    """Removes one persona's thread, or all of the session, with their traces; what is gone is not found."""
     if npc_id is not None:
-        await engine.memory.sessions.get(scope, session_id)
-        await engine.memory.transcript.erase(scope, ThreadKey(session_id, npc_id))
+        await engine.memory.sessions.forget_persona(scope, session_id, npc_id)
     elif not await engine.memory.sessions.delete(scope, session_id):
         raise SessionNotFound(session_id)
     return reply({"success": True, "session_id": session_id})
@@ -205,9 +204,7 @@ async def read_trace(
     response_model=ReplayShown,
     responses=problems(404, 502),
 )
-async def replay_trace(
-    trace_id: TraceIdPath, scope: CallerScope, engine: TheEngine, turns: TheTurns
-) -> Response:
+async def replay_trace(trace_id: TraceIdPath, scope: CallerScope, engine: TheEngine, turns: TheTurns) -> Response:
     """The same blocks to the same model; both answers. The transcript is not touched."""
     replay = await turns.finish(engine.chat.replay(scope, trace_id))
     return reply(
@@ -218,9 +215,7 @@ async def replay_trace(
     )
 
 
-async def _counted(
-    engine: Engine, metrics: Metrics, request: TurnRequest, on_event: OnEvent | None
-) -> TurnAnswer:
+async def _counted(engine: Engine, metrics: Metrics, request: TurnRequest, on_event: OnEvent | None) -> TurnAnswer:
     answer = await engine.chat.ask(request, on_event=on_event)
     metrics.turn(answer)
     if engine.settings.model != OFFLINE:

@@ -29,9 +29,7 @@ async def _registry(request: Request) -> VersionedRegistry[Any]:
 )
 async def create_persona(body: PersonaBody, scope: CallerScope, engine: TheEngine) -> Response:
     """The first version of a new persona is active at once; later ones when they are activated."""
-    created = await engine.personas.create(
-        scope, body.npc_id, body.persona, author=body.author, note=body.note
-    )
+    created = await engine.personas.create(scope, body.npc_id, body.persona, author=body.author, note=body.note)
     return reply(created, 201)
 
 

@@ -151,9 +151,7 @@ class UnexpectedErrors:
 
 
 def _problem(kind: Kind, detail: str, errors: list[FieldProblem] | None = None) -> Problem:
-    return Problem(
-        type=_TYPE_PREFIX + kind.slug, title=kind.title, status=kind.status, detail=detail, errors=errors
-    )
+    return Problem(type=_TYPE_PREFIX + kind.slug, title=kind.title, status=kind.status, detail=detail, errors=errors)
 
 
 def _invalid(fields: list[FieldProblem]) -> Problem:

@@ -62,9 +62,7 @@ class ScopeHeaders(NamedTuple):
         return Scope(*owners)
 
 
-async def scope_headers(
-    tenant: TenantHeader = None, site: SiteHeader = None, user: UserHeader = None
-) -> ScopeHeaders:
+async def scope_headers(tenant: TenantHeader = None, site: SiteHeader = None, user: UserHeader = None) -> ScopeHeaders:
     """The three headers of a request."""
     return ScopeHeaders(tenant, site, user)
 

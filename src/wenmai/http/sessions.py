@@ -35,9 +35,7 @@ from wenmai.stores.records import Message, NewMessage, Session
 
 router = APIRouter(prefix="/v1/sessions", tags=["sessions"])
 
-BeforeQuery = Annotated[
-    str | None, Query(min_length=1, max_length=16_384, description="`next` of the previous page.")
-]
+BeforeQuery = Annotated[str | None, Query(min_length=1, max_length=16_384, description="`next` of the previous page.")]
 
 CHUNK_BYTES = 32_768
 
@@ -91,9 +89,7 @@ async def read_session(session_id: SessionIdPath, scope: CallerScope, engine: Th
     response_model=SessionRecord,
     responses=problems(404, 413),
 )
-async def rename_session(
-    session_id: SessionIdPath, body: TitleBody, scope: CallerScope, engine: TheEngine
-) -> Response:
+async def rename_session(session_id: SessionIdPath, body: TitleBody, scope: CallerScope, engine: TheEngine) -> Response:
     """Final: no title is made for the session any more."""
     return reply(session_shown(scope, await engine.memory.sessions.rename(scope, session_id, body.title)))
 
@@ -133,9 +129,7 @@ async def append_messages(
     return reply({"messages": [stored[index] for index in range(len(body.messages))]}, 201)
 
 
-@router.get(
-    "/{session_id}/messages", summary="List messages", response_model=MessagePage, responses=problems(404)
-)
+@router.get("/{session_id}/messages", summary="List messages", response_model=MessagePage, responses=problems(404))
 async def list_messages(
     session_id: SessionIdPath,
     scope: CallerScope,
@@ -168,9 +162,7 @@ async def build_context(
     thread = ThreadKey(session_id, body.npc_id or await _persona(engine, scope, session_id))
     if body.npc_id is not None:
         await engine.memory.sessions.get(scope, session_id)
-    return reply(
-        await engine.memory.contexts.build(scope, thread, body.query, budget_tokens=body.budget_tokens)
-    )
+    return reply(await engine.memory.contexts.build(scope, thread, body.query, budget_tokens=body.budget_tokens))
 
 
 @router.get(

@@ -38,9 +38,7 @@ def _add_reading(router: APIRouter, what: str, registry_of: RegistryOf) -> None:
         """The active version of each, by persona."""
         return reply({"versions": await registry.all_active(scope)})
 
-    @router.get(
-        "/{npc_id}", summary=f"The active {what}", response_model=VersionShown, responses=problems(404)
-    )
+    @router.get("/{npc_id}", summary=f"The active {what}", response_model=VersionShown, responses=problems(404))
     async def read_active(
         npc_id: NpcIdPath,
         scope: CallerScope,

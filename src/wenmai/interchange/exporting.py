@@ -8,9 +8,7 @@ from wenmai.memory.manager import Memory
 from wenmai.scope import Scope, ThreadKey
 
 
-async def export_lines(
-    memory: Memory, scope: Scope, session_ids: Sequence[str] | None = None
-) -> AsyncIterator[bytes]:
+async def export_lines(memory: Memory, scope: Scope, session_ids: Sequence[str] | None = None) -> AsyncIterator[bytes]:
     """The lines of the sessions: for each its record, then its messages by thread and ``seq``.
 
     Threads come in the order in which they began. Lines end with a line break.

@@ -169,9 +169,7 @@ class _Writer:
             stored, created = opened.stored, opened.created
         if stored.record.metadata == _UNFINISHED:
             fields = _record_fields(items)
-            await sessions.change(
-                self._scope, session_id, lambda session: msgspec.structs.replace(session, **fields)
-            )
+            await sessions.change(self._scope, session_id, lambda session: msgspec.structs.replace(session, **fields))
         return created
 
     async def _write(self, session_id: str, items: Sequence[SessionItem | MessageItem]) -> None:
@@ -191,9 +189,7 @@ class _Writer:
         while items:
             messages = [item.message for item in items]
             try:
-                appended, _ = await self._memory.transcript.append(
-                    self._scope, items[0].thread, messages, slide=False
-                )
+                appended, _ = await self._memory.transcript.append(self._scope, items[0].thread, messages, slide=False)
             except InvalidInput as refusal:
                 found = _INDEX.match(refusal.field)
                 if found is None:

@@ -157,9 +157,7 @@ def moment(field: str, value: object) -> datetime | None:
             return found.astimezone(UTC)
     except (msgspec.ValidationError, OverflowError):
         pass
-    raise BadValueError(
-        f"{field}: {value!r} is not a moment with its time zone, such as 2026-01-05T14:00:00Z"
-    )
+    raise BadValueError(f"{field}: {value!r} is not a moment with its time zone, such as 2026-01-05T14:00:00Z")
 
 
 def _slug(stem: str) -> str:

@@ -47,10 +47,12 @@ def read_locomo(source: Source, value: Json, line: int) -> Iterator[Item]:
         raise BadValueError("speaker_a and speaker_b must name the speakers")
     roles = {name: role for role, name in speakers.items()}
     begin = usable_id("sample_id", value.get("sample_id") or source.slug)
-    for key in _sessions(conversation):
+    keys = _sessions(conversation)
+    if empty := [key for key in keys if not conversation.get(key)]:
+        yield Note(f"{source.name}: dates without turns, left out: {', '.join(empty)}")
+    for key in keys:
         turns, dated = conversation.get(key), conversation.get(f"{key}_date_time")
         if not turns:
-            yield Note(f"{source.name}: {key} has a date and no turns; left out")
             continue
         began = _moment(dated)
         if began is None or not isinstance(turns, list):

@@ -72,11 +72,7 @@ def read_conversation(source: Source, value: Json, line: int) -> Iterator[Item]:
 def _made_id(source: Source, messages: Sequence[Any]) -> str:
     """It stays when the chat goes on; chats of a file that begin alike are told apart by their order."""
     opening = next(
-        (
-            at
-            for at, message in enumerate(messages)
-            if isinstance(message, dict) and message.get("role") == "user"
-        ),
+        (at for at, message in enumerate(messages) if isinstance(message, dict) and message.get("role") == "user"),
         0,
     )
     begun = digest(messages[: opening + 1])[:12]

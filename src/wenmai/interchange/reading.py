@@ -89,9 +89,7 @@ def _reader(value: Json, forced: str | None) -> Reader:
     for has_shape, reader in FORMATS.values():
         if has_shape(value):
             return reader
-    raise BadValueError(
-        "neither a message with session_id, role and content nor a conversation of a known format"
-    )
+    raise BadValueError("neither a message with session_id, role and content nor a conversation of a known format")
 
 
 def _values(path: Path) -> Iterator[tuple[int, object, int]]:

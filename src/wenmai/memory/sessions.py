@@ -3,6 +3,7 @@
 What is foreign is absent: another user's session is not found, and asking to create its id gives a fresh one.
 """
 
+import asyncio
 import logging
 from collections.abc import Callable
 from datetime import timedelta
@@ -15,10 +16,11 @@ from wenmai.errors import InvalidInput, SessionNotFound, VersionConflict
 from wenmai.memory.ids import checked_id, new_session_id
 from wenmai.scope import Scope
 from wenmai.stores.base import Documents, Logs, Page, Stored
-from wenmai.stores.records import Preferences, Session
+from wenmai.stores.records import IdempotentTurn, Preferences, Record, Session, TraceRecord
 
 _log = logging.getLogger(__name__)
 
+REMOVED_AT_ONCE = 500
 TITLE_LIMIT = 60
 RULE_TITLE_LIMIT = 40
 RULE_TITLE_LEAST = 20
@@ -136,16 +138,33 @@ class Sessions:
             except VersionConflict:
                 continue
 
+    async def forget_persona(self, scope: Scope, session_id: str, npc_id: str) -> int:
+        """Remove one persona's thread and its traces; how many messages there were.
+
+        Raises:
+            SessionNotFound: the session is absent or foreign.
+        """
+        await self.get(scope, session_id)
+        erased = await self._logs.erase(scope, session_id, checked_id("npc_id", npc_id))
+        await self._remove_all(scope, TraceRecord, {"session_id": session_id, "npc_id": npc_id})
+        return erased
+
     async def delete(self, scope: Scope, session_id: str) -> bool:
-        """Remove the session with its threads and preferences; True if there was one. Traces have their own end."""
+        """Remove the session with its threads, preferences, traces and stored answers; True if there was one."""
         checked_id("session_id", session_id)
         # Messages first, so that a crash leaves a session that can be deleted again, not messages that nothing names;
         # again at the end, for what was appended in between.
         await self._logs.erase(scope, session_id)
         existed = await self._documents.delete(scope, Session, session_id)
         await self._documents.delete(scope, Preferences, session_id)
+        await self._remove_all(scope, TraceRecord, {"session_id": session_id})
+        await self._remove_all(scope, IdempotentTurn, {"session_id": session_id})
         await self._logs.erase(scope, session_id)
         return existed
+
+    async def _remove_all(self, scope: Scope, of: type[Record], where: dict[str, str]) -> None:
+        while items := (await self._documents.list(scope, of, where=where, limit=REMOVED_AT_ONCE)).items:
+            await asyncio.gather(*(self._documents.delete(scope, of, stored.record.key) for stored in items))
 
     async def _begin(
         self, scope: Scope, session_id: str, *, title: str | None, metadata: dict[str, Any] | None

@@ -85,10 +85,6 @@ class Transcript:
         """The newest ``limit`` messages, ascending, unfinished ones too."""
         return await self._logs.latest(scope, thread, limit, before=before)
 
-    async def erase(self, scope: Scope, thread: ThreadKey) -> int:
-        """Remove one persona's thread, exactly that one; how many messages it had."""
-        return await self._logs.erase(scope, thread.session_id, thread.npc_id)
-
     async def threads(self, scope: Scope, session_id: str) -> list[ThreadInfo]:
         """The session's threads, in the order in which they began."""
         return await self._logs.threads(scope, session_id)

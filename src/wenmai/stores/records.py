@@ -137,7 +137,7 @@ class TurnLease(Record, frozen=True, kw_only=True):
 class IdempotentTurn(Record, frozen=True, kw_only=True):
     """What an Idempotency-Key has led to; ``response`` is empty while the first attempt runs."""
 
-    spec: ClassVar = RecordSpec("idempotent_turns", key="idempotency_key")
+    spec: ClassVar = RecordSpec("idempotent_turns", key="idempotency_key", filters=("session_id",))
 
     idempotency_key: str
     fingerprint: str

@@ -50,9 +50,7 @@ NpcIdPath = Annotated[str, Path(pattern=ID_PATTERN, description="The persona's i
 NpcIdQuery = Annotated[
     str | None, Query(pattern=ID_PATTERN, description="Only the thread of this persona; all if left out.")
 ]
-CursorQuery = Annotated[
-    str | None, Query(min_length=1, max_length=1024, description="`next` of the previous page.")
-]
+CursorQuery = Annotated[str | None, Query(min_length=1, max_length=1024, description="`next` of the previous page.")]
 PageLimit = Annotated[int, Query(ge=1, le=500, description="How many there may be on a page.")]
 
 

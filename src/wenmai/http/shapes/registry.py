@@ -77,9 +77,7 @@ class ActivationBody(Body):
     model_config = ConfigDict(json_schema_extra={"examples": [{"number": 2, "expected": 1}]})
 
     number: Count
-    expected: Count | None = Field(
-        default=None, description="409 if another version than this is active now."
-    )
+    expected: Count | None = Field(default=None, description="409 if another version than this is active now.")
 
 
 class ActivationShown(Shape):

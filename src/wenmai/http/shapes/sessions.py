@@ -87,9 +87,7 @@ class MessageIn(Closed):
     role: Role
     content: StrictStr = Field(max_length=CONTENT_LIMIT, pattern=NO_NUL)
     name: StrictStr | None = Field(default=None, min_length=1, max_length=NAME_LIMIT, pattern=NO_NUL)
-    id: Id | None = Field(
-        default=None, description="Kept; an id that the thread has already changes nothing."
-    )
+    id: Id | None = Field(default=None, description="Kept; an id that the thread has already changes nothing.")
     timestamp: Moment | None = None
     npc_id: Id | None = Field(default=None, description="Whose thread; left out, the session's persona's.")
     tool_calls: list[dict[str, Any]] | None = None
@@ -166,9 +164,7 @@ class ContextBody(Body):
     model_config = ConfigDict(json_schema_extra={"examples": [{"query": "Go on!", "budget_tokens": 2000}]})
 
     query: StrictStr = Field(min_length=1, max_length=CONTEXT_QUERY_LIMIT)
-    budget_tokens: Count | None = Field(
-        default=None, description="Of everything together; null for no limit."
-    )
+    budget_tokens: Count | None = Field(default=None, description="Of everything together; null for no limit.")
     npc_id: Id | None = Field(default=None, description="Whose thread; left out, the session's persona's.")
 
 
