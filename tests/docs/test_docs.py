@@ -55,9 +55,7 @@ def examples_of(page: str, text: str) -> Iterator[Example]:
 
 
 EXAMPLES = [
-    example
-    for page in PAGES
-    for example in examples_of(str(page.relative_to(ROOT)), page.read_text(encoding="utf-8"))
+    example for page in PAGES for example in examples_of(str(page.relative_to(ROOT)), page.read_text(encoding="utf-8"))
 ]
 
 
@@ -82,9 +80,7 @@ def test_examples_that_are_not_run_are_counted() -> None:
 
 def test_examples_are_found_with_their_marks() -> None:
     """The extractor sees a marked and an unmarked block, with the line that an editor shows."""
-    text = (
-        "# A\n\n```python\nx = 1\n```\n\n<!-- not run: needs a key -->\n```python\ny\n```\n```sh\nls\n```\n"
-    )
+    text = "# A\n\n```python\nx = 1\n```\n\n<!-- not run: needs a key -->\n```python\ny\n```\n```sh\nls\n```\n"
     assert list(examples_of("a.md", text)) == [
         Example("a.md", 4, "x = 1\n", None),
         Example("a.md", 9, "y\n", "needs a key"),
@@ -104,9 +100,7 @@ def test_every_setting_is_documented_with_its_default() -> None:
     """The settings page has a row for each key, in order, with the variable and the default in force."""
     rows = rows_of(DOCS / "reference/settings.md", "## All settings")
     defaults = Settings()
-    expected = [
-        [key, f"WENMAI_{key.upper()}", _shown(getattr(defaults, key))] for key in Settings.__struct_fields__
-    ]
+    expected = [[key, f"WENMAI_{key.upper()}", _shown(getattr(defaults, key))] for key in Settings.__struct_fields__]
     assert [row[:3] for row in rows] == expected
     assert all(row[3] for row in rows)
 

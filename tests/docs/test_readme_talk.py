@@ -33,7 +33,16 @@ def service(tmp_path: Path) -> Iterator[int]:
     """A service as ``make serve`` starts it, on a free port."""
     port = free_port()
     environment = {name: value for name, value in os.environ.items() if not name.startswith("WENMAI_")}
-    command = [sys.executable, "-m", "wenmai", "serve", "--store", f"sqlite:///{tmp_path}/wenmai.db", "--port", str(port)]
+    command = [
+        sys.executable,
+        "-m",
+        "wenmai",
+        "serve",
+        "--store",
+        f"sqlite:///{tmp_path}/wenmai.db",
+        "--port",
+        str(port),
+    ]
     with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         try:
             wait_until_healthy(port, process)
@@ -67,7 +76,9 @@ def talk_of_readme() -> str:
 def test_the_readmes_talk_goes_as_it_says(service: int) -> None:
     """Turns 2 and 3 are about the first precept, from cited evidence; the other persona knows nothing of it."""
     script = talk_of_readme().replace("127.0.0.1:8001", f"127.0.0.1:{service}")
-    done = subprocess.run(["bash", "-euo", "pipefail", "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", script], capture_output=True, text=True, timeout=60, check=False
+    )
     assert done.returncode == 0, done.stderr
     answers = [line for line in done.stdout.splitlines() if line.startswith("{")]
     first, second, third, elder, back, preference = answers[:6]

@@ -106,8 +106,7 @@ def imports_in(source: Path) -> list[Import]:
         package = name if path.name == "__init__.py" else name.rpartition(".")[0]
         for node, late, for_types in _walk(ast.parse(path.read_text(encoding="utf-8"))):
             found += [
-                Import(name, imported, node.lineno, late, for_types)
-                for imported in _imported(node, package, modules)
+                Import(name, imported, node.lineno, late, for_types) for imported in _imported(node, package, modules)
             ]
     return found
 
@@ -311,9 +310,7 @@ CHECKS = {
         ),
     ],
 )
-def test_a_tree_that_breaks_a_rule_is_found(
-    check: str, files: dict[str, str], told: str, tmp_path: Path
-) -> None:
+def test_a_tree_that_breaks_a_rule_is_found(check: str, files: dict[str, str], told: str, tmp_path: Path) -> None:
     """Each rule finds the mistake that it is there for, and names the module and what it imports."""
     for name, text in {"__init__": "", "chat/__init__": "", **files}.items():
         path = tmp_path / "wenmai" / f"{name}.py"

@@ -91,7 +91,7 @@ def _node(*steps: tuple[str, Step]) -> Callable[..., Awaitable[TurnState]]:
 
 def _after_open(state: TurnState) -> str:
     """A question that was answered before, under the same Idempotency-Key, is not answered again."""
-    return END if state["opened"].answer.completed else "understand"
+    return END if state["opened"].answer.completed else "judge"
 
 
 def _after_gate(state: TurnState, runtime: Runtime[TurnRun]) -> str:
@@ -101,19 +101,23 @@ def _after_gate(state: TurnState, runtime: Runtime[TurnRun]) -> str:
 def build_graph() -> Any:
     """The compiled graph of a turn; its context is a :class:`TurnRun`."""
     graph = StateGraph(TurnState, context_schema=TurnRun)
-    graph.add_node("open", _node(("open", open_turn)))
+    graph.add_node("open", _node(("open", open_turn), ("recall", recall)))
     graph.add_node(
-        "understand",
-        _node(("recall", recall), ("rewrite", rewrite_question), ("classify", classify_question)),
+        "judge",
+        _node(
+            ("rewrite", rewrite_question),
+            ("classify", classify_question),
+            ("retrieve", retrieve),
+            ("gate", gate),
+            ("prompt", prompt),
+        ),
     )
-    graph.add_node("retrieve", _node(("retrieve", retrieve), ("gate", gate), ("prompt", prompt)))
     graph.add_node("generate", _node(("generate", generate)))
     graph.add_node("compose", _node(("generate", compose_answer)))
     graph.add_node("complete", _node(("check", check), ("complete", complete)))
     graph.add_edge(START, "open")
-    graph.add_conditional_edges("open", _after_open, ["understand", END])
-    graph.add_edge("understand", "retrieve")
-    graph.add_conditional_edges("retrieve", _after_gate, ["generate", "compose"])
+    graph.add_conditional_edges("open", _after_open, ["judge", END])
+    graph.add_conditional_edges("judge", _after_gate, ["generate", "compose"])
     graph.add_edge("generate", "complete")
     graph.add_edge("compose", "complete")
     graph.add_edge("complete", END)

@@ -12,10 +12,10 @@ import yaml
 
 from wenmai.errors import InvalidInput
 
-Text = dict[str, str]
+Text = Annotated[dict[str, str], msgspec.Meta(min_length=1)]
 """A text in each language, keyed by its BCP 47 language subtag: ``zh``, ``en``."""
 
-Phrases = dict[str, list[str]]
+Phrases = Annotated[dict[str, list[str]], msgspec.Meta(min_length=1)]
 """Phrases in each language; one is chosen by the turn's number, so that an answer can be reproduced."""
 
 

@@ -111,17 +111,17 @@ def _is_generic(word: str) -> bool:
 def _chain(window: Sequence[Message], topic_words: Sequence[str]) -> list[_Turn]:
     """The latest turn that stood on its own and those after it, ascending; without wishes and greetings."""
     chain: list[_Turn] = []
-    for turn in reversed([*_turns(window, topic_words)]):
+    for turn in _newest_first(window, topic_words):
         chain.insert(0, turn)
         if not turn.leans:
             break
     return chain
 
 
-def _turns(window: Sequence[Message], topic_words: Sequence[str]) -> Iterator[_Turn]:
+def _newest_first(window: Sequence[Message], topic_words: Sequence[str]) -> Iterator[_Turn]:
     questions = {message.turn_id: message.content for message in window if message.role == "user"}
     answers = {message.turn_id: message.content for message in window if message.role == "assistant"}
-    for turn_id, question in questions.items():
+    for turn_id, question in reversed(questions.items()):
         if any(map(str.isalnum, question)) and not is_about_the_talk(question):
             leans = leans_on_talk(question, topic_words)
             yield _Turn(question=question, answer=answers.get(turn_id, ""), leans=leans)

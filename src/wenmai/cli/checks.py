@@ -73,7 +73,7 @@ def check_profile(settings: Settings) -> Finding:
 
 async def check_folder(folder: Path) -> Finding:
     """Write-ahead logging works where the store is or will be."""
-    if not folder.is_dir():
+    if not _is_there(folder):
         return Finding("folder", "fail", f"{folder} is not there; create it: mkdir -p {folder}")
     try:
         with tempfile.TemporaryDirectory(dir=folder, prefix=".wenmai-doctor-") as trial:

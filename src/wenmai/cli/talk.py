@@ -141,7 +141,7 @@ class Talk:
         table = _table()
         for version in await self._engine.personas.all_active(self._scope):
             mark = "›" if version.npc_id == self._persona.npc_id else " "
-            texts = (in_language(version.value[field], self.language) for field in ("name", "summary"))
+            texts = (Text(in_language(version.value[field], self.language)) for field in ("name", "summary"))
             table.add_row(mark, version.npc_id, *texts)
         self._console.print(table)
 
@@ -231,7 +231,7 @@ class Talk:
         return name
 
     def _tell(self, line: str, style: str | None = None) -> None:
-        self._console.print(line, style=style, markup=False)
+        self._console.print(line, style=style, markup=False, soft_wrap=not self._chatty)
 
 
 def _table() -> Table:

@@ -20,6 +20,10 @@ from wenmai.scope import Scope
 from wenmai.settings import Settings
 
 
+_PIPED_WIDTH = 200
+"""Columns of tables where there is no terminal."""
+
+
 async def talk(
     settings: Settings,
     scope: Scope,
@@ -35,7 +39,7 @@ async def talk(
         WenmaiError: the engine cannot be opened, or there is no such persona.
     """
     typed = sys.stdin.isatty() and sys.stdout.isatty()
-    console = Console(highlight=False, soft_wrap=not typed)
+    console = Console(highlight=False, width=None if typed else _PIPED_WIDTH)
     async with open_engine(settings) as engine:
         persona = await engine.personas.answering(scope, npc_id or engine.profile.personas[0].npc_id)
         visit = Talk(

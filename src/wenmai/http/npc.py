@@ -25,6 +25,7 @@ from wenmai.http.shapes.npc import (
     PreferenceBody,
     ReplayShown,
     SessionSummary,
+    Tag,
     TracePage,
     TraceWithSession,
 )
@@ -141,8 +142,8 @@ async def set_preference(  # noqa: PLR0917 — FastAPI passes them by name
     verbosity: Annotated[str | None, Query(description="brief, normal or detailed")] = None,
     tone: Annotated[str | None, Query(description="casual, formal or respectful")] = None,
     language: Annotated[str | None, Query(description="A BCP 47 tag")] = None,
-    interest_tag: Annotated[list[str], Query(description="Tags to add")] = [],  # noqa: B006 — FastAPI copies it
-    remove_interest_tag: Annotated[list[str], Query(description="Tags to take away")] = [],  # noqa: B006
+    interest_tag: Annotated[list[Tag], Query(description="Tags to add")] = [],  # noqa: B006 — FastAPI copies it
+    remove_interest_tag: Annotated[list[Tag], Query(description="Tags to take away")] = [],  # noqa: B006
 ) -> Response:
     """By query parameters or by a JSON body, not both; for every persona. Answers what is now stored."""
     by_query = PreferenceChange(

@@ -150,6 +150,9 @@ class Deleted(Shape):
     session_id: str
 
 
+Tag = Annotated[str, Field(strict=True, pattern=r"^[^\x00-\x1f]+$")]
+
+
 class PreferenceBody(Body):
     """What the visitor wishes; what is left out stays as it is."""
 
@@ -160,9 +163,9 @@ class PreferenceBody(Body):
     verbosity: Literal["brief", "normal", "detailed"] | None = None
     tone: Literal["casual", "formal", "respectful"] | None = None
     language: StrictStr | None = Field(default=None, max_length=40, description="A BCP 47 tag, such as `zh`.")
-    interest_tags: list[StrictStr] | None = Field(default=None, max_length=100, description="All tags, anew.")
-    add_interest_tags: list[StrictStr] = Field(default=[], max_length=100)
-    remove_interest_tags: list[StrictStr] = Field(default=[], max_length=100)
+    interest_tags: list[Tag] | None = Field(default=None, max_length=100, description="All tags, anew.")
+    add_interest_tags: list[Tag] = Field(default=[], max_length=100)
+    remove_interest_tags: list[Tag] = Field(default=[], max_length=100)
 
 
 class PreferenceAnswer(Shape):

@@ -15,7 +15,7 @@ CONTEXT_QUERY_LIMIT = 100_000
 
 Title = Annotated[
     StrictStr,
-    Field(pattern=r"\S", json_schema_extra={"minLength": 1, "maxLength": 60}),
+    Field(pattern=r"^[^\x00-\x1f]*$", json_schema_extra={"minLength": 1, "maxLength": 60}),
     AfterValidator(checked_title),
 ]
 

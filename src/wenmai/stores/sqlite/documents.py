@@ -20,6 +20,8 @@ from wenmai.stores.sqlite.schema import Column, columns_of
 
 R = TypeVar("R", bound=Record)
 LIST_LIMIT = 500
+LONGEST_MOMENT = 19
+"""Digits; a number of so many may not fit an INTEGER, and no moment in microseconds has them."""
 
 
 class _Table(NamedTuple):
@@ -205,7 +207,7 @@ def _make_cursor(last: Stored[Any]) -> str:
 def _parse_cursor(cursor: str) -> tuple[int, str]:
     try:
         created_at, colon, key = base64.urlsafe_b64decode(cursor.encode("ascii")).decode().partition(":")
-        if colon:
+        if colon and len(created_at) < LONGEST_MOMENT:
             return int(created_at), key
     except (ValueError, binascii.Error):
         pass
