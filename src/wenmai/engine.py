@@ -1,13 +1,11 @@
 """The engine: builds the parts from the settings, once, and owns their lifetimes."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from importlib import resources
 from pathlib import Path
-from typing import Any
 
 from wenmai.chat.evidence import EvidenceBase
 from wenmai.chat.evidence.parsing import BadLine, parse
@@ -19,6 +17,7 @@ from wenmai.chat.steps.generate import OFFLINE
 from wenmai.chat.trace import TraceLedger
 from wenmai.chat.turn import Services, TurnPolicy
 from wenmai.clock import Clock, system_clock
+from wenmai.configuration import load_engine_settings, profile_path
 from wenmai.errors import InvalidInput, StoreError
 from wenmai.memory.manager import Memory, MemoryPolicy, required
 from wenmai.memory.window import WindowLimits
@@ -26,11 +25,13 @@ from wenmai.providers.embedders import open_embedder
 from wenmai.providers.models import ChatModel, ModelLimits, open_model
 from wenmai.providers.pricing import Price
 from wenmai.scope import Scope
-from wenmai.settings import LoadedSettings, Settings, load_settings
+from wenmai.settings import Settings
 from wenmai.stores.base import Store
 from wenmai.stores.records import EvidenceRecord
 from wenmai.stores.registry import open_store
 from wenmai.text.tokens import estimate_tokens
+
+__all__ = ["Engine", "load_engine_settings", "open_engine", "profile_path"]
 
 
 @dataclass(frozen=True)
@@ -55,34 +56,6 @@ class Engine:
         except StoreError as problem:
             return {self.store.name: {"state": "down", "error": str(problem)}}
         return {self.store.name: {"state": "ok"}}
-
-
-def profile_path(name: str) -> Path:
-    """The file of a shipped profile's name, or the path itself.
-
-    Raises:
-        InvalidInput: there is no such file.
-    """
-    if name.endswith((".yaml", ".yml")):
-        return Path(name)
-    installed = Path(str(resources.files("wenmai"))) / "profiles" / f"{name}.yaml"
-    checkout = Path(__file__).parents[2] / "profiles" / f"{name}.yaml"
-    for path in (installed, checkout):
-        if path.is_file():
-            return path
-    raise InvalidInput("profile", name, "a shipped profile or the path of a YAML file")
-
-
-def load_engine_settings(
-    *,
-    flags: Mapping[str, Any] | None = None,
-    environment: Mapping[str, str] | None = None,
-    file: Path | None = None,
-) -> LoadedSettings:
-    """The settings with the profile's own defaults below everything else; see :func:`load_settings`."""
-    first = load_settings(flags=flags, environment=environment, file=file)
-    profile = load_profile(profile_path(first.values.profile))
-    return load_settings(flags=flags, environment=environment, file=file, profile_defaults=profile.settings)
 
 
 @asynccontextmanager

@@ -18,9 +18,7 @@ HALL_EN = (
 )
 
 
-def passage(
-    text: str, *, number: int = 1, verified: bool = True, title: str = "祠堂", ref: str = ""
-) -> Passage:
+def passage(text: str, *, number: int = 1, verified: bool = True, title: str = "祠堂", ref: str = "") -> Passage:
     """A passage of evidence, verified unless said otherwise."""
     return Passage(
         evidence_id=f"e-{number}",
@@ -40,9 +38,7 @@ PASSAGES = [
 ]
 
 
-def check(
-    answer: str, question: str = "", passages: list[Passage] | None = None, language: str = "zh"
-) -> Checked:
+def check(answer: str, question: str = "", passages: list[Passage] | None = None, language: str = "zh") -> Checked:
     """The answer as checked against the sample passages."""
     return after_model(
         answer,
@@ -121,9 +117,7 @@ def test_a_bracket_goes_alone() -> None:
     assert check("祠堂建于嘉靖二年（1850年），由严守正主持。").text == "祠堂建于嘉靖二年，由严守正主持。"
 
 
-@pytest.mark.parametrize(
-    "answer", ["后生问得好。祠堂建于1850年。", "据族谱记载，祠堂建于1850年。", "In 1850.", ""]
-)
+@pytest.mark.parametrize("answer", ["后生问得好。祠堂建于1850年。", "据族谱记载，祠堂建于1850年。", "In 1850.", ""])
 def test_nothing_is_left_of_an_answer_that_only_invents(answer: str) -> None:
     """A courtesy or 据族谱记载 without its claim is no answer; the persona's phrase is due."""
     checked = check(answer)
@@ -146,6 +140,8 @@ QUESTION = "祠堂建于1850年，是谁修的？"
         "您提到的“1850年”不见于记载。祠堂建于1523年。",
         "记载中并无1850年的说法。祠堂建于1523年。",
         "祠堂建于1523年，并非1850年。",
+        "1850年是您说的，祠堂建于1523年。",
+        "您说的“1850年”老夫查不到记载。祠堂建于1523年。",
     ],
 )
 def test_the_visitors_claim_may_be_quoted_or_denied(answer: str) -> None:
@@ -162,6 +158,11 @@ def test_the_visitors_claim_may_be_quoted_or_denied(answer: str) -> None:
         "祠堂由严守正主持创建。正如您所说，建于1850年。",
         "祠堂由严守正主持创建。确实建于“1850年”。",
         "祠堂由严守正主持创建。1850年动工，没有人反对。",
+        "祠堂由严守正主持创建。您问得好，祠堂建于1850年。",
+        "祠堂由严守正主持创建。您听我说，祠堂建于1850年。",
+        "祠堂由严守正主持创建。您好，祠堂建于“1850年”。",
+        "祠堂由严守正主持创建。族谱记载1850年建成，没有异议。",
+        "祠堂由严守正主持创建。1850年无疑见于记载。",
     ],
 )
 def test_the_visitors_claim_is_never_affirmed(answer: str) -> None:
@@ -175,8 +176,14 @@ def test_the_visitors_claim_in_english() -> None:
     question = "The hall was built in 1850. Who built it?"
     quoted = "You mention 1850, but the records do not say so. Yan Shouzheng founded the hall."
     assert check(quoted, question, language="en").text == quoted
-    affirmed = "Yan Shouzheng founded the hall. As you said, it was built in 1850."
-    assert check(affirmed, question, language="en").text == "Yan Shouzheng founded the hall."
+    for affirmed in (
+        "As you said, it was built in 1850.",
+        "Well asked by you, it was built in 1850.",
+        "No doubt the records say 1850.",
+        "The records have 1850, and no one doubts it.",
+    ):
+        checked = check(f"Yan Shouzheng founded the hall. {affirmed}", question, language="en")
+        assert checked.text == "Yan Shouzheng founded the hall."
 
 
 def test_an_order_inside_evidence_supports_nothing() -> None:

@@ -26,9 +26,12 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
     "providers": GROUND,
     "interchange": GROUND | {"stores", "memory"},
     "chat": GROUND | {"stores", "memory", "providers"},
-    "engine": GROUND | {"settings", "stores", "memory", "providers", "chat"},
+    "configuration": GROUND | {"settings", "chat"},
+    "engine": GROUND | {"settings", "configuration", "stores", "memory", "providers", "chat"},
     "http": GROUND | {"settings", "stores", "memory", "interchange", "chat", "engine"},
-    "cli": GROUND | {"settings", "stores", "memory", "interchange", "chat", "engine", "http"},
+    "cli": GROUND
+    | {"settings", "configuration", "stores", "memory", "providers", "interchange", "chat", "engine", "http"},
+    "__main__": frozenset({"cli"}),
 }
 """Layer (the name after ``wenmai.``) → the other layers that it may import."""
 

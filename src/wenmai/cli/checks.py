@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 import apsw
 
 from wenmai.chat.profile import load_profile
-from wenmai.engine import profile_path
+from wenmai.configuration import profile_path
 from wenmai.errors import MissingExtra, WenmaiError
 from wenmai.http.binding import check_binding
 from wenmai.providers.embedders import open_embedder
@@ -136,7 +136,8 @@ def check_port(settings: Settings) -> Finding:
     except WenmaiError as problem:
         return Finding("port", "fail", str(problem))
     except OSError as problem:
-        return Finding("port", "warn", f"{where}: {problem.strerror}; is a service running? Else choose WENMAI_PORT")
+        why = os.strerror(problem.errno or 0)
+        return Finding("port", "warn", f"{where}: {why}; is a service running? Else set another WENMAI_PORT")
     return Finding("port", "ok", f"{where} is free")
 
 

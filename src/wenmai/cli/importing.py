@@ -11,7 +11,7 @@ from wenmai.cli.console import complain, counted, expected_errors, name_skipped
 from wenmai.cli.options import NOBODY, ConfigFile, ProfileName, Site, StoreUrl, Tenant, User, checked_scope, load
 from wenmai.cli.progress import bar
 from wenmai.cli.remembering import opened_memory
-from wenmai.interchange import FORMATS, Report, import_files
+from wenmai.interchange import FORMATS, Report, check_choices, import_files
 from wenmai.memory.manager import ASSISTANT
 from wenmai.scope import Scope
 from wenmai.settings import Settings
@@ -39,6 +39,7 @@ def import_(
     scope = checked_scope(tenant, site, user)
     with expected_errors():
         settings = load(config, store=store, profile=profile).values
+        check_choices(format_name, persona)
         report = asyncio.run(_import(settings, scope, paths, format_name, persona))
     for note in report.notes:
         complain(note)

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from wenmai.configuration import load_engine_settings
 from wenmai.scope import Scope
 from wenmai.settings import LoadedSettings
 
@@ -53,8 +54,6 @@ def load(config: Path | None, **flags: Any) -> LoadedSettings:
         ConfigError: a value is not allowed.
         InvalidInput: the profile cannot be read.
     """
-    from wenmai.engine import load_engine_settings  # noqa: PLC0415 — --help needs no engine
-
     return load_engine_settings(flags=flags, file=config)
 
 

@@ -1,11 +1,15 @@
 """``wenmai serve``: the HTTP service."""
 
+import os
+import socket
 from typing import Annotated
 
 import typer
 
 from wenmai.cli.console import expected_errors
 from wenmai.cli.options import ConfigFile, EmbedderName, ModelName, ModelUrl, ProfileName, StoreUrl, load
+from wenmai.errors import InvalidInput
+from wenmai.http.binding import check_binding
 
 
 def serve(
@@ -35,7 +39,19 @@ def serve(
             embedder=embedder,
             log_level=log_level,
         ).values
-        from wenmai.cli.service import run_service  # noqa: PLC0415 — it loads the web framework
+        check_binding(settings.host)
+        with _bound(settings.host, settings.port) as listening:
+            from wenmai.cli.service import run_service  # noqa: PLC0415 — it loads the web framework
 
-        status = run_service(settings)
+            status = run_service(settings, listening)
     raise typer.Exit(status)
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    address = host.strip("[]")
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    try:
+        return socket.create_server((address, port), family=family, backlog=2048)
+    except OSError as problem:
+        free = f"a free port ({os.strerror(problem.errno or 0)}); choose another with --port"
+        raise InvalidInput("port", port, free) from problem

@@ -11,24 +11,17 @@ import uvloop
 
 from wenmai.cli.console import INTERRUPTED
 from wenmai.engine import open_engine
-from wenmai.errors import InvalidInput
 from wenmai.http.app import create_app
-from wenmai.http.binding import check_binding
 from wenmai.settings import Settings, mask_url
 
 
-def run_service(settings: Settings) -> int:
-    """Serve until SIGTERM or Ctrl-C; the exit status.
+def run_service(settings: Settings, listening: socket.socket) -> int:
+    """Serve on the socket until SIGTERM or Ctrl-C; the exit status.
 
     Raises:
-        InvalidInput: the address is not allowed or taken.
         WenmaiError: the engine cannot be opened.
     """
-    check_binding(settings.host)
-    with (
-        _bound(settings.host, settings.port) as listening,
-        asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
-    ):
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(_serve(settings, listening))
 
 
@@ -47,16 +40,6 @@ async def _serve(settings: Settings, listening: socket.socket) -> int:
         _announce(settings, listening)
         await uvicorn.Server(config).serve(sockets=[listening])
     return INTERRUPTED if signal.SIGINT in stopped else 0
-
-
-def _bound(host: str, port: int) -> socket.socket:
-    address = host.strip("[]")
-    family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    try:
-        return socket.create_server((address, port), family=family, backlog=2048)
-    except OSError as problem:
-        free = f"a free port ({problem.strerror}); choose another with --port"
-        raise InvalidInput("port", port, free) from problem
 
 
 def _announce(settings: Settings, listening: socket.socket) -> None:

@@ -19,7 +19,6 @@ from wenmai.memory.blocks import wording
 from wenmai.scope import Scope
 from wenmai.settings import Settings
 
-
 _PIPED_WIDTH = 200
 """Columns of tables where there is no terminal."""
 

@@ -4,7 +4,7 @@ from fastapi import APIRouter
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.responses import Response
 
-from wenmai.http.parts import TheEngine, TheMetrics
+from wenmai.http.parts import TheEngine, TheParts
 from wenmai.http.reply import reply
 from wenmai.http.shapes.health import Alive, Ready
 
@@ -57,6 +57,6 @@ async def readyz(engine: TheEngine) -> Response:
         }
     },
 )
-async def figures(metrics: TheMetrics) -> Response:
+async def figures(parts: TheParts) -> Response:
     """Requests, latencies, turns and tokens since the process started."""
-    return Response(metrics.text(), media_type=CONTENT_TYPE_LATEST)
+    return Response(parts.metrics.text(), media_type=CONTENT_TYPE_LATEST)

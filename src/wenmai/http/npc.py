@@ -11,9 +11,8 @@ from wenmai.chat.types import Intent, PolicyMode
 from wenmai.engine import Engine
 from wenmai.errors import InvalidInput, SessionNotFound
 from wenmai.http import stream
-from wenmai.http.metrics import Metrics
 from wenmai.http.openapi import problems
-from wenmai.http.parts import TheEngine, TheMetrics, TheTurns
+from wenmai.http.parts import Parts, TheEngine, TheParts
 from wenmai.http.reply import reply
 from wenmai.http.scope import CallerScope, HeadersGiven, KeyHeader, TraceHeader
 from wenmai.http.shapes.common import ID_PATTERN, CursorQuery, NpcIdQuery, PageLimit, SessionIdPath
@@ -68,9 +67,7 @@ data: {"trace_id":"trace-5f0c2f7a9b1e4d33","session_id":"my-session","turn_id":1
 async def chat(
     body: ChatBody,
     headers: HeadersGiven,
-    engine: TheEngine,
-    turns: TheTurns,
-    metrics: TheMetrics,
+    parts: TheParts,
     accept: Annotated[str, Header(include_in_schema=False)] = "",
     trace_id: TraceHeader = None,
     idempotency_key: KeyHeader = None,
@@ -87,9 +84,9 @@ async def chat(
         on_conflict=body.on_conflict,
     )
     if not (body.stream or stream.MEDIA_TYPE in accept):
-        return reply(await turns.finish(_counted(engine, metrics, request, None)))
+        return reply(await parts.turns.finish(_counted(parts, request, None)))
     events = stream.Events[TurnAnswer]()
-    turns.start(_counted(engine, metrics, request, events.put)).add_done_callback(events.end_with)
+    parts.turns.start(_counted(parts, request, events.put)).add_done_callback(events.end_with)
     await events.opened()
     return stream.EventStream(events)
 
@@ -205,9 +202,9 @@ async def read_trace(
     response_model=ReplayShown,
     responses=problems(404, 502),
 )
-async def replay_trace(trace_id: TraceIdPath, scope: CallerScope, engine: TheEngine, turns: TheTurns) -> Response:
+async def replay_trace(trace_id: TraceIdPath, scope: CallerScope, parts: TheParts) -> Response:
     """The same blocks to the same model; both answers. The transcript is not touched."""
-    replay = await turns.finish(engine.chat.replay(scope, trace_id))
+    replay = await parts.turns.finish(parts.engine.chat.replay(scope, trace_id))
     return reply(
         {
             "original": trace_shown(replay.original, scope.user_id),
@@ -216,12 +213,13 @@ async def replay_trace(trace_id: TraceIdPath, scope: CallerScope, engine: TheEng
     )
 
 
-async def _counted(engine: Engine, metrics: Metrics, request: TurnRequest, on_event: OnEvent | None) -> TurnAnswer:
+async def _counted(parts: Parts, request: TurnRequest, on_event: OnEvent | None) -> TurnAnswer:
+    engine = parts.engine
     answer = await engine.chat.ask(request, on_event=on_event)
-    metrics.turn(answer)
+    parts.metrics.turn(answer)
     if engine.settings.model != OFFLINE:
         trace = (await engine.traces.get(request.scope, answer.trace_id)).record
-        metrics.tokens(trace.prompt_tokens, trace.completion_tokens)
+        parts.metrics.tokens(trace.prompt_tokens, trace.completion_tokens)
     return answer
 
 

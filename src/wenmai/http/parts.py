@@ -1,6 +1,6 @@
 """What handlers are handed: the engine and the application's own parts, kept on ``app.state``."""
 
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 from fastapi import Depends, Request
 
@@ -9,24 +9,25 @@ from wenmai.http.metrics import Metrics
 from wenmai.http.running import RunningTurns
 
 
+class Parts(NamedTuple):
+    """The engine, the turns that run, and the counters of one application."""
+
+    engine: Engine
+    turns: RunningTurns
+    metrics: Metrics
+
+
 async def engine_of(request: Request) -> Engine:
     """The engine of the application."""
     engine: Engine = request.app.state.engine
     return engine
 
 
-async def turns_of(request: Request) -> RunningTurns:
-    """The turns that the application runs."""
-    turns: RunningTurns = request.app.state.turns
-    return turns
-
-
-async def metrics_of(request: Request) -> Metrics:
-    """The application's counters."""
-    metrics: Metrics = request.app.state.metrics
-    return metrics
+async def parts_of(request: Request) -> Parts:
+    """All parts of the application."""
+    state = request.app.state
+    return Parts(state.engine, state.turns, state.metrics)
 
 
 TheEngine = Annotated[Engine, Depends(engine_of)]
-TheTurns = Annotated[RunningTurns, Depends(turns_of)]
-TheMetrics = Annotated[Metrics, Depends(metrics_of)]
+TheParts = Annotated[Parts, Depends(parts_of)]

@@ -1,8 +1,8 @@
 """Whole conversations in and out: imports that resume and never double, exports that import again equal."""
 
 from wenmai.interchange.exporting import export_lines
-from wenmai.interchange.importing import Report, import_files
+from wenmai.interchange.importing import Report, check_choices, import_files
 from wenmai.interchange.items import BadLine
 from wenmai.interchange.reading import FORMATS
 
-__all__ = ["FORMATS", "BadLine", "Report", "export_lines", "import_files"]
+__all__ = ["FORMATS", "BadLine", "Report", "check_choices", "export_lines", "import_files"]

@@ -14,7 +14,7 @@ import msgspec
 
 from wenmai.errors import InvalidInput, SessionNotFound
 from wenmai.interchange.items import BadLine, BadValueError, MessageItem, Note, SessionItem
-from wenmai.interchange.reading import read_items
+from wenmai.interchange.reading import FORMATS, read_items
 from wenmai.memory.ids import checked_id
 from wenmai.memory.manager import ASSISTANT, Memory
 from wenmai.memory.sessions import title_from_question
@@ -86,7 +86,7 @@ async def import_files(
         InvalidInput: a file cannot be opened, or an argument is not allowed.
         StoreError: the store failed; what is written so far stays, and a new import goes on from there.
     """
-    checked_id("npc_id", npc_id)
+    check_choices(format_name, npc_id)
     report = Report()
     writer = _Writer(memory, scope, report)
     done = 0
@@ -105,6 +105,17 @@ async def import_files(
         await writer.flush()
         done += position
     return report
+
+
+def check_choices(format_name: str | None, npc_id: str) -> None:
+    """Check what may be chosen for an import, before a store is opened for it.
+
+    Raises:
+        InvalidInput: there is no such format, or the id may not name a persona.
+    """
+    checked_id("npc_id", npc_id)
+    if format_name is not None and format_name not in FORMATS:
+        raise InvalidInput("format", format_name, f"one of {', '.join(FORMATS)}")
 
 
 class _Writer:

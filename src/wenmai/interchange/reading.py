@@ -49,10 +49,8 @@ def read_items(path: Path, *, npc_id: str, format_name: str | None = None) -> It
         format_name: one of :data:`FORMATS`; None tells it from the shape of each value.
 
     Raises:
-        InvalidInput: the file cannot be opened, or the format is not known.
+        InvalidInput: the file cannot be read.
     """
-    if format_name is not None and format_name not in FORMATS:
-        raise InvalidInput("format", format_name, f"one of {', '.join(FORMATS)}")
     position, empty = 0, True
     with Occurrences() as occurrences:
         source = Source(path, npc_id, occurrences)

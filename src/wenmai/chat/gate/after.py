@@ -4,6 +4,7 @@ The history, summaries and preferences are no parameters here: what stands only 
 """
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 
 import msgspec
@@ -13,6 +14,7 @@ from wenmai.chat.gate.claims import find_claims
 from wenmai.chat.gate.grounds import Ground, grounds, standing
 from wenmai.chat.gate.quotable import quotable
 from wenmai.chat.gate.reading import spans
+from wenmai.chat.gate.reported import Manner
 from wenmai.chat.types import Citation, Passage, PolicyMode
 from wenmai.text.cjk import query_terms, sentences, terms
 
@@ -23,29 +25,9 @@ _MARK = re.compile(r" ?[\[【［](\d{1,3})[\]】］]")
 _BRACKET = re.compile(r"[(（][^()（）]{1,80}[)）]")
 _CLAUSE_END = re.compile(r"[，,；;]")
 _TOUCHES = 0.25
-_FRAME = re.compile(r"[您你]|后生(?:说|问|提)|所说|所问|\byou(?:r| )|\bvisitor\b", re.IGNORECASE)
-_DENIAL = re.compile(
-    "(?:记载|史料|资料|文献|族谱|县志|记录|证据|材料|书中|碑文|典籍)[^。！？]{0,12}(?:没有|并无|"
-    "未见|未载|未有|不见|没提|没写|无从|并未|未曾|不足|不支持|不符|不一致)"
-    "|(?:没有|并无|未见|不见|找不到|查不到|无)[^。！？]{0,12}(?:记载|史料|资料|文献|记录|证据|"
-    "依据|佐证|说法)|无从(?:证实|考证|查证)|不能(?:证实|确认|断言)|无法(?:证实|确认|核实)"
-    r"|\b(?:records?|sources?|evidence|documents?|passages?|genealogy|"
-    r"gazetteer)\b[^.!?]{0,40}\b(?:not|no|nothing|never|silent)\b"
-    r"|\b(?:not|no|nothing|never|cannot|can't|don't|doesn't|unable)\b[^.!?]{0,40}\b(?:records?|"
-    r"recorded|sources?|evidence|confirm\w*|verify|documents?|mention\w*|support\w*|say so)\b",
-    re.IGNORECASE,
-)
 _HEDGE = re.compile(
     r"传说|据传|相传|传闻|口头|口述|未经核实|没有核实|\b(?:reportedly|legends?|tales?|unverified|"
     r"hearsay|it is said|rumou?r\w*)\b",
-    re.IGNORECASE,
-)
-_NOT_THIS = re.compile(r"(?:不是|并非|而非|非|不在|\bnot(?: in| by| on| at)?)[ “\"「]{0,2}$", re.IGNORECASE)
-_AFFIRMS = re.compile(
-    "没错|确实|的确|(?<!不)正是|正如|诚如|如[您你]所|说得(?:很|不错|对)|说的(?:很|没错|不错|对)|"
-    "(?<!不)是对的|所言(?:极是|不虚|甚是)"
-    r"|\bas you (?:said|say|mention\w*)|\bindeed\b|(?<!not )\bcorrect(?!ed)\b|\byou(?:'re| are) "
-    r"right\b|\bthat's right\b|\byes\b|(?<!not )\btrue\b",
     re.IGNORECASE,
 )
 
@@ -130,16 +112,18 @@ class _Check(msgspec.Struct, frozen=True, kw_only=True):
 
     def sentence(self, text: str, offset: int, claims: Sequence[Claim]) -> tuple[str, list[Claim], set[int]]:
         """What is left of a sentence, the claims that do not stand, and the passages for the rest."""
+        books = [claim.value for claim in claims if claim.kind is ClaimKind.TITLE]
         support = {
             claim.start: standing(claim, self.on)
-            or [ground.number for ground in self.on if ground.describes(claim, text)]
+            or [ground.number for ground in self.on if ground.describes(claim, books)]
             for claim in claims
         }
+        manner = Manner(text)
         bad = [
             claim
             for claim in claims
             if not support[claim.start]
-            and not ((claim.kind, claim.value) in self.own and _is_reported(text, claim, offset))
+            and not ((claim.kind, claim.value) in self.own and manner.reports(claim.start - offset, claim.end - offset))
         ]
         rest, end = _without(text, [(claim.start - offset, claim.end - offset) for claim in bad])
         good = [claim for claim in claims if support[claim.start] and claim.start - offset < end]
@@ -185,30 +169,20 @@ def _excerpt(text: str, wanted: set[str]) -> str:
     return excerpt if len(excerpt) <= EXCERPT else excerpt[: EXCERPT - 1] + "…"
 
 
-def _is_reported(sentence: str, claim: Claim, offset: int) -> bool:
-    """Whether a claim is given as the visitor's words, or denied, and the sentence does not agree with it."""
-    if _AFFIRMS.search(sentence):
-        return False
-    if _DENIAL.search(sentence) or _NOT_THIS.search(sentence[: claim.start - offset]):
-        return True
-    quoted = sentence[: claim.start - offset].rstrip()[-1:] in set('“"「『‘')
-    framed = _FRAME.search(sentence) is not None
-    return framed and (quoted or re.search(r"说|提到|问|\b(?:say|said|mention\w*|ask\w*)\b", sentence) is not None)
-
-
 def _without(sentence: str, bad: Sequence[tuple[int, int]]) -> tuple[str, int]:
     """The sentence without what cannot stand: the brackets it is in, else everything from its clause on.
 
     Returns the rest and the offset in ``sentence`` up to which it was kept.
     """
     brackets = [match.span() for match in _BRACKET.finditer(sentence)]
-    loose = [span for span in bad if not any(start <= span[0] and span[1] <= end for start, end in brackets)]
+    inside = {span: bracket for bracket in brackets for span in bad if bracket[0] <= span[0] and span[1] <= bracket[1]}
+    loose = [start for start, stop in bad if (start, stop) not in inside]
     end = len(sentence)
     if loose:
-        end = max((match.start() for match in _CLAUSE_END.finditer(sentence, 0, loose[0][0])), default=0)
+        end = max((match.start() for match in _CLAUSE_END.finditer(sentence, 0, loose[0])), default=0)
     rest = sentence[:end]
-    for start, stop in reversed(brackets):
-        if stop <= end and any(start <= span[0] and span[1] <= stop for span in bad):
+    for start, stop in sorted(set(inside.values()), reverse=True):
+        if stop <= end:
             rest = rest[:start] + rest[stop:]
     return rest, end
 
@@ -216,9 +190,10 @@ def _without(sentence: str, bad: Sequence[tuple[int, int]]) -> tuple[str, int]:
 def _cited(text: str, supports: Sequence[Sequence[int]], numbers: set[int]) -> set[int]:
     """The passages a sentence stands on: those it marks and, for what they lack, those with most of it."""
     found = {int(mark[1]) for mark in _MARK.finditer(text)} & numbers
+    carried = Counter(number for support in supports for number in support)
     for support in supports:
         if found.isdisjoint(support):
-            found.add(max(support, key=lambda number: (sum(number in each for each in supports), -number)))
+            found.add(max(support, key=lambda number: (carried[number], -number)))
     return found
 
 

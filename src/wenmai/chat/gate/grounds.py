@@ -7,7 +7,6 @@ from functools import lru_cache
 import msgspec
 
 from wenmai.chat.gate.claim import NAMES, Claim, ClaimKind
-from wenmai.chat.gate.claims import find_claims
 from wenmai.chat.gate.counts import ITEM
 from wenmai.chat.gate.dates import FESTIVALS
 from wenmai.chat.gate.eras import REIGNS, dynasties_of_year, reigns_of_year, sexagenary
@@ -61,9 +60,8 @@ class Ground(msgspec.Struct, frozen=True, kw_only=True):
             return self._has_number(claim.value)
         return (claim.kind, claim.value) in self.keys
 
-    def describes(self, claim: Claim, sentence: str) -> bool:
-        """Whether a claim is about this passage's own source, which the sentence names by its book."""
-        books = (book.value for book in find_claims(sentence) if book.kind is ClaimKind.TITLE)
+    def describes(self, claim: Claim, books: Sequence[str]) -> bool:
+        """Whether a claim is about this passage's own source, one of the ``books`` named beside it."""
         return (claim.kind, claim.value) in self.source_keys and any(normalise(book) in self.source for book in books)
 
     def _has_name(self, claim: Claim) -> bool:

@@ -1,0 +1,150 @@
+"""``wenmai chat``: a talk, piped and in a terminal."""
+
+import os
+import pty
+import re
+import select
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from cli_process import COMMAND, SECONDS, environment, wenmai
+from typer.testing import CliRunner, Result
+
+from wenmai.cli.app import app
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def talk(*lines: str, options: tuple[str, ...] = ()) -> Result:
+    """Type these lines, in this process."""
+    return CliRunner().invoke(app, ["chat", *options], input="\n".join(lines) + "\n")
+
+
+def test_piped_lines_are_answered_from_evidence(tmp_path: Path) -> None:
+    """Each line is a question of one talk: the second is understood from the first; the status is 0."""
+    done = wenmai("chat", folder=tmp_path, typed="家训第一条是什么？\n有什么具体的故事吗？\n")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "孝悌为本" in done.stdout
+    assert "让田" in done.stdout
+    assert done.stdout.count("出处") == 2
+
+
+def test_why_explains_the_last_answer() -> None:
+    """Steps with durations, intent, mode and reason, evidence with scores, blocks with tokens."""
+    shown = talk("/why", "家训第一条是什么？", "/why").stdout
+    assert "还没有可解释的回答" in shown
+    for expected in (
+        r"trace-[0-9a-f]{16}",
+        r"意图\s+fact_seeking",
+        r"模式\s+normal",
+        r"retrieve\s+ok\s+\d+\.\d\d ms",
+        r"✓ \d\.\d\d\s+家训第一条",
+        r"evidence\s+\d+ 词元",
+    ):
+        assert re.search(expected, shown), expected
+
+
+def test_commands_switch_and_show() -> None:
+    """Personas, preferences and sessions are listed and changed; mistakes are said and the talk goes on."""
+    shown = talk(
+        "/persona", "/persona nobody", "/persona village_elder", "/prefs tone=casual +茶 what", "/prefs tone=loud",
+        "", "hello", "/sessions", "/new", "/sessions session-nope", "/fly", "/help", "/quit", "never asked",
+    ).stdout  # fmt: skip
+    for expected in (
+        r"› +ancestor_yan", "no such persona: nobody", "现在由村中长者作答", r"tone +casual", "看不懂 what",
+        "tone: 'loud' is not one of", r"› +session-[0-9a-f]{16} .*hello", "A new session begins",
+        "no such session: session-nope", "There is no /fly", "/quit +leave",
+    ):  # fmt: skip
+        assert re.search(expected, shown), expected
+    assert "never asked" not in shown
+
+
+def test_language_follows_the_visitor() -> None:
+    """What the terminal says of itself is in the language of the last question."""
+    shown = talk("What is the first precept of the family?", "/new", "你好", "/new").stdout
+    assert "Sources: " in shown
+    assert shown.index("A new session begins.") < shown.index("新的会话开始了。")
+
+
+def test_session_is_continued() -> None:
+    """--session goes on with an earlier talk: what was said there is understood."""
+    talk("家训第一条是什么？", options=("--session", "visit-1"))
+    assert "让田" in talk("有什么具体的故事吗？", options=("--session", "visit-1")).stdout
+
+
+def test_unknown_persona_or_bad_id_is_told() -> None:
+    """A persona that there is not ends with status 1; a malformed session id is said at the question."""
+    assert talk("hi", options=("--persona", "nobody")).exit_code == 1
+    assert "session_id: 'a b'" in talk("hi", options=("--session", "a b")).stdout
+
+
+class Terminal:
+    """A chat in a pseudo-terminal."""
+
+    def __init__(self, folder: Path) -> None:
+        self._ours, theirs = pty.openpty()
+        self.process = subprocess.Popen(
+            [*COMMAND, "chat", "--history", "typed.txt"],
+            cwd=folder,
+            env=environment(TERM="xterm", PROMPT_TOOLKIT_NO_CPR="1"),
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            start_new_session=True,
+        )
+        os.close(theirs)
+        self.seen = ""
+
+    def type(self, keys: str) -> None:
+        """Press these keys."""
+        os.write(self._ours, keys.encode())
+
+    def wait_for(self, text: str) -> None:
+        """Read until the text has been shown since the last wait."""
+        end = time.monotonic() + SECONDS
+        shown = b""
+        while text.encode() not in shown:
+            ready, _, _ = select.select([self._ours], [], [], max(0.0, end - time.monotonic()))
+            assert ready, f"{text!r} was not shown, but: {shown.decode(errors='replace')}"
+            shown += os.read(self._ours, 65536)
+        self.seen += shown.decode(errors="replace")
+
+    def close(self) -> None:
+        """End the chat if it still runs."""
+        self.process.kill()
+        self.process.wait()
+        os.close(self._ours)
+
+
+@pytest.fixture
+def terminal(tmp_path: Path) -> Iterator[Terminal]:
+    """A chat in a terminal, at its prompt."""
+    opened = Terminal(tmp_path)
+    opened.wait_for("›")
+    yield opened
+    opened.close()
+
+
+def test_terminal_has_prompt_history_and_quiet_ends(terminal: Terminal, tmp_path: Path) -> None:
+    """The visitor is greeted, answered by name, told how to continue; typed lines are kept for the next time."""
+    terminal.type("你好\r")
+    terminal.wait_for("严氏先祖 ›")
+    terminal.wait_for("你 ›")
+    terminal.type("\x04")
+    terminal.wait_for("wenmai chat --session session-")
+    assert terminal.process.wait(SECONDS) == 0
+    assert "/help" in terminal.seen
+    assert "你好" in (tmp_path / "typed.txt").read_text(encoding="utf-8")
+
+
+def test_ctrl_c_ends_quietly(terminal: Terminal) -> None:
+    """Ctrl-C at the prompt ends with status 130 and no traceback."""
+    terminal.type("\x03")
+    assert terminal.process.wait(SECONDS) == 130
+    assert "Traceback" not in terminal.seen

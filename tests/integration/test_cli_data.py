@@ -1,0 +1,146 @@
+"""``wenmai import``, ``export`` and ``ingest``: files in and out."""
+
+import json
+from pathlib import Path
+
+import pytest
+from cli_process import wenmai
+from typer.testing import CliRunner, Result
+
+from wenmai.cli.app import app
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+
+
+def run(*arguments: str) -> Result:
+    """Run a command in this process."""
+    return CliRunner().invoke(app, list(arguments))
+
+
+def write(name: str, *values: object) -> None:
+    """A file of JSON lines; text stands for itself."""
+    lines = [value if isinstance(value, str) else json.dumps(value, ensure_ascii=False) for value in values]
+    Path(name).write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+TALK = [
+    {"session_id": "s1", "role": "user", "content": "你好", "npc_id": "ancestor_yan", "id": "m1"},
+    {"session_id": "s1", "role": "assistant", "content": "后生好", "npc_id": "ancestor_yan", "id": "m2"},
+    {"session_id": "s2", "role": "user", "content": "hello"},
+]
+
+
+def test_import_export_round_trip_from_the_shell(tmp_path: Path) -> None:
+    """Import, export, import into another store, export: equal bytes; a second import adds nothing."""
+    write("talk.jsonl", *TALK)
+    first = wenmai("import", "talk.jsonl", folder=tmp_path)
+    assert (first.returncode, first.stdout) == (0, "2 sessions (2 new), 3 messages added, 0 there already\n")
+    assert wenmai("export", "-o", "a.jsonl", folder=tmp_path).stderr == "a.jsonl: 2 sessions, 3 messages\n"
+    other = ("--store", "sqlite:///other.db")
+    again = wenmai("import", "a.jsonl", "talk.jsonl", *other, folder=tmp_path)
+    assert again.stdout == "2 sessions (2 new), 3 messages added, 3 there already\n"
+    assert wenmai("export", *other, folder=tmp_path).stdout.encode() == Path("a.jsonl").read_bytes()
+
+
+def test_import_names_bad_lines_and_fails() -> None:
+    """Bad lines are on stderr with file and number, the rest is in, the status is 1."""
+    write("talk.jsonl", TALK[0], "{oops", {"session_id": "bad/id", "role": "user", "content": "x"})
+    result = run("import", "talk.jsonl")
+    assert result.exit_code == 1
+    assert "1 session (1 new), 1 message added" in result.stdout
+    named = result.stderr.splitlines()
+    assert [line.partition(": ")[0] for line in named] == ["talk.jsonl:2", "talk.jsonl:3", "skipped"]
+
+
+def test_many_bad_lines_are_counted_not_listed() -> None:
+    """Twenty are named; the others are a number."""
+    write("talk.jsonl", *["{oops"] * 30)
+    assert run("import", "talk.jsonl").stderr.splitlines()[20:] == ["… and 10 more", "skipped: 30"]
+
+
+def test_import_takes_format_persona_and_owner() -> None:
+    """--format forces a reader, --persona names who answers, the owner's sessions are nobody else's."""
+    Path("chat.json").write_text(json.dumps({"id": "c1", "messages": [{"role": "user", "content": "hi"}]}))
+    owner = ("--tenant", "t1", "--site", "hall", "--user", "u@x")
+    assert run("import", "chat.json", "--format", "openai", "--persona", "elder", *owner).exit_code == 0
+    lines = [json.loads(line) for line in run("export", *owner).stdout.splitlines()]
+    assert [(each["type"], each.get("npc_id")) for each in lines] == [("session", None), ("message", "elder")]
+    assert run("export").stdout == ""
+    assert run("import", "chat.json", "--format", "locomo").exit_code == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("import", "nowhere.jsonl"), "nowhere.jsonl"),
+        (("import", "talk.jsonl", "--format", "xml"), "xml"),
+        (("import", "talk.jsonl", "--user", "a/b"), "--user"),
+        (("import", "talk.jsonl", "--persona", "a b"), "npc_id"),
+        (("import", "talk.jsonl", "--store", "ftp://x"), "known schemes"),
+        (("export", "--store", "sqlite:///typo.db"), "typo.db"),
+        (("export", "-o", "no/such/folder.jsonl"), "no/such/folder.jsonl"),
+        (("import", "talk.jsonl", "--config", "none.toml"), "none.toml"),
+        (("import", "talk.jsonl", "--profile", "nope"), "nope"),
+        (("fly",), "fly"),
+    ],
+)
+def test_bad_input_is_one_clear_message(arguments: tuple[str, ...], told: str) -> None:
+    """Status 2, what is wrong on stderr, no traceback, and nothing is created."""
+    write("talk.jsonl", *TALK)
+    if arguments[:2] == ("export", "-o"):
+        run("import", "talk.jsonl")
+    before = {path.name for path in Path().iterdir()}
+    result = run(*arguments)
+    assert result.exit_code == 2
+    assert told in result.stderr
+    assert "Traceback" not in result.stderr
+    assert {path.name for path in Path().iterdir()} == before
+
+
+def test_export_of_sessions_by_id() -> None:
+    """--session picks; one that is not there fails and writes no file."""
+    write("talk.jsonl", *TALK)
+    run("import", "talk.jsonl")
+    assert {json.loads(line)["session_id"] for line in run("export", "--session", "s2").stdout.splitlines()} == {"s2"}
+    missing = run("export", "--session", "s9", "-o", "out.jsonl")
+    assert (missing.exit_code, missing.stderr) == (1, "wenmai: no such session: s9\n")
+    assert not list(Path().glob("out.jsonl*"))
+
+
+def test_ingest_reads_folders_and_names_what_it_skips() -> None:
+    """Files of the known kinds below a folder; bad lines and unreadable files are named, the rest is in."""
+    Path("sources/deep").mkdir(parents=True)
+    Path("sources/hall.md").write_text("# Hall\n\nThe hall was built in 1896 by the Yan clan.\n", encoding="utf-8")
+    Path("sources/deep/fields.txt").write_text("Rice is planted in April.\n", encoding="utf-8")
+    write("sources/lines.jsonl", {"text": "Tea grows on the slope.", "domains": ["tea"]}, "{oops")
+    Path("sources/picture.png").write_bytes(b"\x89PNG")
+    first = run("ingest", "sources", "--domain", "village")
+    assert first.exit_code == 1
+    assert first.stderr.splitlines()[0].startswith("lines.jsonl:2: ")
+    assert first.stdout == "3 files: 3 passages added, 0 changed, 0 unchanged, 0 removed\n"
+    Path("sources/lines.jsonl").unlink()
+    second = run("ingest", "sources", "--domain", "village")
+    assert (second.exit_code, "2 unchanged" in second.stdout) == (0, True)
+
+
+def test_ingest_replaces_a_source() -> None:
+    """With --replace, passages that a source no longer has go; without, they stay."""
+    write("facts.jsonl", {"text": "One."}, {"text": "Two."})
+    run("ingest", "facts.jsonl")
+    write("facts.jsonl", {"text": "One."})
+    assert run("ingest", "facts.jsonl").stdout.endswith("1 unchanged, 0 removed\n")
+    assert run("ingest", "facts.jsonl", "--replace").stdout.endswith("1 unchanged, 1 removed\n")
+
+
+def test_ingest_refuses_what_it_cannot_read() -> None:
+    """An unknown kind of file is skipped by name; an empty folder or an unknown embedder is bad input."""
+    Path("picture.png").write_bytes(b"\x89PNG")
+    Path("empty").mkdir()
+    skipped = run("ingest", "picture.png")
+    assert (skipped.exit_code, "picture.png" in skipped.stderr) == (1, True)
+    assert run("ingest", "empty").exit_code == 2
+    assert run("ingest", "picture.png", "--embedder", "nope").exit_code == 2

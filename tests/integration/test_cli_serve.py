@@ -1,0 +1,76 @@
+"""``wenmai serve``: from the first line to the last."""
+
+import re
+import signal
+import socket
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from cli_process import COMMAND, SECONDS, environment, wenmai
+
+
+@pytest.fixture
+def service(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    """A service on a port of its own."""
+    process = subprocess.Popen(
+        [*COMMAND, "serve", "--port", "0"],
+        cwd=tmp_path,
+        env=environment(PYTHONUNBUFFERED="1"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        encoding="utf-8",
+    )
+    yield process
+    process.kill()
+    process.communicate()
+
+
+def told_by(service: subprocess.Popen[str]) -> tuple[str, str]:
+    """Where it says that it listens, and for whom."""
+    assert service.stdout is not None
+    found = re.search(r"http://127\.0\.0\.1:\d+", service.stdout.readline())
+    assert found is not None
+    return found[0], service.stdout.readline()
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
+def test_service_answers_and_stops_when_told(
+    service: subprocess.Popen[str], number: signal.Signals, status: int
+) -> None:
+    """It says where it listens and that it is for this machine alone, answers a turn, and ends cleanly."""
+    address, for_whom = told_by(service)
+    question = {"tenant_id": "default", "site_id": "default", "npc_id": "ancestor_yan", "query": "家训第一条是什么？"}
+    answer = httpx.post(f"{address}/api/v1/npc/chat", json=question, timeout=SECONDS)
+    assert "孝悌" in answer.json()["answer_text"]
+    service.send_signal(number)
+    assert service.wait(SECONDS) == status
+    assert "this machine only" in for_whom
+
+
+def test_service_refuses_other_machines(tmp_path: Path) -> None:
+    """Without authentication it binds to loopback addresses only, and creates nothing before it knows."""
+    done = wenmai("serve", "--host", "0.0.0.0", folder=tmp_path)  # noqa: S104 — refused
+    assert done.returncode == 2
+    assert done.stderr.startswith("wenmai: host: '0.0.0.0' is not a loopback address")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_taken_port_is_one_line(tmp_path: Path) -> None:
+    """A port that is taken is told before the store is opened."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        done = wenmai("serve", "--port", str(taken.getsockname()[1]), folder=tmp_path)
+    assert done.returncode == 2
+    assert "--port" in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_store_that_cannot_be_opened_is_one_line(tmp_path: Path) -> None:
+    """A store file of another program is refused without a traceback."""
+    (tmp_path / "notes.db").write_text("these are notes and no database at all\n" * 100)
+    done = wenmai("serve", "--port", "0", "--store", "sqlite:///notes.db", folder=tmp_path)
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert done.stderr.startswith("wenmai: sqlite is unavailable")

@@ -1,0 +1,121 @@
+"""``wenmai config``, ``doctor``, ``conformance``, ``version`` and help."""
+
+import json
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from cli_process import environment, wenmai
+from typer.testing import CliRunner, Result
+
+from wenmai.cli.app import app
+
+HEAVY = {"langgraph", "langchain_core", "fastapi", "uvicorn", "prompt_toolkit", "numpy", "pydantic"}
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+
+
+def run(*arguments: str) -> Result:
+    """Run a command in this process."""
+    return CliRunner().invoke(app, list(arguments))
+
+
+def findings(result: Result) -> dict[str, tuple[str, str]]:
+    """What doctor says of each part: its state and text."""
+    rows = [line.split(maxsplit=2) for line in result.stdout.splitlines()]
+    return {what: (state, text) for state, what, text in rows}
+
+
+def test_help_and_version_from_the_shell(tmp_path: Path) -> None:
+    """Every command is listed; without arguments the help is shown; the version is printed."""
+    shown = wenmai("--help", folder=tmp_path)
+    commands = ("serve", "chat", "ingest", "import", "export", "config", "doctor", "conformance", "version")
+    assert shown.returncode == 0
+    assert [name for name in commands if f" {name} " not in shown.stdout] == []
+    assert wenmai("version", folder=tmp_path).stdout.startswith("wenmai ")
+
+
+def test_command_line_starts_light(tmp_path: Path) -> None:
+    """Loading all commands loads no graph library, web framework or line editor."""
+    script = "import sys, wenmai.cli.app; print('\\n'.join(sys.modules))"
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, env=environment(), cwd=tmp_path
+    )
+    assert {name.partition(".")[0] for name in done.stdout.split()} & HEAVY == set()
+
+
+def test_missing_package_names_its_extra(tmp_path: Path) -> None:
+    """Without typer the command says what to install."""
+    script = "import sys; sys.modules['typer'] = None; from wenmai.cli.main import main; main()"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (1, "wenmai: typer is not installed; pip install 'wenmai[serve]'\n")
+
+
+def test_config_shows_values_and_origins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Flags beat the environment, the environment the file, the file the profile; secrets are masked."""
+    Path("wenmai.toml").write_text('port = 9000\nlanguage = "en"\nwindow_messages = 4\n')
+    monkeypatch.setenv("WENMAI_LANGUAGE", "zh-Hans")
+    monkeypatch.setenv("WENMAI_MODEL_API_KEY", "sk-hidden")
+    monkeypatch.setenv("REDIS_URL", "redis://me:hidden@cache/0")
+    result = run("config", "--config", "wenmai.toml", "--store", "memory://", "--json")
+    shown = json.loads(result.stdout)
+    assert shown["store"] == {"value": "memory://", "origin": "flag --store"}
+    assert shown["language"] == {"value": "zh-Hans", "origin": "environment WENMAI_LANGUAGE"}
+    assert shown["port"] == {"value": 9000, "origin": "file wenmai.toml"}
+    assert shown["session_lifetime_seconds"] == {"value": 86400, "origin": "profile"}
+    assert shown["host"] == {"value": "127.0.0.1", "origin": "default"}
+    assert (shown["model_api_key"]["value"], shown["redis_url"]["value"]) == ("***", "redis://me:***@cache/0")
+    table = run("config", "--config", "wenmai.toml")
+    assert "hidden" not in result.output + table.output
+    assert ["port", "9000", "file", "wenmai.toml"] in [line.split() for line in table.stdout.splitlines()]
+
+
+def test_config_error_names_key_and_origin(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bad value is status 2 and one line."""
+    monkeypatch.setenv("WENMAI_PORT", "many")
+    result = run("config")
+    assert result.exit_code == 2
+    assert result.stderr.startswith("wenmai: port: 'many'")
+    assert "WENMAI_PORT" in result.stderr
+
+
+def test_doctor_finds_a_sound_setup() -> None:
+    """All checks pass on a fresh folder, and leave nothing behind."""
+    result = run("doctor")
+    assert (result.exit_code, {state for state, _ in findings(result).values()} - {"warn"}) == (0, {"ok"})
+    assert list(Path().iterdir()) == []
+
+
+def test_doctor_says_what_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each failing part is named with what to do about it; the status is 1."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        monkeypatch.setenv("WENMAI_PORT", str(taken.getsockname()[1]))
+        found = run("doctor", "--store", "sqlite:///no/folder/x.db", "--model", "acme:none", "--embedder", "acme")
+    states = {what: state for what, (state, _) in findings(found).items()}
+    assert found.exit_code == 1
+    assert {what for what, state in states.items() if state == "fail"} == {"folder", "model", "embedder"}
+    assert states["port"] == "warn"
+    assert "mkdir -p" in findings(found)["folder"][1]
+
+
+def test_doctor_refuses_another_programs_file() -> None:
+    """A store that is no store of ours is a failure, as is a host that others reach."""
+    Path("notes.db").write_text("not a database, but long enough to be looked at\n" * 100)
+    found = run("doctor", "--store", "sqlite:///notes.db")
+    assert (found.exit_code, findings(found)["store"][0]) == (1, "fail")
+
+
+def test_conformance_prints_a_table_and_fails_on_what_cannot_be_opened() -> None:
+    """A backend that keeps the contracts passes; names of no case and URLs of no backend are bad input."""
+    passed = run("conformance", "memory://", "--only", "search")
+    assert passed.exit_code == 0
+    assert "search" in passed.stdout
+    assert "FAILED" not in passed.stdout
+    assert run("conformance", "memory://", "--only", "flight").exit_code == 2
+    assert run("conformance", "ftp://x").exit_code == 2

@@ -1,0 +1,198 @@
+"""What is particular to the SQLite store: which files it takes, shared commits, and what a failure leaves."""
+
+import asyncio
+import threading
+from datetime import timedelta
+from pathlib import Path
+
+import apsw
+import pytest
+
+from wenmai.clock import MovableClock, system_clock
+from wenmai.errors import InvalidInput, SessionNotFound, StoreTooNew, StoreUnavailable, UnsupportedUrl
+from wenmai.scope import Scope, ThreadKey
+from wenmai.stores.records import NewMessage, Session
+from wenmai.stores.registry import open_store
+from wenmai.stores.sqlite import SqliteStore, lanes
+from wenmai.stores.sqlite import open_store as open_sqlite
+from wenmai.stores.sqlite.schema import SCHEMA_VERSION, connect
+
+SCOPE = Scope()
+THREAD = ThreadKey("session-1", "assistant")
+
+
+def session(session_id: str = "session-1") -> Session:
+    """A session that outlives the test."""
+    return Session(session_id=session_id, expires_at=system_clock() + timedelta(days=1), lifetime_seconds=86_400)
+
+
+def said(text: str) -> list[NewMessage]:
+    """One turn."""
+    return [NewMessage(role="user", content=text), NewMessage(role="assistant", content=text)]
+
+
+def log_bytes(path: Path) -> int:
+    """The length of the file's write-ahead log; 0 if there is none."""
+    log = path.with_name(f"{path.name}-wal")
+    return log.stat().st_size if log.exists() else 0
+
+
+async def test_a_file_of_a_newer_version_is_refused_and_left_alone(tmp_path: Path) -> None:
+    """The error names both versions and what to do; the file is not touched."""
+    url = f"sqlite:///{tmp_path}/wenmai.db"
+    async with open_store(url):
+        pass
+    connection = apsw.Connection(str(tmp_path / "wenmai.db"))
+    connection.pragma("user_version", SCHEMA_VERSION + 1)
+    connection.close()
+    before = (tmp_path / "wenmai.db").read_bytes()
+    with pytest.raises(StoreTooNew, match=rf"{SCHEMA_VERSION + 1}.*up to {SCHEMA_VERSION}.*upgrade Wenmai"):
+        async with open_store(url):
+            pass
+    assert (tmp_path / "wenmai.db").read_bytes() == before
+
+
+async def test_another_programs_database_is_refused_and_left_alone(tmp_path: Path) -> None:
+    """Tables that are not ours are no reason to add some."""
+    connection = apsw.Connection(str(tmp_path / "other.db"))
+    connection.execute("CREATE TABLE theirs (a)")
+    connection.close()
+    with pytest.raises(StoreUnavailable, match="not a Wenmai store"):
+        async with open_store(f"sqlite:///{tmp_path}/other.db"):
+            pass
+    connection = apsw.Connection(str(tmp_path / "other.db"))
+    assert [name for (name,) in connection.execute("SELECT name FROM sqlite_schema")] == ["theirs"]
+    connection.close()
+
+
+async def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
+    """A text file is named as unusable, not overwritten."""
+    path = tmp_path / "notes.db"
+    path.write_text("这不是数据库。" * 500, encoding="utf-8")
+    with pytest.raises(StoreUnavailable, match="not a database"):
+        async with open_store(f"sqlite:///{path}"):
+            pass
+    assert path.read_text(encoding="utf-8").startswith("这不是数据库。")
+
+
+@pytest.mark.parametrize("url", ["sqlite://", "sqlite:///", "sqlite:///:memory:", "sqlite:file.db"])
+async def test_an_url_without_a_file_is_refused(url: str) -> None:
+    """The error says how such a URL looks."""
+    with pytest.raises((InvalidInput, UnsupportedUrl), match="sqlite"):
+        async with open_store(url):
+            pass
+
+
+async def test_a_missing_folder_is_named(tmp_path: Path) -> None:
+    """The folder is not made: it may be a typing error."""
+    with pytest.raises(StoreUnavailable, match="does its folder exist"):
+        async with open_store(f"sqlite:///{tmp_path}/nowhere/wenmai.db"):
+            pass
+
+
+async def test_waiting_writers_share_a_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What waits while a commit runs goes into the next one, all of it."""
+    commits: list[int] = []
+    together = lanes._commit_together
+
+    def counted(connection: apsw.Connection, jobs: list[lanes._Job]) -> list[lanes._Outcome]:
+        commits.append(len(jobs))
+        return together(connection, jobs)
+
+    monkeypatch.setattr(lanes, "_commit_together", counted)
+    async with open_sqlite(f"sqlite:///{tmp_path}/wenmai.db", clock=system_clock) as store:
+        await store.documents.put(SCOPE, session())
+        commits.clear()
+        await asyncio.gather(*(store.logs.append(SCOPE, THREAD, said(str(n))) for n in range(200)))
+    assert sum(commits) == 200
+    assert len(commits) < 20
+
+
+async def test_one_writers_failure_harms_no_other(tmp_path: Path) -> None:
+    """In a shared commit a refusal and an unforeseen error are their own writer's alone."""
+    async with open_sqlite(f"sqlite:///{tmp_path}/wenmai.db", clock=system_clock) as store:
+        await store.documents.put(SCOPE, session())
+        foreign = ThreadKey("nobody's", "assistant")
+
+        def breaks(connection: apsw.Connection) -> None:
+            connection.execute("DELETE FROM messages")
+            raise ZeroDivisionError
+
+        results = await asyncio.gather(
+            store.logs.append(SCOPE, THREAD, said("one")),
+            store.logs.append(SCOPE, foreign, said("two")),
+            store._lanes.write(breaks),
+            store.logs.append(SCOPE, THREAD, said("three")),
+            return_exceptions=True,
+        )
+        assert [type(result) for result in results[1:3]] == [SessionNotFound, ZeroDivisionError]
+        kept = await store.logs.latest(SCOPE, THREAD, 10)
+    assert [message.content for message in kept] == ["one", "one", "three", "three"]
+    assert [message.seq for message in kept] == [1, 2, 3, 4]
+
+
+async def test_readers_do_not_wait_for_the_writer(tmp_path: Path) -> None:
+    """While the writer is held up, reads answer, and with what was committed before."""
+    async with open_sqlite(f"sqlite:///{tmp_path}/wenmai.db", clock=system_clock) as store:
+        await store.documents.put(SCOPE, session())
+        await store.logs.append(SCOPE, THREAD, said("before"))
+        released = threading.Event()
+        held = store._lanes.write(lambda _: released.wait(10))
+        pending = asyncio.ensure_future(store.logs.append(SCOPE, THREAD, said("after")))
+        seen = await asyncio.wait_for(store.logs.latest(SCOPE, THREAD, 10), timeout=5)
+        assert [message.content for message in seen] == ["before", "before"]
+        assert not pending.done()
+        released.set()
+        await held
+        await pending
+
+
+async def test_the_log_starts_over_under_load(tmp_path: Path) -> None:
+    """The write-ahead log is folded into the database while writing goes on, so it does not grow for ever."""
+    path = tmp_path / "wenmai.db"
+    async with open_sqlite(f"sqlite:///{path}", clock=system_clock) as store:
+        await store.documents.put(SCOPE, session())
+        for _ in range(12):
+            await asyncio.gather(*(store.logs.append(SCOPE, THREAD, said("言" * 3000)) for _ in range(100)))
+        grown = log_bytes(path)
+        assert path.stat().st_size > 1_000_000
+    pages = (lanes.FORCED_CHECKPOINT_PAGES + lanes.WRITES_PER_COMMIT * 20) * 4096
+    assert grown < pages
+    assert log_bytes(path) == 0
+
+
+async def test_a_process_that_holds_the_file_too_long_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Writers wait for another process's transaction for a bound, then the store is unavailable, not hung."""
+    monkeypatch.setattr("wenmai.stores.sqlite.schema.BUSY_MILLISECONDS", 50)
+    path = tmp_path / "wenmai.db"
+    async with open_sqlite(f"sqlite:///{path}", clock=system_clock) as store:
+        await store.documents.put(SCOPE, session())
+        other = connect(path)
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(StoreUnavailable, match="locked"):
+            await store.logs.append(SCOPE, THREAD, said("lost?"))
+        other.execute("ROLLBACK")
+        other.close()
+        await store.logs.append(SCOPE, THREAD, said("kept"))
+        assert [message.content for message in await store.logs.latest(SCOPE, THREAD, 10)] == ["kept", "kept"]
+
+
+async def test_a_closed_store_refuses_work(tmp_path: Path) -> None:
+    """Nothing is taken that would not be done."""
+    async with open_sqlite(f"sqlite:///{tmp_path}/wenmai.db", clock=MovableClock()) as store:
+        kept: SqliteStore = store
+    with pytest.raises(StoreUnavailable, match="closed"):
+        await kept.ping()
+
+
+async def test_records_are_real_columns(tmp_path: Path) -> None:
+    """Other programs can read a session's fields by name."""
+    async with open_store(f"sqlite:///{tmp_path}/wenmai.db") as store:
+        assert store.documents is not None
+        await store.documents.put(SCOPE, session())
+    connection = apsw.Connection(str(tmp_path / "wenmai.db"))
+    rows = list(connection.execute("SELECT session_id, lifetime_seconds, user_id FROM conversations"))
+    connection.close()
+    assert rows == [("session-1", 86_400, "anonymous")]
