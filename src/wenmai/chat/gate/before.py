@@ -140,9 +140,10 @@ def _judged(
 
 
 def _premises(question: str, known: Sequence[str]) -> Iterator[tuple[Claim, str]]:
-    """What a question takes for granted, with its clause; how many words it wants is a wish."""
+    """What a question takes for granted, once each, with its clause; how many words it wants is a wish."""
     whole = Piece(question)
-    for claim in find_claims(question, known=known):
+    once = {(claim.kind, claim.value): claim for claim in reversed(find_claims(question, known=known))}
+    for claim in reversed(once.values()):
         clause = whole.clause_of(claim).text
         if claim.kind is not ClaimKind.NUMBER or not _WISH.search(clause):
             yield claim, clause

@@ -1,0 +1,80 @@
+"""Health and metrics over the real engine on SQLite."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from http_service import Service, open_service
+from prometheus_client.parser import text_string_to_metric_families
+
+from wenmai.errors import StoreUnavailable
+
+
+@pytest.fixture
+async def service(tmp_path: Path) -> AsyncIterator[Service]:
+    """A service over a new file."""
+    async with open_service(tmp_path) as opened:
+        yield opened
+
+
+async def figures(service: Service) -> dict[tuple[str, ...], float]:
+    """Every sample of /metrics by its name and label values, in the labels' order by name."""
+    text = (await service.client.get("/metrics")).text
+    return {
+        (sample.name, *(value for _, value in sorted(sample.labels.items()))): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+async def test_a_running_service_is_alive_and_ready(service: Service) -> None:
+    """Each store says so."""
+    assert (await service.client.get("/healthz")).json() == {"status": "ok"}
+    ready = (await service.client.get("/readyz")).json()
+    assert ready == {"status": "ok", "stores": {"sqlite": {"state": "ok"}}}
+
+
+async def test_with_a_store_down_it_is_alive_and_not_ready(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    """503 names the store; liveness asks no store."""
+
+    async def down(*_: Any) -> None:
+        raise StoreUnavailable("sqlite", "gone")
+
+    monkeypatch.setattr(service.engine.store, "ping", down)
+    ready = await service.client.get("/readyz")
+    assert ready.status_code == 503
+    assert ready.json()["stores"]["sqlite"]["state"] == "down"
+    assert (await service.client.get("/healthz")).status_code == 200
+
+
+async def test_requests_and_turns_are_counted(service: Service) -> None:
+    """By route template, method and status; turns by policy mode."""
+    answer = await service.ask("你好")
+    for session_id in ("a", "b", answer["session_id"]):
+        await service.client.get(f"/api/v1/npc/sessions/{session_id}")
+    found = await figures(service)
+    route = "/api/v1/npc/sessions/{session_id}"
+    assert found["wenmai_http_requests_total", "GET", route, "404"] == 2
+    assert found["wenmai_http_requests_total", "GET", route, "200"] == 1
+    assert found["wenmai_http_request_seconds_count", route] == 3
+    assert found["wenmai_turns_total", "no", "normal"] == 1
+
+
+async def test_labels_do_not_grow_with_what_callers_send(service: Service) -> None:
+    """Unknown paths and methods share a label each."""
+    for n in range(5):
+        await service.client.get(f"/nowhere/{n}")
+        await service.client.request(f"METHOD{n}", "/v1/sessions")
+    found = await figures(service)
+    requests = {labels for labels in found if labels[0] == "wenmai_http_requests_total"}
+    assert ("wenmai_http_requests_total", "GET", "unmatched", "404") in requests
+    assert not [labels for labels in requests if "nowhere" in str(labels) or "METHOD" in str(labels)]
+
+
+async def test_two_applications_count_for_themselves(service: Service, tmp_path: Path) -> None:
+    """Nothing is shared by the process."""
+    await service.ask("你好")
+    (tmp_path / "other").mkdir()
+    async with open_service(tmp_path / "other") as other:
+        assert ("wenmai_turns_total", "no", "normal") not in await figures(other)

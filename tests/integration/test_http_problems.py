@@ -1,0 +1,144 @@
+"""Whatever goes wrong is told as problem details, and nothing of the inside is told."""
+
+import logging
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from http_service import Service, open_service
+
+from wenmai.errors import InvalidInput, StoreUnavailable
+from wenmai.http.binding import check_binding
+from wenmai.http.limits import BODY_BYTES
+
+JSON = {"Content-Type": "application/json"}
+
+
+@pytest.fixture
+async def service(tmp_path: Path) -> AsyncIterator[Service]:
+    """A service over a new file."""
+    async with open_service(tmp_path) as opened:
+        yield opened
+
+
+def problem(response: httpx.Response, status: int, slug: str) -> dict[str, Any]:
+    """The problem's body, after a look at what all problems have."""
+    assert response.status_code == status
+    assert response.headers["content-type"] == "application/problem+json"
+    body: dict[str, Any] = response.json()
+    assert body["status"] == status
+    assert body["type"] == f"urn:problem:wenmai:{slug}"
+    assert body["title"]
+    assert body["detail"]
+    return body
+
+
+async def test_an_unknown_route_is_a_problem(service: Service) -> None:
+    """404, also where only a slash is too many."""
+    for url in ("/nowhere", "/v1/sessions/", "/api/v1/npc"):
+        problem(await service.client.get(url), 404, "no-such-route")
+
+
+async def test_a_method_that_a_route_does_not_have_is_a_problem(service: Service) -> None:
+    """405 names in Allow every method of the path, not those of its first route alone."""
+    response = await service.client.put("/v1/sessions/s1")
+    problem(response, 405, "method-not-allowed")
+    assert response.headers["allow"] == "DELETE, GET, PATCH"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"{",
+        b"[1]",
+        b'"text"',
+        b"\xff\xfe",
+        b'{"title": "\xff"}',
+        b'{"title": "\\ud800"}',
+        b'{"metadata": {"a": "\\ud800"}}',
+        b'{"metadata": {"a": ' + b"[" * 100_000 + b"]" * 100_000 + b"}}",
+        b'{"metadata": {"a": ' + b"1" * 5_000 + b"}}",
+    ],
+)
+async def test_json_that_cannot_be_kept_is_refused(service: Service, body: bytes) -> None:
+    """422, nothing is stored, and it is no mistake of the service."""
+    response = await service.client.post("/v1/sessions", content=body, headers=JSON)
+    assert problem(response, 422, "invalid-input")["errors"]
+    assert (await service.client.get("/v1/sessions")).json()["sessions"] == []
+
+
+async def test_a_body_that_is_not_declared_as_json_is_refused(service: Service) -> None:
+    """What a page of another site could send without asking first is not taken for JSON."""
+    response = await service.client.post("/v1/sessions", content=b"{}", headers={"Content-Type": "text/plain"})
+    problem(response, 422, "invalid-input")
+
+
+@pytest.mark.parametrize("declared", [True, False])
+async def test_a_body_over_the_limit_is_refused(service: Service, declared: bool) -> None:  # noqa: FBT001
+    """413, whether its length is declared or it comes in pieces."""
+
+    async def pieces() -> AsyncIterator[bytes]:
+        for _ in range(BODY_BYTES // 100_000 + 1):
+            yield b" " * 100_000
+
+    content = b" " * (BODY_BYTES + 1) if declared else pieces()
+    problem(await service.client.post("/v1/sessions", content=content, headers=JSON), 413, "too-large")
+
+
+async def test_a_field_is_named_as_callers_write_it(service: Service) -> None:
+    """Nested fields by path, headers by their name, and the offending value is not repeated."""
+    secret = "hunter2 " * 3
+    response = await service.client.post(
+        "/v1/sessions/s1/messages", json={"messages": [{"role": secret, "content": 5}]}, headers={"X-User-ID": "a b"}
+    )
+    body = problem(response, 422, "invalid-input")
+    assert [each["field"] for each in body["errors"]] == ["X-User-ID", "messages[0].role", "messages[0].content"]
+    assert "hunter2" not in response.text
+
+
+async def test_a_store_that_is_down_is_503_with_a_time_to_retry(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The reason stays in the log."""
+
+    async def down(*_: Any, **__: Any) -> None:
+        raise StoreUnavailable("sqlite", "disk I/O error in /secret/path", retry_after=7)
+
+    monkeypatch.setattr(service.engine.memory.sessions, "list", down)
+    response = await service.client.get("/v1/sessions")
+    problem(response, 503, "store-unavailable")
+    assert response.headers["retry-after"] == "7"
+    assert "secret" not in response.text
+
+
+async def test_a_mistake_of_ours_is_500_and_is_logged_whole(
+    service: Service, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The caller learns nothing of the inside; the log has the traceback."""
+
+    async def broken(*_: Any, **__: Any) -> None:
+        raise RuntimeError("secret detail")
+
+    monkeypatch.setattr(service.engine.memory.sessions, "list", broken)
+    with caplog.at_level(logging.ERROR):
+        response = await service.client.get("/v1/sessions")
+    problem(response, 500, "internal")
+    assert "secret" not in response.text
+    assert "RuntimeError: secret detail" in caplog.text
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.9.9.9", "::1", "[::1]", "localhost", "LOCALHOST"])
+def test_loopback_may_be_bound(host: str) -> None:
+    """Nobody but this machine can reach it."""
+    check_binding(host)
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.5", "example.org", ""])  # noqa: S104 — to be refused
+def test_anything_else_may_not_be_bound(host: str) -> None:
+    """Without authentication, and the error says why."""
+    with pytest.raises(InvalidInput, match="authentication") as refused:
+        check_binding(host)
+    assert refused.value.field == "host"
