@@ -225,9 +225,7 @@ def test_a_reign_has_no_year_past_its_end() -> None:
     assert sexagenary(1523) == "癸未"
 
 
-@pytest.mark.parametrize(
-    "seed", ["一", "1", "1,", "严", "A ", "Ab ", "《", "明嘉靖", "twenty ", "村", "(", "百分之"]
-)
+@pytest.mark.parametrize("seed", ["一", "1", "1,", "严", "A ", "Ab ", "《", "明嘉靖", "twenty ", "村", "(", "百分之"])
 def test_hostile_repetition_finds_an_end(seed: str) -> None:
     """No rule backtracks its way through a long run; the test's own time limit is the measure."""
     assert isinstance(find_claims(seed * (60_000 // len(seed))), list)

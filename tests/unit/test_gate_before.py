@@ -9,9 +9,7 @@ from wenmai.chat.profile import Topic
 from wenmai.chat.types import Intent, Passage, PolicyMode
 
 
-def passage(
-    text: str, *, title: str = "", number: int = 1, score: float = 0.8, verified: bool = True
-) -> Passage:
+def passage(text: str, *, title: str = "", number: int = 1, score: float = 0.8, verified: bool = True) -> Passage:
     """A passage of evidence, strong and verified unless said otherwise."""
     return Passage(
         evidence_id=f"e-{number}",
@@ -24,9 +22,7 @@ def passage(
     )
 
 
-def judge(
-    question: str, *texts: str | Passage, policy: GatePolicy | None = None, searched: str = ""
-) -> Verdict:
+def judge(question: str, *texts: str | Passage, policy: GatePolicy | None = None, searched: str = "") -> Verdict:
     """The verdict on a question of fact over some passages, with the focus it has."""
     passages = [
         text if isinstance(text, Passage) else passage(text, number=number)

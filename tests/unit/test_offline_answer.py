@@ -38,13 +38,8 @@ PERSONA = Persona(
     acknowledgements=phrases("wish"),
 )
 
-HALL = (
-    "严氏祠堂始建于明嘉靖二年（1523年），由七世祖严守正主持创建。祠堂坐北朝南，背靠笔架山。"
-    "祠堂有三进。后山有老杉。"
-)
-LIST = (
-    "家训刻在东墙。严氏家训共十则：一曰孝悌为本，二曰耕读传家，三曰勤俭持家，四曰诚信待人。族人年年诵读家训。"
-)
+HALL = "严氏祠堂始建于明嘉靖二年（1523年），由七世祖严守正主持创建。祠堂坐北朝南，背靠笔架山。祠堂有三进。后山有老杉。"
+LIST = "家训刻在东墙。严氏家训共十则：一曰孝悌为本，二曰耕读传家，三曰勤俭持家，四曰诚信待人。族人年年诵读家训。"
 
 
 def passage(
@@ -112,9 +107,7 @@ def answer(
         (Intent.OUT_OF_SCOPE, "zh", 1, "〔scope1〕"),
     ],
 )
-def test_what_states_no_fact_is_a_phrase_of_the_persona(
-    intent: Intent, language: str, turn_id: int, text: str
-) -> None:
+def test_what_states_no_fact_is_a_phrase_of_the_persona(intent: Intent, language: str, turn_id: int, text: str) -> None:
     """Chosen by the turn's number, so that the same turn gives the same answer."""
     composed = answer("你好", intent=intent, language=language, turn_id=turn_id)
     assert composed == Composed(text=text, cited=[])
@@ -184,18 +177,13 @@ def test_a_passage_about_the_question_is_told_from_its_beginning() -> None:
     """A story does not begin in its last sentence because that one names it."""
     story = passage("从前大旱，兄弟二人让田。父亲临终很放心。这就是孝悌的故事。", title="孝悌的故事")
     told = answer("孝悌有什么故事？", story)
-    assert (
-        told.text
-        == "〔opening1〕据《县志》：从前大旱，兄弟二人让田。父亲临终很放心。这就是孝悌的故事。〔closing1〕"
-    )
+    assert told.text == "〔opening1〕据《县志》：从前大旱，兄弟二人让田。父亲临终很放心。这就是孝悌的故事。〔closing1〕"
 
 
 def test_a_false_premise_is_answered_as_one() -> None:
     """The visitor's year is quoted as the visitor's, then comes what is recorded."""
     told = answer("祠堂建于1850年，是谁修的？", passage(HALL))
-    assert told.text.startswith(
-        "您提到的“1850年”，手边的记载没有这样写。据《县志》：严氏祠堂始建于明嘉靖二年"
-    )
+    assert told.text.startswith("您提到的“1850年”，手边的记载没有这样写。据《县志》：严氏祠堂始建于明嘉靖二年")
     english = passage(
         "The hall was founded in 1523 by Yan Shouzheng.",
         title="The hall",
@@ -203,9 +191,7 @@ def test_a_false_premise_is_answered_as_one() -> None:
         language="en",
     )
     told = answer("The hall was built in 1850. Who built it?", english, language="en")
-    assert told.text.startswith(
-        "You mention “1850”; the records at hand do not say so. “Gazetteer” says: The hall"
-    )
+    assert told.text.startswith("You mention “1850”; the records at hand do not say so. “Gazetteer” says: The hall")
 
 
 def test_an_unknown_person_is_not_answered_about() -> None:
@@ -218,10 +204,7 @@ def test_sources_that_differ_are_both_told() -> None:
     """With the word that they do, even in a brief answer."""
     one, other = passage("石桥建于1728年。"), passage("石桥建于1738年。", number=2, source_ref="《碑记》")
     told = answer("石桥是哪年建的？", one, other, verbosity="brief")
-    assert (
-        told.text
-        == "〔opening1〕几处记载不一致，一并说来。据《县志》：石桥建于1728年。据《碑记》：石桥建于1738年。"
-    )
+    assert told.text == "〔opening1〕几处记载不一致，一并说来。据《县志》：石桥建于1728年。据《碑记》：石桥建于1738年。"
     assert told.cited == [1, 2]
 
 

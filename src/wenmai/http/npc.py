@@ -147,8 +147,8 @@ async def set_preference(  # noqa: PLR0917 — FastAPI passes them by name
         verbosity=verbosity,
         tone=tone,
         language=language,
-        add_interest_tags=interest_tag,
-        remove_interest_tags=remove_interest_tag,
+        add_interest_tags=tuple(interest_tag),
+        remove_interest_tags=tuple(remove_interest_tag),
     )
     if body is not None and by_query != PreferenceChange():
         raise InvalidInput("body", body, "given together with query parameters: use one of the two")

@@ -1,0 +1,173 @@
+"""Settings: which source wins, what is refused and how, what is shown."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from wenmai.configuration import load_engine_settings
+from wenmai.errors import ConfigError, InvalidInput
+from wenmai.settings import ALIASES, LoadedSettings, Settings, load_settings, mask_url, shown
+
+
+def load(
+    environment: Mapping[str, str] | None = None, *, flags: Mapping[str, Any] | None = None, file: Path | None = None
+) -> LoadedSettings:
+    """Settings of these sources alone."""
+    return load_settings(flags=flags, environment=environment or {}, file=file)
+
+
+def test_nothing_given_means_defaults() -> None:
+    """Without any source every value is the default, and says so."""
+    loaded = load()
+    assert loaded.values == Settings()
+    assert set(loaded.origins.values()) == {"default"}
+    assert loaded.origins.keys() == set(Settings.__struct_fields__)
+
+
+def test_nearer_sources_win(tmp_path: Path) -> None:
+    """Flags beat the environment, that beats the file, that beats the profile; each value says where it is from."""
+    file = tmp_path / "own.toml"
+    file.write_text("port = 2\nhistory_cap = 2\nwindow_messages = 2\n")
+    profile = {"port": 1, "history_cap": 1, "window_messages": 1, "window_tokens": 1}
+    environment = {"WENMAI_PORT": "3", "WENMAI_HISTORY_CAP": "3", "PATH": "/bin"}
+    loaded = load_settings(flags={"port": 4}, environment=environment, file=file, profile_defaults=profile)
+    values, origins = loaded.values, loaded.origins
+    assert (values.port, origins["port"]) == (4, "flag --port")
+    assert (values.history_cap, origins["history_cap"]) == (3, "environment WENMAI_HISTORY_CAP")
+    assert (values.window_messages, origins["window_messages"]) == (2, "file own.toml")
+    assert (values.window_tokens, origins["window_tokens"]) == (1, "profile")
+
+
+def test_flag_that_was_not_given_is_no_flag() -> None:
+    """None leaves the next source in force; 0 and empty text are values."""
+    environment = {"WENMAI_WINDOW_MESSAGES": "7", "WENMAI_MODEL": "openai:x", "WENMAI_PORT": "9"}
+    values = load(environment, flags={"window_messages": None, "port": 0, "model": ""}).values
+    assert (values.window_messages, values.port, values.model) == (7, 0, "")
+
+
+def test_zero_is_possible_in_the_environment() -> None:
+    """0 and false are read as such, under the older names too."""
+    environment = {"MEMORY_MAX_MESSAGES": "0", "MEMORY_MAX_CHARS": "0", "MEMORY_ENABLED": "false", "WENMAI_PORT": "0"}
+    values = load(environment).values
+    assert (values.window_messages, values.window_characters, values.port) == (0, 0, 0)
+    assert values.memory_enabled is False
+
+
+def test_older_names_are_read_and_ours_beat_them() -> None:
+    """Each alias sets its key; the same key as WENMAI_… wins."""
+    assert set(ALIASES.values()) <= set(Settings.__struct_fields__)
+    both = load({"MEMORY_TTL_SECONDS": "60", "WENMAI_SESSION_LIFETIME_SECONDS": "90", "REDIS_URL": "redis://r"})
+    assert (both.values.session_lifetime_seconds, both.values.redis_url) == (90, "redis://r")
+    assert both.origins["redis_url"] == "environment REDIS_URL"
+
+
+@pytest.mark.parametrize(("text", "value"), [("true", True), ("1", True), ("False", False), ("0", False)])
+def test_truth_in_the_environment(text: str, *, value: bool) -> None:
+    """Words and digits for true and false."""
+    assert load({"WENMAI_MEMORY_ENABLED": text}).values.memory_enabled is value
+
+
+def test_sites_are_a_list_or_text_with_commas(tmp_path: Path) -> None:
+    """In a file a list, in the environment one text; empty text is none."""
+    file = tmp_path / "own.yaml"
+    file.write_text("sample_sites: [a/b, c/d]\n")
+    assert load(file=file).values.sample_sites == ("a/b", "c/d")
+    assert load({"WENMAI_SAMPLE_SITES": "a/b,c/d"}).values.sample_sites == ("a/b", "c/d")
+    assert load({"WENMAI_SAMPLE_SITES": ""}).values.sample_sites == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("WENMAI_PORT", "70000"),
+        ("WENMAI_PORT", "many"),
+        ("WENMAI_PORT", "8.5"),
+        ("WENMAI_WINDOW_MESSAGES", "-1"),
+        ("WENMAI_WINDOW_MESSAGES", "501"),
+        ("WENMAI_MODEL_TIMEOUT_SECONDS", "0"),
+        ("WENMAI_MODEL_TIMEOUT_SECONDS", "nan"),
+        ("WENMAI_MEMORY_ENABLED", "perhaps"),
+        ("WENMAI_LANGUAGE", "Chinese, please"),
+        ("WENMAI_LOG_LEVEL", "loud"),
+        ("WENMAI_SAMPLE_SITES", "nowhere"),
+        ("WENMAI_PROMPT_BUDGET_TOKENS", "10"),
+        ("MEMORY_MAX_CHARS", "lots"),
+    ],
+)
+def test_bad_value_names_key_and_origin(name: str, text: str) -> None:
+    """What is not allowed is refused with the key, the value and where it was read."""
+    with pytest.raises(ConfigError) as refused:
+        load({name: text})
+    key = ALIASES.get(name, name.removeprefix("WENMAI_").lower())
+    assert refused.value.field == key
+    assert refused.value.origin == f"environment {name}"
+    assert str(refused.value).startswith(f"{key}: ")
+    assert name in str(refused.value)
+
+
+def test_unknown_keys_are_refused_with_the_known_ones(tmp_path: Path) -> None:
+    """A misspelt key is an error in the environment, in a file and among flags."""
+    file = tmp_path / "own.toml"
+    file.write_text("prot = 1\n")
+    for given in ({"environment": {"WENMAI_PROT": "1"}}, {"file": file}, {"flags": {"prot": 1}}):
+        with pytest.raises(ConfigError, match=r"prot: .*known are .*port"):
+            load_settings(**({"environment": {}} | given))
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("a.toml", "port ="), ("a.yaml", "a: [b"), ("a.yaml", "- port"), ("a.toml", b"\xff"), ("none.toml", None)],
+)
+def test_unreadable_file_is_named(tmp_path: Path, name: str, content: str | bytes | None) -> None:
+    """A file that is missing, broken, of another shape or not UTF-8 is one error that names it."""
+    file = tmp_path / name
+    if content is not None:
+        file.write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(ConfigError, match=name) as refused:
+        load(file=file)
+    assert refused.value.field == "config"
+
+
+def test_empty_file_says_nothing(tmp_path: Path) -> None:
+    """A file without keys changes nothing."""
+    file = tmp_path / "own.yaml"
+    file.write_text("# nothing yet\n")
+    assert load(file=file).values == Settings()
+
+
+def test_secrets_are_masked_wherever_they_are_shown() -> None:
+    """Keys and passwords in URLs are neither in the listing nor in an error."""
+    loaded = load({"WENMAI_MODEL_API_KEY": "sk-secret", "REDIS_URL": "redis://me:secret@cache:6379/0"})
+    listed = {key: text for key, text, _ in shown(loaded)}
+    assert (listed["model_api_key"], listed["redis_url"]) == ("***", "redis://me:***@cache:6379/0")
+    assert "secret" not in str(listed)
+    with pytest.raises(ConfigError) as refused:
+        load(flags={"model_api_key": ["sk-secret"]})
+    assert "secret" not in str(refused.value)
+    assert {key: text for key, text, _ in shown(load())}["model_api_key"] == ""
+
+
+@pytest.mark.parametrize(
+    ("url", "masked"),
+    [
+        ("redis://:pw@h/0", "redis://:***@h/0"),
+        ("postgresql://u:p@ss@h/db", "postgresql://u:***@h/db"),
+        ("redis://u@h/0", "redis://u@h/0"),
+        ("sqlite:///wenmai.db", "sqlite:///wenmai.db"),
+        ("memory://", "memory://"),
+    ],
+)
+def test_only_passwords_of_urls_are_masked(url: str, masked: str) -> None:
+    """The rest of the URL stays readable."""
+    assert mask_url(url) == masked
+
+
+def test_engine_settings_stand_on_the_profile() -> None:
+    """The profile's own defaults are below everything else; a profile that there is not is named."""
+    loaded = load_engine_settings(flags={"profile": "npc"}, environment={"WENMAI_WINDOW_MESSAGES": "4"})
+    assert (loaded.values.key_prefix, loaded.origins["key_prefix"]) == ("yantian", "profile")
+    assert loaded.origins["window_messages"] == "environment WENMAI_WINDOW_MESSAGES"
+    with pytest.raises(InvalidInput, match="profile: 'nope'"):
+        load_engine_settings(flags={"profile": "nope"}, environment={})
