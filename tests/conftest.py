@@ -1,10 +1,11 @@
-"""Fixtures that all tests share: the engine over each store that keeps everything."""
+"""Fixtures that all tests share: the engine over each store, and servers, each started when it is first asked for."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 
+from model_server import ModelServer
 from support import STORES, engine_at
 from wenmai.engine import Engine
 
@@ -20,3 +21,18 @@ async def engine(store_url: str) -> AsyncIterator[Engine]:
     """The engine over each store in turn."""
     async with engine_at(store_url) as opened:
         yield opened
+
+
+@pytest.fixture(scope="session")
+def model_process() -> Iterator[ModelServer]:
+    """The model server's process, started by :func:`model_server`, stopped at the end of the session."""
+    server = ModelServer()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def model_server(model_process: ModelServer) -> ModelServer:
+    """A running model server; started again if an earlier test has killed it."""
+    model_process.start()
+    return model_process

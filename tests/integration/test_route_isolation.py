@@ -1,0 +1,157 @@
+"""What belongs to somebody else reads as absent, on every route: the table is checked against the routes themselves.
+
+A route with an id in its path that has no row here fails the test, so a new one cannot be forgotten.
+"""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import httpx
+import pytest
+from http_service import Service, open_service
+from test_http_registry import body_of
+
+from wenmai.http.app import serve_app
+from wenmai.settings import Settings
+
+OWNER = {"X-Tenant-ID": "t1", "X-Site-ID": "s1", "X-User-ID": "u1"}
+OTHERS = {
+    "user": OWNER | {"X-User-ID": "u2"},
+    "site": OWNER | {"X-Site-ID": "s2"},
+    "tenant": OWNER | {"X-Tenant-ID": "t2"},
+    "nobody in particular": {},
+}
+IDS = {
+    "session_id": ("own-session", "no-session"),
+    "trace_id": ("own-trace", "no-trace"),
+    "npc_id": ("doctor", "no-doctor"),
+    "number": ("1", "1"),
+    "evidence_id": ("own-evidence", "no-evidence"),
+}
+"""Placeholder in a path → the owner's id, and one that nobody has."""
+
+
+class Row(NamedTuple):
+    """How a route is called so that its owner succeeds; ``shared`` resources belong to the whole site."""
+
+    body: dict[str, Any] | None = None
+    shared: bool = False
+    status: int = 200
+
+
+MESSAGE = {"role": "user", "content": "hello"}
+VERSIONS = {
+    ("get", "/{npc_id}"): Row(shared=True),
+    ("get", "/{npc_id}/versions"): Row(shared=True),
+    ("get", "/{npc_id}/versions/{number}"): Row(shared=True),
+    ("post", "/{npc_id}/set-active"): Row({"number": 1}, shared=True),
+    ("delete", "/{npc_id}/versions/{number}"): Row(shared=True, status=409),
+}
+ROWS = {
+    ("get", "/api/v1/npc/sessions/{session_id}"): Row(),
+    ("delete", "/api/v1/npc/sessions/{session_id}"): Row(),
+    ("put", "/api/v1/npc/sessions/{session_id}/preference"): Row({"tone": "casual"}),
+    ("get", "/api/v1/npc/traces/{trace_id}"): Row(),
+    ("post", "/api/v1/npc/traces/{trace_id}/replay"): Row(),
+    ("get", "/v1/sessions/{session_id}"): Row(),
+    ("patch", "/v1/sessions/{session_id}"): Row({"title": "New"}),
+    ("delete", "/v1/sessions/{session_id}"): Row(),
+    ("post", "/v1/sessions/{session_id}/messages"): Row({"messages": [MESSAGE]}, status=201),
+    ("get", "/v1/sessions/{session_id}/messages"): Row(),
+    ("post", "/v1/sessions/{session_id}/context"): Row({"query": "hello"}),
+    ("get", "/v1/sessions/{session_id}/export"): Row(),
+    ("get", "/api/v1/evidence/{evidence_id}"): Row(shared=True),
+    ("delete", "/api/v1/evidence/{evidence_id}"): Row(shared=True),
+    **{(method, f"/api/v1/personas{path}"): row for (method, path), row in VERSIONS.items()},
+    **{(method, f"/api/v1/prompts{path}"): row for (method, path), row in VERSIONS.items()},
+}
+ROUTES = [
+    (method, path)
+    for path, operations in serve_app(Settings()).openapi()["paths"].items()
+    for method in operations
+    if "{" in path
+]
+LISTS = {
+    "/v1/sessions": "sessions",
+    "/api/v1/npc/traces": "traces",
+    "/api/v1/evidence": "evidence",
+    "/api/v1/prompts": "versions",
+}
+"""Lists, each of something that only the owner's site or user has, and where they name it."""
+
+
+@pytest.fixture
+async def service(tmp_path: Path) -> AsyncIterator[Service]:
+    """A service in which the owner has one of everything."""
+    async with open_service(tmp_path) as opened:
+        owner = opened.client_of(**OWNER)
+        chat = {"npc_id": "doctor", "query": "你好", "session_id": "own-session"}
+        evidence = {"evidence": [{"text": "The bell was cast in 1651.", "evidence_id": "own-evidence"}]}
+        made = [
+            await owner.post("/api/v1/personas", json=body_of("personas", "你是村医。")),
+            await owner.post("/api/v1/prompts", json=body_of("prompts", "说话要慢。")),
+            await owner.post("/api/v1/evidence", json=evidence),
+            await owner.post("/api/v1/npc/chat", json=chat, headers={"X-Trace-ID": "own-trace"}),
+        ]
+        assert [response.status_code for response in made] == [201, 201, 200, 200]
+        yield opened
+
+
+async def call(service: Service, method: str, path: str, which: int, headers: dict[str, str]) -> httpx.Response:
+    """The route called with the owner's ids (0) or with absent ones (1)."""
+    url = path.format(**{placeholder: ids[which] for placeholder, ids in IDS.items()})
+    client = service.client_of(**headers)
+    return await client.request(method.upper(), url, json=ROWS[method, path].body)
+
+
+def test_every_route_with_an_id_has_a_row() -> None:
+    """And no row is of a route that is gone."""
+    assert set(ROUTES) == set(ROWS)
+
+
+@pytest.mark.parametrize(("method", "path"), ROUTES)
+async def test_a_stranger_cannot_tell_what_is_foreign_from_what_is_absent(
+    service: Service, method: str, path: str
+) -> None:
+    """Status, headers and body are the same bytes; the owner's thing is unharmed and the owner succeeds afterwards."""
+    row = ROWS[method, path]
+    strangers = {who: headers for who, headers in OTHERS.items() if not (row.shared and who == "user")}
+    for who, headers in strangers.items():
+        foreign = await call(service, method, path, 0, headers)
+        absent = await call(service, method, path, 1, headers)
+        assert foreign.status_code == 404, (who, foreign.text)
+        assert foreign.content == absent.content, who
+        assert foreign.headers == absent.headers, who
+    mine = await call(service, method, path, 0, OWNER)
+    assert mine.status_code == row.status, mine.text
+
+
+@pytest.mark.parametrize(("method", "path"), [route for route, row in ROWS.items() if row.shared])
+async def test_what_is_the_sites_is_there_for_its_other_users(service: Service, method: str, path: str) -> None:
+    """Personas, prompts and evidence are shared by the site."""
+    response = await call(service, method, path, 0, OTHERS["user"])
+    assert response.status_code == ROWS[method, path].status
+
+
+@pytest.mark.parametrize("path", LISTS)
+async def test_lists_and_search_give_a_stranger_nothing(service: Service, path: str) -> None:
+    """The owner's list has one thing, a stranger's none."""
+    assert len((await service.client_of(**OWNER).get(path)).json()[LISTS[path]]) == 1
+    for who in ("site", "tenant"):
+        stranger = service.client_of(**OTHERS[who])
+        assert (await stranger.get(path)).json()[LISTS[path]] == []
+        found = await stranger.post("/api/v1/evidence/search", json={"query": "When was the bell cast?"})
+        assert found.json()["passages"] == []
+
+
+@pytest.mark.parametrize("who", OTHERS)
+async def test_a_strangers_question_in_a_foreign_session_goes_on_in_a_fresh_one(service: Service, who: str) -> None:
+    """The answer has another session id, and the owner's transcript has not grown."""
+    body = {"npc_id": "ancestor_yan", "query": "你好", "session_id": "own-session"}
+    answer = await service.client_of(**OTHERS[who]).post("/api/v1/npc/chat", json=body)
+    assert answer.status_code == 200
+    if who == "user":
+        assert answer.json()["session_id"] != "own-session"
+    mine = await service.client_of(**OWNER).get("/v1/sessions/own-session/messages")
+    assert len(mine.json()["messages"]) == 2
