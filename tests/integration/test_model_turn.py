@@ -1,8 +1,10 @@
 """The whole turn, streamed, through a real OpenAI-protocol server; once with that server killed mid-answer."""
 
-import pytest
-from model_server import ModelServer
+from contextlib import AbstractAsyncContextManager
 
+import pytest
+
+from model_server import ModelServer
 from support import engine_at
 from wenmai.chat.gate.claims import find_claims
 from wenmai.chat.steps import generate
@@ -15,6 +17,17 @@ pytestmark = pytest.mark.xdist_group("model")
 
 VISITOR = Scope("default", "default", "visitor")
 QUESTION = "When was the Yan ancestral hall built?"
+
+
+def through(server: ModelServer) -> AbstractAsyncContextManager[Engine]:
+    """The engine with that model, and patience for a busy machine."""
+    return engine_at(
+        "memory://",
+        model=f"openai:{server.model}",
+        model_base_url=server.base_url,
+        model_first_token_seconds=90,
+        model_timeout_seconds=100,
+    )
 
 
 async def ask(engine: Engine, events: list[TurnEvent], query: str = QUESTION) -> tuple[str, PolicyMode, list[str], str]:
@@ -31,9 +44,7 @@ async def ask(engine: Engine, events: list[TurnEvent], query: str = QUESTION) ->
 async def test_a_turn_runs_through_a_real_model(model_server: ModelServer) -> None:
     """The model is shown the blocks, its tokens are counted, and what it invents is not said."""
     events: list[TurnEvent] = []
-    async with engine_at(
-        "memory://", model=f"openai:{model_server.model}", model_base_url=model_server.base_url
-    ) as engine:
+    async with through(model_server) as engine:
         text, mode, degraded, trace_id = await ask(engine, events)
         trace = (await engine.traces.get(VISITOR, trace_id)).record
         session = await engine.memory.sessions.get(VISITOR, trace.session_id)
@@ -65,9 +76,7 @@ async def test_a_model_killed_mid_answer_leaves_a_whole_turn(
         await receive(stream, piece)
 
     monkeypatch.setattr(generate._CheckedStream, "add", receive_and_kill)
-    async with engine_at(
-        "memory://", model=f"openai:{model_server.model}", model_base_url=model_server.base_url
-    ) as engine:
+    async with through(model_server) as engine:
         text, mode, degraded, trace_id = await ask(engine, [])
         trace = (await engine.traces.get(VISITOR, trace_id)).record
         thread = ThreadKey(trace.session_id, "village_elder")

@@ -97,7 +97,8 @@ def test_store_keeps_what_a_script_wrote(tmp_path: Path) -> None:
         session.rename("家训")
         memory.session("s2")
         page = memory.sessions(limit=1)
-        more = memory.sessions(limit=1, cursor=page.next_cursor)
+        more = memory.sessions(cursor=page.next_cursor)
         assert [stored.record.session_id for stored in [*page.items, *more.items]] == ["s2", "s1"]
+        assert len(memory.sessions().items) == 2
         assert session.record().title == "家训"
         assert [message.id for message in session.messages()] == ["q1", "a1", "q2"]

@@ -177,6 +177,7 @@ def test_words_and_settings_are_complete() -> None:
         "window_characters": 4_000,
         "history_cap": 500,
         "key_prefix": "yantian",
+        "sample_sites": ["default/default", "yantian/yantian-main"],
     }
     words = profile().topic_words
     assert len(words) == len(set(words))

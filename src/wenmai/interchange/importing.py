@@ -21,6 +21,11 @@ from wenmai.memory.sessions import title_from_question
 from wenmai.scope import Scope
 
 BATCH = 500
+"""Messages in one append."""
+
+BUFFER, BUFFER_CHARACTERS = 4_000, 4_000_000
+"""What is collected before it is written: so many messages that those of interleaved sessions make whole batches."""
+
 NAMED_BAD_LINES = 1_000
 _KNOWN_SESSIONS = 10_000
 _UNFINISHED = {"import": "unfinished"}
@@ -130,21 +135,24 @@ class _Writer:
         self._memory = memory
         self._scope = scope
         self._report = report
-        self._batch: list[SessionItem | MessageItem] = []
+        self._buffer: list[SessionItem | MessageItem] = []
+        self._characters = 0
         self._known: dict[str, str] = {}
         """Session id → why it cannot be used, or nothing."""
 
     async def add(self, item: SessionItem | MessageItem) -> None:
-        if isinstance(item, SessionItem) and len(self._batch) > BATCH // 2:
+        if isinstance(item, SessionItem) and len(self._buffer) > BUFFER // 2:
             await self.flush()  # so that a session comes with its first question
-        self._batch.append(item)
-        if len(self._batch) >= BATCH:
+        self._buffer.append(item)
+        if isinstance(item, MessageItem):
+            self._characters += len(item.message.content)
+        if len(self._buffer) >= BUFFER or self._characters >= BUFFER_CHARACTERS:
             await self.flush()
 
     async def flush(self) -> None:
-        batch, self._batch = self._batch, []
+        collected, self._buffer, self._characters = self._buffer, [], 0
         sessions: dict[str, list[SessionItem | MessageItem]] = {}
-        for item in batch:
+        for item in collected:
             session_id = item.session_id if isinstance(item, SessionItem) else item.thread.session_id
             sessions.setdefault(session_id, []).append(item)
         for session_id, items in sessions.items():
@@ -193,7 +201,8 @@ class _Writer:
             if isinstance(item, MessageItem):
                 threads.setdefault(item.thread.npc_id, []).append(item)
         for messages in threads.values():
-            await self._append(messages)
+            for start in range(0, len(messages), BATCH):
+                await self._append(messages[start : start + BATCH])
 
     async def _append(self, items: list[MessageItem]) -> None:
         """Append the messages but those that the transcript refuses."""
@@ -206,7 +215,7 @@ class _Writer:
                 if found is None:
                     raise
                 refused = items.pop(int(found[1]))
-                self._skip(refused.line, "" + str(refusal).removeprefix(found[0]))
+                self._skip(refused.line, refused.where + str(refusal).removeprefix(found[0]))
                 continue
             self._report.messages += len(items) - appended.repeated
             self._report.repeated += appended.repeated

@@ -70,6 +70,7 @@ class Occurrences:
         self._counts = sqlite3.connect("", isolation_level=None)
         self._counts.execute("PRAGMA journal_mode = OFF")
         self._counts.execute("CREATE TABLE seen (key BLOB PRIMARY KEY, times INTEGER) WITHOUT ROWID")
+        self._counts.execute("BEGIN")  # for good: nobody else reads them, and a commit a count costs twice the time
 
     def __enter__(self) -> Self:
         return self
