@@ -49,7 +49,7 @@ def checked_key(key: str) -> str:
 
 def _record_key(scope: Scope, key: str) -> str:
     """The store's keys are the whole site's; callers' keys are their own."""
-    return hashlib.sha256(f"{key}".encode()).hexdigest()
+    return hashlib.sha256(f"{scope.user_id}\0{key}".encode()).hexdigest()
 
 
 class IdempotentTurns:
