@@ -1,17 +1,21 @@
 """``wenmai config``, ``doctor``, ``conformance``, ``version`` and help."""
 
 import json
+import re
 import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import typer
 from cli_process import environment, wenmai
+from typer.core import TyperGroup
 from typer.testing import CliRunner, Result
 
 from wenmai.cli.app import app
 
+REFERENCE = Path(__file__).parents[2] / "docs" / "reference" / "cli.md"
 HEAVY = {"langgraph", "langchain_core", "fastapi", "uvicorn", "prompt_toolkit", "numpy", "pydantic"}
 
 
@@ -109,6 +113,19 @@ def test_doctor_refuses_another_programs_file() -> None:
     Path("notes.db").write_text("not a database, but long enough to be looked at\n" * 100)
     found = run("doctor", "--store", "sqlite:///notes.db")
     assert (found.exit_code, findings(found)["store"][0]) == (1, "fail")
+
+
+def test_every_command_and_option_is_documented() -> None:
+    """The reference has a section for each command that names each of its options."""
+    sections = re.split(r"^## `wenmai (\w+)", REFERENCE.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
+    documented = dict(zip(sections[::2], sections[1::2], strict=True))
+    group = typer.main.get_command(app)
+    assert isinstance(group, TyperGroup)
+    commands = group.commands
+    assert documented.keys() == commands.keys()
+    options = {(name, option) for name in commands for each in commands[name].params for option in each.opts}
+    missing = {(name, option) for name, option in options if option[0] == "-" and option not in documented[name]}
+    assert missing == set()
 
 
 def test_conformance_prints_a_table_and_fails_on_what_cannot_be_opened() -> None:

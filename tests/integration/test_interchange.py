@@ -163,11 +163,11 @@ async def test_strangers_session_is_an_error_line(memory: Memory, tmp_path: Path
 
 
 async def test_batches_keep_the_order_of_interleaved_sessions(memory: Memory, tmp_path: Path) -> None:
-    """1 300 lines over three sessions: each session has its own in the order of the file."""
-    file = lines(tmp_path / "talk.jsonl", *(said(str(at), session_id=f"s{at % 3}") for at in range(1300)))
+    """4 300 lines over three sessions, more than is written at once: each has its own in the order of the file."""
+    file = lines(tmp_path / "talk.jsonl", *(said(str(at), session_id=f"s{at % 3}") for at in range(4300)))
     report = await import_files(memory, OWNER, [file])
-    assert counts(report) == (3, 3, 1300, 0, 0)
-    assert [each.content for each in await thread(memory, "s2")] == [str(at) for at in range(2, 1300, 3)]
+    assert counts(report) == (3, 3, 4300, 0, 0)
+    assert [each.content for each in await thread(memory, "s2")] == [str(at) for at in range(2, 4300, 3)]
 
 
 async def test_broken_off_import_is_completed(memory: Memory, tmp_path: Path) -> None:

@@ -2,15 +2,16 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
 
 
 class Bar:
     """One bar."""
 
-    def __init__(self, progress: Progress, task: TaskID) -> None:
+    def __init__(self, progress: "Progress", task: "TaskID") -> None:
         self._progress = progress
         self._task = task
 
@@ -22,6 +23,9 @@ class Bar:
 @contextmanager
 def bar(title: str, total: float | None = None) -> Iterator[Bar]:
     """A bar for as long as the context lasts; ``total`` of None is an amount that is not known yet."""
+    from rich.console import Console  # noqa: PLC0415 — it takes a while, and --help has no bars
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn  # noqa: PLC0415
+
     console = Console(stderr=True)
     progress = Progress(
         TextColumn("{task.description}"),
