@@ -15,12 +15,13 @@ help:           ## this list
 
 install: $(VENV)/.installed  ## .venv with everything that serving and testing need
 
-# uv installs the hashed pins several times faster than pip; it comes from PyPI like the rest.
+# uv installs the hashed pins several times faster than pip, which takes over where uv does not trust the network.
 $(VENV)/.installed: requirements.txt pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'uv>=0.9'
-	$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes --no-deps -r requirements.txt
-	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation -e .
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes --no-deps -r requirements.txt \
+	  || $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	touch $@
 
 serve: install  ## the service on 127.0.0.1:8001, everything kept in $(DATA)/wenmai.db

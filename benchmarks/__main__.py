@@ -17,7 +17,7 @@ import time
 from dataclasses import asdict
 from pathlib import Path
 
-from benchmarks import fsync
+from benchmarks import fsync, http_turn
 from benchmarks.check import failures
 from benchmarks.contenders import ENTRIES
 from benchmarks.footprint import measure_disk, measure_imports
@@ -35,7 +35,8 @@ from benchmarks.results import (
 )
 
 ROUNDS, QUICK_ROUNDS = 5, 2
-SECONDS, QUICK_SECONDS = 0.3, 0.1
+SECONDS, QUICK_SECONDS = 0.3, 0.08
+HTTP_TURNS, QUICK_HTTP_TURNS = 1_600, 320
 MEMORY_BACKED = Path("/dev/shm")  # noqa: S108 — a folder of ours is made in it
 
 
@@ -83,8 +84,12 @@ def _measure(folder: Path, *, quick: bool, only: list[str]) -> Results:
     for name, worker in workers.items():
         results.profiles[name] = worker.profile()
         worker.close()
-    measure_imports(results, repeats=3 if quick else 7)
+    measure_imports(results)
     asyncio.run(measure_disk(results, folder))
+    try:
+        results.http = asyncio.run(http_turn.measure(folder, QUICK_HTTP_TURNS if quick else HTTP_TURNS))
+    except http_turn.NoServer as reason:
+        results.skipped["HTTP"] = str(reason)
     return results
 
 

@@ -41,7 +41,7 @@ def _folder(package: str) -> Path:
     return Path(spec.origin).parent
 
 
-def _load(package: str) -> Any:  # noqa: ANN401  packages without types, outside the project's own set
+def _load(package: str) -> Any:
     _folder(package)
     return import_module(package)
 

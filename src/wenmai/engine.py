@@ -1,6 +1,7 @@
 """The engine: builds the parts from the settings, once, and owns their lifetimes."""
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -26,12 +27,17 @@ from wenmai.providers.models import ChatModel, ModelLimits, open_model
 from wenmai.providers.pricing import Price
 from wenmai.scope import Scope
 from wenmai.settings import Settings
-from wenmai.stores.base import Store
+from wenmai.stores.base import Documents, Store
 from wenmai.stores.records import EvidenceRecord
 from wenmai.stores.registry import open_store
 from wenmai.text.tokens import estimate_tokens
 
 __all__ = ["Engine", "load_engine_settings", "open_engine", "profile_path"]
+
+
+_log = logging.getLogger(__name__)
+
+SWEEP_SECONDS = 600.0
 
 
 @dataclass(frozen=True)
@@ -93,6 +99,7 @@ async def open_engine(settings: Settings, *, clock: Clock = system_clock) -> Asy
         )
         await _ingest_samples(services.evidence, profile, path.parent, settings)
         chat = Chat(services)
+        sweeper = asyncio.create_task(_sweep_for_ever(documents))
         try:
             yield Engine(
                 settings=settings,
@@ -107,7 +114,20 @@ async def open_engine(settings: Settings, *, clock: Clock = system_clock) -> Asy
                 chat=chat,
             )
         finally:
+            sweeper.cancel()
             await asyncio.wait_for(chat.drain(), settings.shutdown_seconds)
+
+
+async def _sweep_for_ever(documents: Documents) -> None:
+    """Remove what is past its end, now and then: it is absent already, but still on disk."""
+    while True:
+        try:
+            removed = await documents.sweep()
+        except StoreError as problem:
+            _log.warning("the sweep failed, the next one will try again: %s", problem)
+        else:
+            _log.info("swept %d records that were past their end", removed)
+        await asyncio.sleep(SWEEP_SECONDS)
 
 
 def _policy(settings: Settings) -> MemoryPolicy:

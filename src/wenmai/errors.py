@@ -25,6 +25,15 @@
 _SHOWN = 80
 
 
+def mask_url(url: str) -> str:
+    """The URL with the password of its user part replaced by ``***``; for messages and listings."""
+    scheme, separator, rest = url.partition("://")
+    user, at, host = rest.rpartition("@")
+    if not at or ":" not in user:
+        return url
+    return f"{scheme}{separator}{user.partition(':')[0]}:***@{host}"
+
+
 def _short(text: str) -> str:
     return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
 
@@ -154,7 +163,7 @@ class UnsupportedUrl(StoreError):
     """No backend of that scheme."""
 
     def __init__(self, url: str, known: list[str]) -> None:
-        super().__init__(f"no store for {url!r}; known schemes: {', '.join(known)}")
+        super().__init__(f"no store for {mask_url(url)!r}; known schemes: {', '.join(known)}")
 
 
 class MissingExtra(WenmaiError):

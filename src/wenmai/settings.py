@@ -13,7 +13,7 @@ from typing import Annotated, Any, get_type_hints
 import msgspec
 import yaml
 
-from wenmai.errors import ConfigError
+from wenmai.errors import ConfigError, mask_url
 
 Positive = Annotated[int, msgspec.Meta(ge=1)]
 NotNegative = Annotated[int, msgspec.Meta(ge=0)]
@@ -70,11 +70,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     session_lifetime_seconds: Positive = 30 * 86_400
     trace_retention_days: Positive = 30
     prompt_budget_tokens: Annotated[int, msgspec.Meta(ge=500)] = 8000
-    language: Annotated[str, msgspec.Meta(pattern="^[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*$")] = "zh"
-    sample_sites: tuple[Annotated[str, msgspec.Meta(pattern="^[^/]+/[^/]+$")], ...] = ("default/default",)
+    language: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*\Z")] = "zh"
+    sample_sites: tuple[Annotated[str, msgspec.Meta(pattern=r"^[^/]+/[^/]+\Z")], ...] = ("default/default",)
     redis_url: str = ""
     key_prefix: str = "wenmai"
-    log_level: Annotated[str, msgspec.Meta(pattern="^(debug|info|warning|error)$")] = "info"
+    log_level: Annotated[str, msgspec.Meta(pattern=r"^(debug|info|warning|error)\Z")] = "info"
     shutdown_seconds: Seconds = 10.0
 
 
@@ -88,7 +88,7 @@ ALIASES = {
 """Older names in the environment; ``WENMAI_<KEY>`` beats them."""
 
 SECRETS = frozenset({"model_api_key"})
-_URLS = frozenset({"store", "redis_url"})
+_URLS = frozenset({"store", "redis_url", "model_base_url"})
 _HINTS = get_type_hints(Settings, include_extras=True)
 
 
@@ -176,12 +176,3 @@ def shown(loaded: LoadedSettings) -> list[tuple[str, str, str]]:
             value = mask_url(value)
         rows.append((key, str(value), origin))
     return rows
-
-
-def mask_url(url: str) -> str:
-    """The URL with the password of its user part replaced by ``***``."""
-    scheme, separator, rest = url.partition("://")
-    user, at, host = rest.rpartition("@")
-    if not at or ":" not in user:
-        return url
-    return f"{scheme}{separator}{user.partition(':')[0]}:***@{host}"

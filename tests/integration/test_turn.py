@@ -12,10 +12,17 @@ from wenmai.chat.turn import TurnAnswer, TurnEvent, TurnRequest
 from wenmai.chat.types import PolicyMode
 from wenmai.clock import MovableClock
 from wenmai.engine import Engine, load_engine_settings, open_engine
-from wenmai.errors import IdempotencyMismatch, InvalidInput, PersonaNotFound, StoreUnavailable, ThreadBusy
+from wenmai.errors import (
+    IdempotencyMismatch,
+    InvalidInput,
+    PersonaNotFound,
+    SessionNotFound,
+    StoreUnavailable,
+    ThreadBusy,
+)
 from wenmai.memory.preferences import PreferenceChange
 from wenmai.scope import Scope, ThreadKey
-from wenmai.stores.records import IdempotentTurn, TraceRecord
+from wenmai.stores.records import IdempotentTurn, Preferences, TraceRecord, TurnLease
 
 VISITOR = Scope("default", "default", "visitor")
 
@@ -351,3 +358,39 @@ async def test_forgetting_one_persona_leaves_the_other(engine: Engine) -> None:
     threads = await engine.memory.transcript.threads(VISITOR, first.session_id)
     assert [info.npc_id for info in threads] == ["village_elder"]
     assert [stored.record.npc_id for stored in (await engine.traces.list(VISITOR)).items] == ["village_elder"]
+
+
+async def test_a_trace_id_that_is_taken_is_not_noticed(engine: Engine) -> None:
+    """A caller's own trace id is honoured once; whoever has it already, the next turn gets a fresh one."""
+    stranger = Scope("default", "default", "stranger")
+
+    async def asked(scope: Scope) -> str:
+        request = TurnRequest(scope=scope, npc_id="ancestor_yan", query="请问严氏家训有哪些？", trace_id="mine-1")
+        return (await engine.chat.ask(request)).trace_id
+
+    assert await asked(VISITOR) == "mine-1"
+    first = (await engine.traces.get(VISITOR, "mine-1")).record
+    assert await asked(stranger) != "mine-1"
+    assert await asked(VISITOR) != "mine-1"
+    assert (await engine.traces.get(VISITOR, "mine-1")).record == first
+
+
+async def test_a_lease_of_a_dead_process_does_not_outlive_it_for_anybody(engine: Engine) -> None:
+    """Not even for another user who has the session id by now: the thread is free when the lease runs out."""
+    documents = engine.store.documents
+    assert documents is not None
+    now = engine.clock()
+    dead = TurnLease(thread="session-1/ancestor_yan", holder="dead", expires_at=now)
+    await documents.put(Scope("default", "default", "gone"), dead, keep_until=now)
+    answer = await asyncio.wait_for(ask(engine, "请问严氏家训有哪些？", session_id="session-1"), timeout=5)
+    assert answer.session_id == "session-1"
+
+
+async def test_leftover_preferences_of_another_user_are_no_endless_loop(engine: Engine) -> None:
+    """Preferences that a deleted session left behind cannot be seen nor taken over, and the call ends."""
+    session = await engine.memory.session("session-1", scope=VISITOR)
+    documents = engine.store.documents
+    assert documents is not None
+    await documents.put(Scope("default", "default", "gone"), Preferences(session_id="session-1"))
+    with pytest.raises(SessionNotFound):
+        await asyncio.wait_for(session.prefer(verbosity="brief"), timeout=5)

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from wenmai.configuration import load_engine_settings
-from wenmai.errors import ConfigError, InvalidInput
-from wenmai.settings import ALIASES, LoadedSettings, Settings, load_settings, mask_url, shown
+from wenmai.errors import ConfigError, InvalidInput, mask_url
+from wenmai.settings import ALIASES, LoadedSettings, Settings, load_settings, shown
 
 
 def load(

@@ -33,7 +33,7 @@ from wenmai.chat.turn import (
     TurnRun,
     TurnState,
 )
-from wenmai.errors import InvalidInput, StoreError, WenmaiError
+from wenmai.errors import InvalidInput, SessionNotFound, StoreError, WenmaiError
 from wenmai.memory.idempotency import checked_key
 from wenmai.memory.ids import checked_id, new_session_id, new_trace_id
 from wenmai.scope import Scope
@@ -214,7 +214,7 @@ class Chat:
         async with AsyncExitStack() as held:
             run = TurnRun(
                 services=services,
-                trace_id=request.trace_id or new_trace_id(),
+                trace_id=await services.traces.reserve(request.scope, request.trace_id),
                 started_at=services.clock(),
                 started=time.perf_counter(),
                 on_event=on_event,
@@ -273,11 +273,12 @@ class Chat:
         ]
         questions.append((f"{npc_id}#{opened.turn_id}", request.query))
         try:
+            await self._services.memory.sessions.get(request.scope, opened.thread.session_id)
             await self._services.memory.preferences.infer(
                 request.scope, opened.thread.session_id, questions, self._services.profile.topic_words
             )
-        except StoreError:
-            # The transcript keeps what inference reads; the next turn infers it again.
+        except (StoreError, SessionNotFound):
+            # The next turn infers it again from the transcript; a deleted session needs none.
             return
 
 

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from datetime import timedelta
 
 from wenmai.clock import Clock
-from wenmai.errors import TraceNotFound
+from wenmai.errors import TraceNotFound, VersionConflict
+from wenmai.memory.ids import new_trace_id
 from wenmai.scope import Scope
 from wenmai.stores.base import Documents, Page, Stored
 from wenmai.stores.records import TraceRecord
@@ -17,6 +18,21 @@ class TraceLedger:
         self._documents = documents
         self._clock = clock
         self._retention = retention
+
+    async def reserve(self, scope: Scope, wanted: str | None) -> str:
+        """The id of a new trace: the caller's own if nobody has it yet, else a fresh one.
+
+        That another visitor has a trace of this id must not be noticed, and an own earlier trace is not overwritten.
+        """
+        if wanted is None:
+            return new_trace_id()
+        now = self._clock()
+        blank = TraceRecord(trace_id=wanted, started_at=now, completed_at=now, error="unfinished")
+        try:
+            await self._documents.put(scope, blank, expected=0, keep_until=now + self._retention)
+        except VersionConflict:
+            return new_trace_id()
+        return wanted
 
     async def save(self, scope: Scope, trace: TraceRecord) -> None:
         """Keep the trace of a turn."""

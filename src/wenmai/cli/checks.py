@@ -14,11 +14,11 @@ import apsw
 
 from wenmai.chat.profile import load_profile
 from wenmai.configuration import profile_path
-from wenmai.errors import MissingExtra, WenmaiError
+from wenmai.errors import MissingExtra, WenmaiError, mask_url
 from wenmai.http.binding import check_binding
 from wenmai.providers.embedders import open_embedder
 from wenmai.providers.models import open_model
-from wenmai.settings import Settings, mask_url
+from wenmai.settings import Settings
 from wenmai.stores.registry import open_store
 from wenmai.stores.sqlite import path_of
 from wenmai.stores.sqlite.schema import SCHEMA_VERSION

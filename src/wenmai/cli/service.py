@@ -11,8 +11,9 @@ import uvloop
 
 from wenmai.cli.console import INTERRUPTED
 from wenmai.engine import open_engine
+from wenmai.errors import mask_url
 from wenmai.http.app import create_app
-from wenmai.settings import Settings, mask_url
+from wenmai.settings import Settings
 
 
 def run_service(settings: Settings, listening: socket.socket) -> int:

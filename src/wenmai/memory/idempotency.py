@@ -6,19 +6,24 @@ not doubled because the question's message id is made from the key, and a repeat
 """
 
 import asyncio
+import contextlib
 import hashlib
+import logging
 import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any
 
 import msgspec
 
 from wenmai.clock import Clock
-from wenmai.errors import IdempotencyMismatch, InvalidInput, VersionConflict
+from wenmai.errors import IdempotencyMismatch, InvalidInput, StoreError, VersionConflict
 from wenmai.scope import Scope
 from wenmai.stores.base import Documents, Stored
 from wenmai.stores.records import IdempotentTurn
+
+_log = logging.getLogger(__name__)
 
 ATTEMPT = timedelta(seconds=15)
 RENEW_SECONDS = 5.0
@@ -90,14 +95,12 @@ class IdempotentTurns:
         if mine.record.response is not None:
             return mine.record.response
         attempt = _Attempt(self._documents, self._clock, scope, mine)
-        renewal = asyncio.create_task(attempt.renew_for_ever())
         try:
-            answer = await work(mine.record.session_id)
+            async with attempt.renewed():
+                answer = await work(mine.record.session_id)
         except BaseException:
-            renewal.cancel()
             await attempt.abandon()
             raise
-        renewal.cancel()
         await attempt.finish(answer)
         return answer
 
@@ -139,11 +142,25 @@ class _Attempt:
         self._scope = scope
         self._claim = claim
 
-    async def renew_for_ever(self) -> None:
+    @asynccontextmanager
+    async def renewed(self) -> AsyncIterator[None]:
+        """Keep the claim for as long as the context lasts."""
+        renewal = asyncio.create_task(self._renew_for_ever())
+        try:
+            yield
+        finally:
+            renewal.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await renewal
+
+    async def _renew_for_ever(self) -> None:
         while True:
             await asyncio.sleep(RENEW_SECONDS)
             end = self._clock() + ATTEMPT
-            await self._put(msgspec.structs.replace(self._claim.record, attempt_expires_at=end))
+            try:
+                await self._put(msgspec.structs.replace(self._claim.record, attempt_expires_at=end))
+            except (VersionConflict, StoreError) as problem:
+                _log.warning("the claim on an Idempotency-Key could not be renewed: %s", problem)
 
     async def finish(self, answer: Answer) -> None:
         await self._put(msgspec.structs.replace(self._claim.record, response=answer))

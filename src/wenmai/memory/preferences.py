@@ -10,7 +10,7 @@ from typing import get_args, get_type_hints
 
 import msgspec
 
-from wenmai.errors import InvalidInput, VersionConflict
+from wenmai.errors import InvalidInput, SessionNotFound, VersionConflict
 from wenmai.memory.inference import infer
 from wenmai.scope import Scope
 from wenmai.stores.base import Documents, Stored
@@ -101,6 +101,8 @@ class PreferenceBook:
             try:
                 kept = await self._documents.put(scope, edited, expected=stored.version if stored else 0)
             except VersionConflict:
+                if stored is None and await self._documents.get(scope, Preferences, session_id) is None:
+                    raise SessionNotFound(session_id) from None  # they are somebody else's
                 continue
             return SessionPreferences(kept.record, kept.updated_at)
 

@@ -101,17 +101,6 @@ class _Lease:
         try:
             self._version = (await self._put(expected=0)).version
         except VersionConflict:
-            return await self._take_over_if_past()
-        return True
-
-    async def _take_over_if_past(self) -> bool:
-        held = await self._documents.get(self._scope, TurnLease, self._key)
-        if held is None or held.record.expires_at > self._clock():
-            return False
-        _log.warning("the lease of %s ran out; its holder is taken for dead", self._key)
-        try:
-            self._version = (await self._put(expected=held.version)).version
-        except VersionConflict:
             return False
         return True
 
@@ -132,7 +121,8 @@ class _Lease:
     async def _put(self, *, expected: int) -> Stored[TurnLease]:
         end = self._clock() + LEASE
         lease = TurnLease(thread=self._key, holder=self._holder, expires_at=end)
-        return await self._documents.put(self._scope, lease, expected=expected)
+        # A lease that ran out is absent, so that the next turn takes the thread as if it were free.
+        return await self._documents.put(self._scope, lease, expected=expected, keep_until=end)
 
     @property
     def _key(self) -> str:

@@ -138,9 +138,7 @@ class BundledEmbedder:
 class LangChainEmbedder:
     """A LangChain embedder behind time limits; see :func:`open_embedder`."""
 
-    def __init__(
-        self, name: str, model: "Embeddings", *, query_seconds: float, passages_seconds: float
-    ) -> None:
+    def __init__(self, name: str, model: "Embeddings", *, query_seconds: float, passages_seconds: float) -> None:
         self.name = name
         self.dimension: int | None = None
         self._model = model

@@ -100,13 +100,9 @@ class ChatModel:
         self._limits = limits or ModelLimits()
         self._price = price
         # Only some providers know the switch; the others would send it to their server.
-        self._options: dict[str, Any] = (
-            {"stream_usage": True} if "stream_usage" in type(model).model_fields else {}
-        )
+        self._options: dict[str, Any] = {"stream_usage": True} if "stream_usage" in type(model).model_fields else {}
 
-    async def answer(
-        self, messages: Sequence[PromptMessage], *, on_token: OnToken | None = None
-    ) -> ModelReply:
+    async def answer(self, messages: Sequence[PromptMessage], *, on_token: OnToken | None = None) -> ModelReply:
         """Ask the model, and hand out the answer piece by piece if ``on_token`` is given.
 
         Cancelling the call closes the connection. What ``on_token`` raises is passed on as it is, and closes
@@ -250,9 +246,7 @@ def open_model(
 class _Call:
     """What a call carries through its attempts."""
 
-    def __init__(
-        self, messages: Sequence[PromptMessage], on_token: OnToken | None, first_text_by: float
-    ) -> None:
+    def __init__(self, messages: Sequence[PromptMessage], on_token: OnToken | None, first_text_by: float) -> None:
         self.messages = messages
         self.on_token = on_token
         self.first_text_by = first_text_by

@@ -13,6 +13,4 @@ class Price(msgspec.Struct, frozen=True, kw_only=True):
 
     def cost_usd(self, prompt_tokens: int, completion_tokens: int) -> float:
         """The price of one call in US dollars."""
-        return (
-            prompt_tokens * self.prompt_per_million + completion_tokens * self.completion_per_million
-        ) / _MILLION
+        return (prompt_tokens * self.prompt_per_million + completion_tokens * self.completion_per_million) / _MILLION

@@ -153,25 +153,25 @@ class TraceRecord(Record, frozen=True, kw_only=True):
     spec: ClassVar = RecordSpec("traces", key="trace_id", filters=("session_id", "npc_id", "policy_mode", "intent"))
 
     trace_id: str
-    session_id: str
-    npc_id: str
-    turn_id: int
-    request_input: dict[str, Any]
-    tool_calls: list[dict[str, Any]]
-    intent: str
-    evidence_ids: list[str]
-    policy_mode: Literal["normal", "conservative", "refuse"]
-    policy_reason: str
-    blocks: list[dict[str, Any]]
-    answer: str
-    model: str
-    prompt_tokens: int
-    completion_tokens: int
-    cost_usd: float
-    latency_ms: float
-    degraded: list[str]
     started_at: datetime
     completed_at: datetime
+    session_id: str = ""
+    npc_id: str = ""
+    turn_id: int = 0
+    request_input: dict[str, Any] = {}
+    tool_calls: list[dict[str, Any]] = []
+    intent: str = ""
+    evidence_ids: list[str] = []
+    policy_mode: Literal["normal", "conservative", "refuse"] = "conservative"
+    policy_reason: str = ""
+    blocks: list[dict[str, Any]] = []
+    answer: str = ""
+    model: str = ""
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cost_usd: float = 0.0
+    latency_ms: float = 0.0
+    degraded: list[str] = []
     error: str | None = None
     replay_of: str | None = None
     details: dict[str, Any] = {}

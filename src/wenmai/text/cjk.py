@@ -23,9 +23,7 @@ _SLICE = 1024
 _INVISIBLE = re.compile("[\u00ad\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufe00-\ufe0f\ufeff]")
 _HAS_CJK = re.compile(f"[{CJK}]")
 _LETTER = rf"[^\W\d_{CJK}]"
-_TOKEN = re.compile(
-    rf"([{CJK}]+)|(\d{{1,3}}(?:,\d{{3}})+(?!\d)|\d+(?:\.\d+)?)|({_LETTER}+(?:['’]{_LETTER}+)*)"
-)
+_TOKEN = re.compile(rf"([{CJK}]+)|(\d{{1,3}}(?:,\d{{3}})+(?!\d)|\d+(?:\.\d+)?)|({_LETTER}+(?:['’]{_LETTER}+)*)")
 
 
 def _longest_first(words: Iterable[str]) -> str:

@@ -92,9 +92,7 @@ class EvidenceBase:
         seen: set[str] = set()
         sources: set[str] = set()
         async for batch in _batches(records):
-            fresh = {
-                record.evidence_id: record for record in reversed(batch) if record.evidence_id not in seen
-            }
+            fresh = {record.evidence_id: record for record in reversed(batch) if record.evidence_id not in seen}
             seen |= fresh.keys()
             sources |= {record.source_ref for record in batch if record.source_ref}
             report = await self._ingest_batch(scope, list(fresh.values()), report)
@@ -210,9 +208,7 @@ class EvidenceBase:
     async def _pages(self, scope: Scope, where: Mapping[str, str]) -> AsyncIterator[Page[EvidenceRecord]]:
         cursor: str | None = None
         while True:
-            page = await self._documents.list(
-                scope, EvidenceRecord, where=where, limit=_LISTED, cursor=cursor
-            )
+            page = await self._documents.list(scope, EvidenceRecord, where=where, limit=_LISTED, cursor=cursor)
             yield page
             cursor = page.next_cursor
             if cursor is None:

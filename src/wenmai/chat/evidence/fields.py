@@ -27,9 +27,7 @@ _Id = Annotated[str, msgspec.Meta(min_length=1, max_length=ID_CHARACTERS, patter
 _Title = Annotated[str, msgspec.Meta(max_length=TITLE_CHARACTERS)]
 _Text = Annotated[str, msgspec.Meta(min_length=1, max_length=TEXT_CHARACTERS, pattern=r"\S")]
 _Short = Annotated[str, msgspec.Meta(max_length=500)]
-_Words = Annotated[
-    list[Annotated[str, msgspec.Meta(min_length=1, max_length=100)]], msgspec.Meta(max_length=50)
-]
+_Words = Annotated[list[Annotated[str, msgspec.Meta(min_length=1, max_length=100)]], msgspec.Meta(max_length=50)]
 _Language = Annotated[str, msgspec.Meta(pattern="^[A-Za-z]{2,3}(-[A-Za-z0-9]{1,8})*$")]
 _Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 

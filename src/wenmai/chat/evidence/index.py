@@ -65,9 +65,7 @@ class EvidenceIndex:
         """Whether nothing of the site is indexed."""
         return await self._search.count(scope, self._collection, shared=True) == 0
 
-    async def ask(
-        self, scope: Scope, query: str, *, domains: Sequence[str], language: str | None, limit: int
-    ) -> Asked:
+    async def ask(self, scope: Scope, query: str, *, domains: Sequence[str], language: str | None, limit: int) -> Asked:
         """The hits for a question among the domains, preferably in the language.
 
         Those of all languages are given instead if the best of the language is weak and the best of all is

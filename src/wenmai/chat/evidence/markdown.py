@@ -105,9 +105,7 @@ def _front_matter(lines: list[str], name: str) -> tuple[SourceFields, int]:
     except yaml.YAMLError as bad:
         raise InvalidInput(f"{name}:1-{end + 1}", "front matter", f"YAML: {bad}") from bad
     if not isinstance(stated, dict | None):
-        raise InvalidInput(
-            f"{name}:1-{end + 1}", "front matter", "a list of fields, one 'name: value' a line"
-        )
+        raise InvalidInput(f"{name}:1-{end + 1}", "front matter", "a list of fields, one 'name: value' a line")
     return source_fields(stated or {}, where=f"{name}:1-{end + 1}"), end + 1
 
 
