@@ -49,7 +49,7 @@ soak: install   ## the long forms of the crash and concurrency tests
 
 lock: install   ## new pins, without registry addresses
 	$(BIN)/uv lock --upgrade
-	$(BIN)/uv export --quiet --no-emit-project --no-annotate --no-header --extra serve --extra openai --extra embed --group dev -o requirements.txt
+	$(BIN)/uv export --quiet --no-emit-project --no-annotate --no-header --group dev -o requirements.txt
 	$(BIN)/uv export --quiet --no-emit-project --no-annotate --no-header --extra bench --no-group dev -o requirements-bench.txt
 
 clean:          ## remove what was set up, but not the data

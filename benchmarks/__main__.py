@@ -94,10 +94,12 @@ def _measure(folder: Path, *, quick: bool, only: list[str]) -> Results:
 
 
 def _workers(folder: Path, library: Path | None, only: list[str], results: Results) -> dict[str, Worker]:
+    started = {name: Worker(name, folder / f"contender-{number}.db", library) for number, name in enumerate(only)}
     workers = {}
-    for number, name in enumerate(only):
+    for name, worker in started.items():
         try:
-            workers[name] = Worker(name, folder / f"contender-{number}.db", library)
+            worker.ready()
+            workers[name] = worker
         except NotInstalled as missing:
             results.skipped[name] = str(missing)
     return workers

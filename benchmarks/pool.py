@@ -16,7 +16,7 @@ class NotInstalled(Exception):
 
 
 class Worker:
-    """A running ``benchmarks.worker``."""
+    """A running ``benchmarks.worker``; call :meth:`ready` first."""
 
     def __init__(self, contender: str, path: Path, fsync_library: Path | None) -> None:
         environment = dict(os.environ)
@@ -26,6 +26,13 @@ class Worker:
             [sys.executable, "-W", "ignore", "-m", "benchmarks.worker", contender, str(path)],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, text=True,
         )  # fmt: skip
+
+    def ready(self) -> None:
+        """Return when it has opened its contender.
+
+        Raises:
+            NotInstalled: what the contender needs is not there.
+        """
         missing = self._read().get("missing")
         if missing is not None:
             self.close()

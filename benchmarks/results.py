@@ -24,8 +24,8 @@ class Cell:
     history: int
     tasks: int = 1
     sessions: int = 1
-    turns: int = 400
-    stay: int = 400
+    turns: int = 240
+    stay: int = 240
     fsync_micros: int = 0
 
 

@@ -1,8 +1,9 @@
 """The OpenAI Agents SDK's ``SQLiteSession``: a row of JSON per item."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,40 +21,52 @@ class AgentsSession:
         self._path = path
         self._make = library("agents").SQLiteSession
         self._open: dict[str, Any] = {}
+        self._users: Counter[str] = Counter()
 
     async def fill(self, session: str, messages: Sequence[RoleAndContent]) -> None:
         """See :class:`benchmarks.contenders.Contender`."""
-        await self._session(session).add_items(_items(messages))
+        with self._session(session) as opened:
+            await opened.add_items(_items(messages))
 
     async def turn(self, session: str, question: str, answer: str) -> list[str]:
         """See :class:`benchmarks.contenders.Contender`."""
-        opened = self._session(session)
-        await opened.add_items(_items([("user", question), ("assistant", answer)]))
-        return [item["content"] for item in await opened.get_items(WINDOW)]
+        with self._session(session) as opened:
+            await opened.add_items(_items([("user", question), ("assistant", answer)]))
+            return [item["content"] for item in await opened.get_items(WINDOW)]
 
     async def count(self, session: str) -> int:
         """See :class:`benchmarks.contenders.Contender`."""
-        return len(await self._session(session).get_items())
+        with self._session(session) as opened:
+            return len(await opened.get_items())
 
     async def durability(self) -> dict[str, str]:
         """See :class:`benchmarks.contenders.Contender`."""
-        opened = self._session("durability")
-        return await asyncio.to_thread(
-            lambda: read_durability(opened._get_connection())  # noqa: SLF001 — nothing public shows it
-        )
+        with self._session("durability") as opened:
+            return await asyncio.to_thread(
+                lambda: read_durability(opened._get_connection())  # noqa: SLF001 — nothing public shows it
+            )
 
     def close(self) -> None:
         """Close what is open."""
         for session in self._open.values():
             session.close()
 
-    def _session(self, session: str) -> Any:
-        opened = self._open.get(session)
-        if opened is None:
-            opened = self._open[session] = self._make(session, self._path)
+    @contextmanager
+    def _session(self, session: str) -> Iterator[Any]:
+        if session not in self._open:
+            self._open[session] = self._make(session, self._path)
+        self._users[session] += 1
+        try:
+            yield self._open[session]
+        finally:
+            self._users[session] -= 1
             if len(self._open) > OPEN_SESSIONS:
-                self._open.pop(next(iter(self._open))).close()
-        return opened
+                self._close_one()
+
+    def _close_one(self) -> None:
+        idle = next((session for session in self._open if not self._users[session]), None)
+        if idle is not None:
+            self._open.pop(idle).close()
 
 
 def _items(messages: Sequence[RoleAndContent]) -> list[dict[str, str]]:

@@ -53,7 +53,7 @@ class Transcript:
         fresh = [self._checked(index, message) for index, message in enumerate(messages)]
         tail = 0 if window is None else self._reach(window)
         appended = await self._logs.append(scope, thread, fresh, tail=tail, slide=slide)
-        return appended, None if window is None else self._cut(appended.tail, window)
+        return appended, None if window is None else await self._cut(scope, thread, appended.tail, window)
 
     async def settle(
         self,
@@ -78,8 +78,8 @@ class Transcript:
 
     async def window(self, scope: Scope, thread: ThreadKey, limits: WindowLimits) -> Window:
         """The newest completed turns that fit."""
-        reach = self._reach(limits)
-        return self._cut(await self._logs.latest(scope, thread, reach, whole_turns=True), limits)
+        found = await self._logs.latest(scope, thread, self._reach(limits), whole_turns=True)
+        return await self._cut(scope, thread, found, limits)
 
     async def latest(self, scope: Scope, thread: ThreadKey, limit: int, *, before: int | None = None) -> list[Message]:
         """The newest ``limit`` messages, ascending, unfinished ones too."""
@@ -109,12 +109,17 @@ class Transcript:
         """How many messages to read: one more than enter, which tells where a turn begins."""
         return min(limits.messages, self._history_cap) + 1
 
-    def _cut(self, messages: list[Message], limits: WindowLimits) -> Window:
-        bounded = min(limits.messages, self._history_cap)
-        more = len(messages) > bounded
-        if bounded != limits.messages:
-            limits = msgspec.structs.replace(limits, messages=bounded)
-        return cut_window(messages, limits, count_tokens=self._count_tokens, more=more)
+    async def _cut(self, scope: Scope, thread: ThreadKey, found: list[Message], limits: WindowLimits) -> Window:
+        bounded = msgspec.structs.replace(limits, messages=min(limits.messages, self._history_cap))
+        more = len(found) > bounded.messages
+        if more and bounded.messages > 0 and found[0].turn_id == found[-1].turn_id:
+            # The turn is longer than the window: its question, and whether anything came before, is further back.
+            reach = max(1, self._history_cap - len(found))
+            rest = await self._logs.latest(scope, thread, reach, before=found[0].seq, whole_turns=True)
+            beginning = [message for message in rest if message.turn_id == found[0].turn_id]
+            more = len(rest) > len(beginning) or (len(rest) == reach and rest[0].turn_id > 1)
+            found = [*beginning, *found]
+        return cut_window(found, bounded, count_tokens=self._count_tokens, more=more)
 
     def _checked(self, index: int, message: MessageInput) -> NewMessage:
         fresh = message if isinstance(message, NewMessage) else _converted(index, message)

@@ -54,17 +54,17 @@ def cut_window(
     """Cut the newest turns that fit.
 
     Args:
-        messages: the newest messages of a thread, ascending by ``seq``. To be cut rightly there should be one more
-            than ``limits.messages``: the oldest turn is taken as cut off by the reader if ``more`` is set.
+        messages: the newest messages of a thread. To be cut rightly there should be one more than
+            ``limits.messages``: the oldest turn of several is taken as cut off by the reader if ``more`` is set.
         limits: how much enters.
         count_tokens: of a text; the model's own counter where it has one.
         more: the transcript goes on before the first of the messages.
 
-    The newest turn always enters: if it alone is over a limit, its oldest messages are left out (a tool call never
-    without its results), then the longest contents are shortened.
+    The newest turn always enters: if it alone is over a limit, messages between its question and its end are left
+    out (a tool call never without its results), then the longest contents are shortened until all fit.
     """
     turns = _turns(messages)
-    if limits.messages == 0 or not turns:
+    if limits.messages <= 0 or not turns:
         return Window([], 0, 0, bool(turns) or more)
     newest, shortened = _fit_newest(turns[-1], limits, count_tokens)
     chosen = [newest]
@@ -79,8 +79,7 @@ def cut_window(
             break
         chosen.append(older.pop())
         used = total
-    kept = [message for turn in reversed(chosen) for message in turn]
-    return Window(kept, used[2], shortened, more or bool(older))
+    return Window(_flat(chosen[::-1]), used[2], shortened, more or bool(older))
 
 
 def _turns(messages: Sequence[Message]) -> list[list[Message]]:
@@ -99,37 +98,90 @@ def _within(size: tuple[int, int, int], limits: WindowLimits) -> bool:
 
 
 def _fit_newest(turn: list[Message], limits: WindowLimits, count_tokens: TokenCounter) -> tuple[list[Message], int]:
-    kept = _last_with_tool_pairs(turn, limits.messages)
-    shortened = sum(len(message.content) for message in turn) - sum(len(message.content) for message in kept)
-    while not _within((1, *_size(kept, count_tokens)[1:]), limits):
-        longest = max(range(len(kept)), key=lambda index: len(kept[index].content))
-        content = kept[longest].content
-        if len(content) <= 1:
-            break
-        shorter = content[: len(content) // 2].rstrip(ELLIPSIS) + ELLIPSIS
-        if len(shorter) >= len(content):
-            shorter = ELLIPSIS
-        room = _room(kept, longest, limits)
-        if room is not None and len(shorter) < room < len(content) and limits.tokens is None:
-            shorter = content[: room - 1] + ELLIPSIS
-        shortened += len(content) - len(shorter)
-        kept[longest] = msgspec.structs.replace(kept[longest], content=shorter, tokens=count_tokens(shorter))
-    return kept, shortened
+    """The turn as it enters, and how many characters were left out of it."""
+    units = _chosen_units(turn, limits.messages)
+    if not _fits(_flat(units), limits, count_tokens):
+        asked = units[0][0].role == "user"
+        while len(units) > 1 and not _fits(_levelled(_flat(units), 1, count_tokens), limits, count_tokens):
+            # The question stays with the last words for as long as there is room for both.
+            del units[1 if asked and len(units[1:]) > 1 else 0]
+        level = _highest_level(_flat(units), limits, count_tokens)
+        units = [_levelled(unit, level, count_tokens) for unit in units]
+    kept = _flat(units)
+    return kept, _size(turn, count_tokens)[1] - _size(kept, count_tokens)[1]
 
 
-def _room(turn: Sequence[Message], index: int, limits: WindowLimits) -> int | None:
-    """Characters that the message at ``index`` may have if the others stay as they are."""
-    if limits.characters is None:
-        return None
-    return limits.characters - sum(len(message.content) for at, message in enumerate(turn) if at != index)
+def _fits(messages: Sequence[Message], limits: WindowLimits, count_tokens: TokenCounter) -> bool:
+    """Whether the contents are within the limits; how many messages there are does not matter."""
+    return _within((0, *_size(messages, count_tokens)[1:]), limits)
 
 
-def _last_with_tool_pairs(turn: list[Message], limit: int) -> list[Message]:
-    """The question and the last messages of a turn, ``limit`` in all, no tool result without its call."""
+def _highest_level(messages: Sequence[Message], limits: WindowLimits, count_tokens: TokenCounter) -> int:
+    """The most characters that each content may have so that all fit, found by halving the interval."""
+    low, high = 0, max(len(message.content) for message in messages)
+    if limits.characters is not None:
+        high = min(high, limits.characters)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if _fits(_levelled(messages, middle, count_tokens), limits, count_tokens):
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def _levelled(messages: Sequence[Message], level: int, count_tokens: TokenCounter) -> list[Message]:
+    """The messages, contents longer than ``level`` shortened to that many characters."""
+    return [
+        message if len(message.content) <= level else _shortened(message, level, count_tokens) for message in messages
+    ]
+
+
+def _shortened(message: Message, length: int, count_tokens: TokenCounter) -> Message:
+    content = message.content[: length - 1] + ELLIPSIS if length else ""
+    return msgspec.structs.replace(message, content=content, tokens=count_tokens(content))
+
+
+def _chosen_units(turn: list[Message], limit: int) -> list[list[Message]]:
+    """The question and the last units of a turn, ``limit`` messages in all, without results whose call is missing.
+
+    Where there is no question and no unit is within the limit, the last one enters all the same.
+    """
+    units = _units(turn)
     if len(turn) <= limit:
-        return list(turn)
-    head = turn[:1] if turn[0].role == "user" and limit > 1 else []
-    rest = turn[len(turn) - (limit - len(head)) :]
-    while rest and rest[0].role == "tool":
-        rest = rest[1:]
-    return [*head, *rest] if rest or head else turn[-1:]
+        return units
+    units = [unit for unit in units if unit[0].role != "tool"] or units
+    question = units[:1] if units[0][0].role == "user" and (limit > 1 or len(units[-1]) > limit) else []
+    room = limit - len(question)
+    rest: list[list[Message]] = []
+    for unit in reversed(units[len(question) :]):
+        room -= len(unit)
+        if room < 0:
+            break
+        rest.insert(0, unit)
+    return [*question, *rest] or [unit for unit in units if len(unit) <= limit][-1:] or units[-1:]
+
+
+def _units(turn: Sequence[Message]) -> list[list[Message]]:
+    """What must stay together: a tool call, its results, and what was said in between; else each message alone."""
+    units: list[list[Message]] = []
+    for message in turn:
+        calling = _calling(units, message) if message.role == "tool" else None
+        if calling is None:
+            units.append([message])
+        else:
+            units[calling:] = [_flat([*units[calling:], [message]])]
+    return units
+
+
+def _calling(units: Sequence[Sequence[Message]], result: Message) -> int | None:
+    """The unit with the call of this result: by its id, else the last one if it is there to be answered."""
+    for index in range(len(units) - 1, -1, -1):
+        calls = (call for message in units[index] for call in message.tool_calls or ())
+        if any(call.get("id") == result.tool_call_id for call in calls):
+            return index
+    return len(units) - 1 if units and any(message.tool_calls for message in units[-1]) else None
+
+
+def _flat(units: Sequence[Sequence[Message]]) -> list[Message]:
+    return [message for unit in units for message in unit]
