@@ -37,6 +37,7 @@ from benchmarks.results import (
 ROUNDS, QUICK_ROUNDS = 5, 2
 SECONDS, QUICK_SECONDS = 0.3, 0.08
 HTTP_TURNS, QUICK_HTTP_TURNS = 1_600, 320
+DISK_SESSIONS, QUICK_DISK_SESSIONS = 100, 20
 MEMORY_BACKED = Path("/dev/shm")  # noqa: S108 — a folder of ours is made in it
 
 
@@ -84,8 +85,8 @@ def _measure(folder: Path, *, quick: bool, only: list[str]) -> Results:
     for name, worker in workers.items():
         results.profiles[name] = worker.profile()
         worker.close()
-    measure_imports(results)
-    asyncio.run(measure_disk(results, folder))
+    measure_imports(results, peers=not quick)
+    asyncio.run(measure_disk(results, folder, QUICK_DISK_SESSIONS if quick else DISK_SESSIONS))
     try:
         results.http = asyncio.run(http_turn.measure(folder, QUICK_HTTP_TURNS if quick else HTTP_TURNS))
     except http_turn.NoServer as reason:

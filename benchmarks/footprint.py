@@ -27,7 +27,6 @@ from benchmarks.peak import peak_mb
 print(took, peak_mb())
 """
 
-SESSIONS = 100
 MESSAGES_EACH = 1_000
 
 
@@ -35,10 +34,10 @@ JUDGED = ("python", "wenmai")
 REPEATS = 5
 
 
-def measure_imports(results: Results) -> None:
+def measure_imports(results: Results, *, peers: bool) -> None:
     """Milliseconds of the import, and resident MB after it, in a fresh interpreter; of what is judged the median."""
     for name, statement in IMPORTS.items():
-        if statement and find_spec(name) is None:
+        if name not in JUDGED and (not peers or find_spec(name) is None):
             continue
         probe = _PROBE.format(statement=statement)
         found = []
@@ -49,16 +48,16 @@ def measure_imports(results: Results) -> None:
         results.imports[name] = median(each[0] for each in found), median(each[1] for each in found)
 
 
-async def measure_disk(results: Results, folder: Path) -> None:
-    """Bytes a message of 100 000, with everything that the file holds, once it is closed."""
-    talks = {f"session-{number}": history(number, MESSAGES_EACH) for number in range(SESSIONS)}
+async def measure_disk(results: Results, folder: Path, sessions: int) -> None:
+    """Bytes a message, with everything that the file holds, of sessions of 1 000 messages; once it is closed."""
+    talks = {f"session-{number}": history(number, MESSAGES_EACH) for number in range(sessions)}
     written = sum(len(content.encode()) for talk in talks.values() for _, content in talk)
-    results.content_bytes = written / (SESSIONS * MESSAGES_EACH)
+    results.content_bytes = written / (sessions * MESSAGES_EACH)
     for name in (FLOOR, WENMAI):
         path = folder / f"disk-{len(results.bytes_per_message)}.db"
         async with load(name)(path) as contender:
             await asyncio.gather(*(contender.fill(session, talk) for session, talk in talks.items()))
-        results.bytes_per_message[name] = _size(path) / (SESSIONS * MESSAGES_EACH)
+        results.bytes_per_message[name] = _size(path) / (sessions * MESSAGES_EACH)
 
 
 def _size(path: Path) -> int:

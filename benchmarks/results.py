@@ -79,7 +79,7 @@ class Results:
         profiles: contender → what it is.
         skipped: contender or part → why it was left out.
         imports: module → (milliseconds, resident MB); ``python`` is the interpreter alone.
-        bytes_per_message: contender → on disk, of 100 000 messages.
+        bytes_per_message: contender → on disk, of many messages.
         content_bytes: of a message, UTF-8, on average.
         http: the whole turn over HTTP, if it was measured.
     """

@@ -36,18 +36,14 @@ def _missing_or_changed(acknowledged: Iterable[Acknowledged], transcript: Sequen
     stored = {message.seq: message for message in transcript}
     filled = {(each.seqs[0], each.ids[0]): each.contents[0] for each in acknowledged if each.kind == "settle"}
     for each in acknowledged:
-        for seq, message_id, turn, content in zip(
-            each.seqs, each.ids, each.turns, each.contents, strict=True
-        ):
+        for seq, message_id, turn, content in zip(each.seqs, each.ids, each.turns, each.contents, strict=True):
             message = stored.get(seq)
             if message is None or message.id != message_id:
                 yield f"lost: {message_id} was acknowledged as number {seq}"
                 continue
             if message.turn_id != turn:
                 yield f"renumbered: {message_id} was in turn {turn}, is in {message.turn_id}"
-            allowed = (
-                {filled[seq, message_id]} if (seq, message_id) in filled else {content, settled(content)}
-            )
+            allowed = {filled[seq, message_id]} if (seq, message_id) in filled else {content, settled(content)}
             if message.content not in allowed:
                 yield f"changed: {message_id} holds {message.content!r}"
             if (seq, message_id) in filled and not message.completed:

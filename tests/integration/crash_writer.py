@@ -100,9 +100,7 @@ async def _write_turn(logs: Logs, session: SessionMemory, batch: str, thinking: 
     _acknowledge_messages("settle", session.session_id, [filled])
 
 
-async def _write_for_ever(
-    logs: Logs, sessions: Sequence[SessionMemory], name: str, batches: Iterator[int]
-) -> None:
+async def _write_for_ever(logs: Logs, sessions: Sequence[SessionMemory], name: str, batches: Iterator[int]) -> None:
     chance = random.Random()  # noqa: S311 — which moment is hit should differ from run to run
     for number in batches:
         session, batch = chance.choice(sessions), f"{name}.{number}"

@@ -195,10 +195,7 @@ async def test_eight_requests_with_one_key_at_once_have_one_effect_and_equal_ans
     work = Work()
     async with opened(store) as (one, _), opened(store) as (other, _):
         answers = await asyncio.gather(
-            *(
-                memory.idempotency.once(Scope(), "key-1", REQUEST, TALK.session_id, work)
-                for memory in (one, other) * 4
-            )
+            *(memory.idempotency.once(Scope(), "key-1", REQUEST, TALK.session_id, work) for memory in (one, other) * 4)
         )
         assert work.times == 1
         assert answers == [{"answer": "in talk", "attempt": 1}] * 8
@@ -231,9 +228,7 @@ async def test_a_kill_between_effect_and_answer_is_taken_over_without_a_second_e
             await killed(first)
 
         async def work(session_id: str) -> dict[str, Any]:
-            asked = await session.append(
-                [{"role": "user", "content": REQUEST["query"], "id": message_id_for(key)}]
-            )
+            asked = await session.append([{"role": "user", "content": REQUEST["query"], "id": message_id_for(key)}])
             return {"session_id": session_id, "turn_id": asked[0].turn_id}
 
         retry = asyncio.create_task(memory.idempotency.once(Scope(), key, REQUEST, "another-session", work))

@@ -171,17 +171,14 @@ def lost_at_the_end(transcript: list[Message]) -> list[Message]:
 
 def lost_in_the_middle(transcript: list[Message]) -> list[Message]:
     """A turn is gone, and what follows has moved up."""
-    moved = [
-        msgspec.structs.replace(each, seq=each.seq - 2, turn_id=each.turn_id - 1) for each in transcript[4:]
-    ]
+    moved = [msgspec.structs.replace(each, seq=each.seq - 2, turn_id=each.turn_id - 1) for each in transcript[4:]]
     return [*transcript[:2], *moved]
 
 
 def doubled(transcript: list[Message]) -> list[Message]:
     """The last turn was written twice, under new ids."""
     again = [
-        msgspec.structs.replace(each, id=f"again-{each.id}", seq=each.seq + 2, turn_id=7)
-        for each in transcript[-2:]
+        msgspec.structs.replace(each, id=f"again-{each.id}", seq=each.seq + 2, turn_id=7) for each in transcript[-2:]
     ]
     return [*transcript, *again]
 
@@ -248,9 +245,7 @@ def test_the_checker_finds_nothing_in_a_sound_history() -> None:
     assert complaints(acknowledged, found) == []
 
 
-@pytest.mark.parametrize(
-    ("fault", "complaint"), FAULTS.items(), ids=lambda value: getattr(value, "__name__", value)
-)
+@pytest.mark.parametrize(("fault", "complaint"), FAULTS.items(), ids=lambda value: getattr(value, "__name__", value))
 def test_the_checker_complains_of_every_broken_promise(
     fault: Callable[[list[Message]], list[Message]], complaint: str
 ) -> None:

@@ -9,6 +9,7 @@ from wenmai.chat.gate.policy import layered
 from wenmai.chat.profile import Persona
 from wenmai.chat.registry import VersionedRegistry
 from wenmai.errors import InvalidInput, PersonaNotFound
+from wenmai.memory.ids import wrong_field
 from wenmai.scope import Scope
 from wenmai.stores.base import Documents
 from wenmai.stores.records import PersonaVersion
@@ -48,7 +49,9 @@ class PersonaRegistry(VersionedRegistry[PersonaVersion]):
         try:
             persona = msgspec.convert(value | {"npc_id": npc_id}, Persona)
         except msgspec.ValidationError as problem:
-            raise InvalidInput("persona", value, f"a persona: {problem}") from problem
+            field = wrong_field(problem)
+            where = f"persona.{field}" if field else "persona"
+            raise InvalidInput(where, value.get(field, value), f"allowed: {problem}") from problem
         layered(persona.policy)
         plain = msgspec.to_builtins(persona)
         return PersonaVersion(

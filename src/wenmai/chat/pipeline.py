@@ -89,12 +89,13 @@ def _node(*steps: tuple[str, Step]) -> Callable[..., Awaitable[TurnState]]:
     return node
 
 
-def _after_open(state: TurnState) -> str:
+async def _after_open(state: TurnState) -> str:
     """A question that was answered before, under the same Idempotency-Key, is not answered again."""
     return END if state["opened"].answer.completed else "judge"
 
 
-def _after_gate(state: TurnState, runtime: Runtime[TurnRun]) -> str:
+async def _after_gate(state: TurnState, runtime: Runtime[TurnRun]) -> str:
+    # Asynchronous, although they wait for nothing: LangGraph runs plain functions in a thread.
     return "generate" if wants_model(state, runtime.context) else "compose"
 
 

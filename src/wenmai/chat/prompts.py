@@ -12,7 +12,8 @@ from wenmai.chat.profile import Persona, in_language
 from wenmai.chat.registry import VersionedRegistry
 from wenmai.chat.types import Passage
 from wenmai.errors import InvalidInput
-from wenmai.memory.blocks import Block, disarm, fenced, history_block, preference_block, wording
+from wenmai.memory.blocks import Block, as_entry, disarm, fenced, history_block, preference_block, wording
+from wenmai.memory.preferences import checked_language
 from wenmai.memory.window import TokenCounter
 from wenmai.providers.models import PromptMessage
 from wenmai.stores.base import Documents
@@ -67,15 +68,18 @@ class PromptRegistry(VersionedRegistry[PromptVersion]):
         super().__init__(documents, {})
 
     def _make(self, npc_id: str, number: int, value: dict[str, Any], author: str, note: str) -> PromptVersion:
-        text = value.get("text")
-        if not isinstance(text, str) or not 1 <= len(text.strip()) <= PROMPT_LIMIT:
-            raise InvalidInput("text", text, f"1 to {PROMPT_LIMIT} characters")
+        text, language = value.get("text"), value.get("language", "zh")
+        unknown = sorted(value.keys() - {"text", "language"})
+        if unknown:
+            raise InvalidInput(unknown[0], value[unknown[0]], "a field of a prompt: text or language")
+        if not isinstance(text, str) or not 1 <= len(text.strip()) <= PROMPT_LIMIT or "\0" in text:
+            raise InvalidInput("text", text, f"1 to {PROMPT_LIMIT} characters without NUL")
         return PromptVersion(
             ref=f"{npc_id}:{number}",
             npc_id=npc_id,
             number=number,
             text=text,
-            language=str(value.get("language", "zh")),
+            language=checked_language(language),
             author=author,
             note=note,
         )
@@ -141,7 +145,7 @@ def build_prompt(
     """
     words = wording(language)
     name = in_language(persona.name, language)
-    rules = _RULES[words].format(name=name, system=registered or in_language(persona.system, language))
+    rules = _RULES[words].format(name=disarm(name), system=registered or in_language(persona.system, language))
     system = Block("system", rules, count_tokens(rules))
     evidence = _evidence_block(passages, words, count_tokens)
     asked = fenced("question", _QUESTION[words], [disarm(question)], count_tokens)
@@ -162,10 +166,10 @@ def _evidence_block(passages: Sequence[Passage], words: str, count_tokens: Token
     lines = [
         line.format(
             number=passage.number,
-            title=disarm(passage.title),
-            source=disarm(passage.source_ref),
+            title=as_entry(passage.title),
+            source=as_entry(passage.source_ref),
             unverified="" if passage.verified else unverified,
-            text=disarm(passage.text),
+            text=as_entry(passage.text),
         )
         for passage in passages
     ]

@@ -18,7 +18,7 @@ from wenmai.stores.records import ActiveVersion, PersonaVersion, PromptVersion
 
 V = TypeVar("V", PersonaVersion, PromptVersion)
 
-LATEST_LOOKED_AT = 500
+READ_PAGE = 500
 
 
 class Version(msgspec.Struct, frozen=True, kw_only=True):
@@ -121,9 +121,8 @@ class VersionedRegistry(Generic[V]):
         return await self._version(scope, npc_id, state.number, active=True) if state.number else None
 
     async def all_active(self, scope: Scope) -> list[Version]:
-        """The active version of everything in the registry, by persona; looks at the latest 500 versions."""
-        page = await self._documents.list(scope, self.record, limit=LATEST_LOOKED_AT)
-        ids = sorted({stored.record.npc_id for stored in page.items} | self._builtin.keys())
+        """The active version of everything in the registry, by persona."""
+        ids = sorted({*await self._registered(scope), *self._builtin})
         found = [await self.active(scope, npc_id) for npc_id in ids]
         return [version for version in found if version is not None]
 
@@ -140,10 +139,10 @@ class VersionedRegistry(Generic[V]):
             VersionNotFound: there is none of that number.
             VersionConflict: another version is active than ``expected``.
         """
-        await self.get(scope, npc_id, number)
         while True:
             stored = await self._documents.get(scope, ActiveVersion, self._ref(npc_id))
             state = stored.record if stored else self._initial(npc_id)
+            await self._version(scope, npc_id, number, active=state.number == number)
             if expected is not None and state.number != expected:
                 raise VersionConflict(f"active {self.kind}", npc_id, expected=expected)
             changed = msgspec.structs.replace(state, number=number)
@@ -166,6 +165,21 @@ class VersionedRegistry(Generic[V]):
         if version.created_at is None:
             raise Conflict(f"version {number} of {self.kind} {npc_id} is the profile's own")
         await self._documents.delete(scope, self.record, f"{npc_id}:{number}")
+        # Whoever found the version before it went must not activate it now: the state is put again, unchanged, so
+        # that their compare-and-set fails; and if they were faster, the version comes back.
+        while True:
+            stored = await self._documents.get(scope, ActiveVersion, self._ref(npc_id))
+            state = stored.record if stored else self._initial(npc_id)
+            if state.number == number:
+                await self._documents.put(
+                    scope, self._make(npc_id, number, version.value, version.author, version.note), expected=0
+                )
+                raise Conflict(f"version {number} of {self.kind} {npc_id} was activated meanwhile")
+            try:
+                await self._documents.put(scope, state, expected=stored.version if stored else 0)
+            except VersionConflict:
+                continue
+            return
 
     async def _version(self, scope: Scope, npc_id: str, number: int, *, active: bool) -> Version:
         if number == 1 and npc_id in self._builtin:
@@ -174,6 +188,16 @@ class VersionedRegistry(Generic[V]):
         if stored is None:
             raise VersionNotFound(f"{npc_id}:{number}")
         return self._shown(stored, active=active)
+
+    async def _registered(self, scope: Scope) -> list[str]:
+        found, cursor = [], None
+        while True:
+            page = await self._documents.list(scope, ActiveVersion, limit=READ_PAGE, cursor=cursor)
+            refs = [stored.record.ref.partition(":") for stored in page.items]
+            found += [npc_id for kind, _, npc_id in refs if kind == self.kind]
+            cursor = page.next_cursor
+            if cursor is None:
+                return found
 
     async def _count(self, scope: Scope, npc_id: str, number: int) -> int:
         """Note that ``number`` is taken; the active version then."""

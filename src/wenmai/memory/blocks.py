@@ -9,7 +9,8 @@ from wenmai.stores.records import Message, Preferences
 
 TAGS_IN_PROMPT = 5
 
-_DISARMED = str.maketrans("【】", "〔〕")
+_DISARMED = str.maketrans("【】〖〗︻︼︗︘", "〔〕〔〕〔〕〔〕")
+"""The brackets of our markers, their hollow twins, and both as they are written in vertical text."""
 
 _MARKERS = {
     "preferences": {
@@ -68,8 +69,13 @@ def wording(language: str) -> str:
 
 
 def disarm(text: str) -> str:
-    """The text with its 【 and 】 replaced, so that it can neither close a block nor open another."""
+    """The text with 【 and 】, and what looks like them, replaced: it can neither close a block nor open another."""
     return text.translate(_DISARMED)
+
+
+def as_entry(text: str) -> str:
+    """The text disarmed and its later lines indented, so that none of them can pass for another entry of a block."""
+    return "\n  ".join(disarm(text).splitlines())
 
 
 def fenced(kind: str, markers: tuple[str, str], lines: Sequence[str], count_tokens: TokenCounter) -> Block:
@@ -100,5 +106,5 @@ def history_block(messages: Sequence[Message], language: str, speaker: str, coun
     lines = [_WARNINGS["history"][words]]
     for message in messages:
         who = message.name or _SPEAKERS[words].get(message.role, speaker)
-        lines.append(f"{disarm(who)}: {disarm(message.content)}")
+        lines.append(f"{as_entry(who)}: {as_entry(message.content)}")
     return fenced("history", _MARKERS["history"][words], lines, count_tokens)

@@ -11,6 +11,9 @@ from wenmai.memory.transcript import Transcript
 from wenmai.memory.window import TokenCounter, Window, WindowLimits
 from wenmai.scope import Scope, ThreadKey
 
+MOST_MESSAGES = 500
+"""In a window that a budget bounds; a window that is switched off stays so."""
+
 
 class Context(msgspec.Struct, frozen=True):
     """Ready for a model.
@@ -73,12 +76,13 @@ class ContextBuilder:
         return Context(blocks, [*messages, {"role": "user", "content": query}], used, cut)
 
     async def _window(self, scope: Scope, thread: ThreadKey, room: int | None) -> Window:
-        if room is not None and room <= 0:
-            return Window([], 0, 0, more=True)
+        if room is None:
+            return await self._transcript.window(scope, thread, self._limits)
         # With a budget, tokens decide; the character limit serves those who count none.
-        limits = self._limits if room is None else WindowLimits(messages=500, characters=None, tokens=room)
+        messages = MOST_MESSAGES if self._limits.messages and room > 0 else 0
+        limits = WindowLimits(messages=messages, characters=None, tokens=room)
         window = await self._transcript.window(scope, thread, limits)
-        return window if room is None or window.tokens <= room else Window([], 0, 0, more=True)
+        return window if window.tokens <= room else Window([], 0, 0, more=True)
 
 
 def _for_model(message: Any) -> dict[str, Any]:

@@ -1,11 +1,15 @@
-"""The names of things: which ones callers may choose, and how ours are made."""
+"""The names of things: which ones callers may choose, how ours are made, and of the field that is wrong."""
 
 import re
 import secrets
 
+import msgspec
+
 from wenmai.errors import InvalidInput
 
 _ID = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
+_PATH = re.compile(r"`\$\.?([^`]*)`")
+_FIELD = re.compile(r"field `([^`]*)`")
 
 
 def checked_id(field: str, value: str) -> str:
@@ -27,3 +31,10 @@ def new_session_id() -> str:
 def new_trace_id() -> str:
     """``trace-`` and 16 hex digits."""
     return f"trace-{secrets.token_hex(8)}"
+
+
+def wrong_field(problem: msgspec.ValidationError) -> str:
+    """The field that msgspec complains of, dotted for nested ones; empty if it is the whole value."""
+    path, field = _PATH.search(str(problem)), _FIELD.search(str(problem))
+    parts = [path[1].replace("[...]", "")] if path else []
+    return ".".join([*parts, field[1]] if field else parts)

@@ -11,13 +11,15 @@ from typing import get_args, get_type_hints
 import msgspec
 
 from wenmai.errors import InvalidInput, SessionNotFound, VersionConflict
-from wenmai.memory.inference import infer
+from wenmai.memory.inference import REMOVED_TAG, TAG, infer
 from wenmai.scope import Scope
 from wenmai.stores.base import Documents, Stored
 from wenmai.stores.records import Preferences
 
 MAX_TAGS = 20
 MAX_TAG_LENGTH = 40
+MAX_REMOVED_TAGS = 200
+"""Of so many tags that the visitor took away it is remembered that they stay away."""
 _LANGUAGE_TAG = re.compile(r"[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8}){0,3}")
 """The shapes of BCP 47 that name a language with script, region or variant."""
 
@@ -112,10 +114,10 @@ def _checked(change: PreferenceChange) -> PreferenceChange:
         value = getattr(change, field)
         if value is not None and value not in allowed:
             raise InvalidInput(field, value, f"one of {', '.join(allowed)}")
-    if change.language is not None and not _LANGUAGE_TAG.fullmatch(change.language):
-        raise InvalidInput("language", change.language, "a BCP 47 language tag such as zh or en-GB")
+    if change.language is not None:
+        checked_language(change.language)
     tags = {
-        field: [_checked_tag(tag) for tag in getattr(change, field) or ()]
+        field: _checked_tags(field, getattr(change, field) or ())
         for field in ("interest_tags", "add_interest_tags", "remove_interest_tags")
     }
     if change.interest_tags is None:
@@ -123,43 +125,67 @@ def _checked(change: PreferenceChange) -> PreferenceChange:
     return msgspec.structs.replace(change, **tags)
 
 
+def checked_language(tag: object) -> str:
+    """The tag, if it names a language.
+
+    Raises:
+        InvalidInput: it has not the shape of a BCP 47 tag.
+    """
+    if not isinstance(tag, str) or not _LANGUAGE_TAG.fullmatch(tag):
+        raise InvalidInput("language", tag, "a BCP 47 language tag such as zh or en-GB")
+    return tag
+
+
+def _checked_tags(field: str, tags: Sequence[str]) -> list[str]:
+    if isinstance(tags, str) or not all(isinstance(tag, str) for tag in tags):
+        raise InvalidInput(field, tags, "a list of texts")
+    return [_checked_tag(tag.strip()) for tag in tags]
+
+
 def _checked_tag(tag: str) -> str:
-    tag = tag.strip()
-    if not 1 <= len(tag) <= MAX_TAG_LENGTH or any(mark in tag for mark in "\n【】"):
+    if len(tag) > MAX_TAG_LENGTH or len(tag.splitlines()) != 1 or any(mark in tag for mark in "\0【】"):
         raise InvalidInput("interest_tag", tag, f"1 to {MAX_TAG_LENGTH} characters on one line, without 【】")
     return tag
 
 
-def newest_tags(tags: Sequence[str]) -> list[str]:
-    """The tags without repeats, a repeated one as new as its last mention, at most the 20 newest, oldest first."""
-    latest = list(dict.fromkeys(reversed(tags)))
-    return latest[:MAX_TAGS][::-1]
+def newest(texts: Sequence[str], most: int) -> list[str]:
+    """The ``most`` newest texts, oldest first, without repeats: a repeated one is as new as its last mention."""
+    return list(dict.fromkeys(reversed(texts)))[:most][::-1]
 
 
 def _chosen(current: Preferences, change: PreferenceChange) -> Preferences:
     chosen = list(current.chosen)
-    sources = dict(current.sources)
     fields = {}
     for field in ("verbosity", "tone", "language"):
         value = getattr(change, field)
         if value is not None:
             fields[field] = value
             chosen.append(field)
-            sources.pop(field, None)
-    tags = list(current.interest_tags if change.interest_tags is None else change.interest_tags)
-    added = [*(change.interest_tags or ()), *change.add_interest_tags]
-    tags = [tag for tag in newest_tags([*tags, *added]) if tag not in change.remove_interest_tags]
-    gone = [tag for tag in current.interest_tags if tag not in tags] + list(change.remove_interest_tags)
-    for tag in added:
-        chosen.append(f"interest_tags:{tag}")
-        chosen = [mark for mark in chosen if mark != f"interest_tags:-{tag}"]
-    for tag in gone:
-        chosen = [mark for mark in chosen if mark != f"interest_tags:{tag}"]
-        chosen.append(f"interest_tags:-{tag}")
-        sources.pop(f"interest_tags:{tag}", None)
+    before = current.interest_tags if change.interest_tags is None else change.interest_tags
+    wanted = [*before, *change.add_interest_tags]
+    tags = newest([tag for tag in wanted if tag not in change.remove_interest_tags], MAX_TAGS)
+    removed = [*change.remove_interest_tags]
+    if change.interest_tags is not None:
+        removed += [tag for tag in current.interest_tags if tag not in wanted]
+    added = [tag for tag in (*(change.interest_tags or ()), *change.add_interest_tags) if tag in tags]
+    inferred = {TAG + tag for tag in tags if tag not in added} | {"verbosity", "tone", "language"} - fields.keys()
     return msgspec.structs.replace(
-        current, **fields, interest_tags=tags, chosen=list(dict.fromkeys(chosen)), sources=sources
+        current,
+        **fields,
+        interest_tags=tags,
+        chosen=_marked(chosen, added, removed, tags),
+        sources={field: turns for field, turns in current.sources.items() if field in inferred},
     )
+
+
+def _marked(chosen: Sequence[str], added: Sequence[str], removed: Sequence[str], tags: Sequence[str]) -> list[str]:
+    """``chosen`` with the visitor's tags and the tags that stay away; those that only gave way have no mark."""
+    fields = [mark for mark in dict.fromkeys(chosen) if not mark.startswith(TAG)]
+    kept = [mark for mark in chosen if mark.startswith(TAG) and mark.removeprefix(TAG) in tags]
+    own = dict.fromkeys([*kept, *(TAG + tag for tag in added)])
+    away = [mark for mark in chosen if mark.startswith(REMOVED_TAG) and mark.removeprefix(REMOVED_TAG) not in added]
+    newest_away = newest([*away, *(REMOVED_TAG + tag for tag in removed)], MAX_REMOVED_TAGS)
+    return [*fields, *own, *newest_away]
 
 
 def _inferred(current: Preferences, questions: Sequence[tuple[str, str]], topic_words: Sequence[str]) -> Preferences:
@@ -176,6 +202,6 @@ def _inferred(current: Preferences, questions: Sequence[tuple[str, str]], topic_
     return msgspec.structs.replace(
         current,
         **fields,
-        interest_tags=newest_tags([*tags, *found.add_interest_tags]),
+        interest_tags=newest([*tags, *found.add_interest_tags], MAX_TAGS),
         sources=sources | found.sources,
     )

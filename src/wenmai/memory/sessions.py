@@ -5,6 +5,8 @@ What is foreign is absent: another user's session is not found, and asking to cr
 
 import asyncio
 import logging
+import re
+import unicodedata
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -25,7 +27,11 @@ TITLE_LIMIT = 60
 RULE_TITLE_LIMIT = 40
 RULE_TITLE_LEAST = 20
 """A title without a model is cut at a space past so many characters, within a word otherwise."""
-MAX_LIFETIME_SECONDS = 10 * 365 * 86_400
+_JOINER = "\u200d"
+_JOINED = {_JOINER, *map(chr, range(0x1F3FB, 0x1F400))}
+"""The zero-width joiner and the five skin tones: they belong to the emoji before them."""
+_FLAG_LETTERS = re.compile("[\U0001f1e6-\U0001f1ff]+$")
+"""Two such letters are one flag."""
 
 
 class OpenedSession(msgspec.Struct, frozen=True):
@@ -84,6 +90,8 @@ class Sessions:
         Raises:
             InvalidInput: the id or the title is not allowed.
         """
+        if title is not None:
+            title = checked_title(title)
         if session_id is None:
             return await self._begin(scope, self._make_id(), title=title, metadata=metadata)
         checked_id("session_id", session_id)
@@ -173,7 +181,7 @@ class Sessions:
             session_id=session_id,
             expires_at=self._clock() + self._lifetime,
             lifetime_seconds=int(self._lifetime.total_seconds()),
-            title="" if title is None else checked_title(title),
+            title=title or "",
             title_by="" if title is None else "user",
             metadata=metadata or {},
         )
@@ -195,19 +203,35 @@ def checked_title(title: str) -> str:
     """The title without surrounding white space.
 
     Raises:
-        InvalidInput: it is empty, longer than 60 characters, or has a line break.
+        InvalidInput: it is empty, longer than 60 characters, or has a line break or NUL.
     """
     title = title.strip()
-    if not 1 <= len(title) <= TITLE_LIMIT or "\n" in title:
-        raise InvalidInput("title", title, f"one line of 1 to {TITLE_LIMIT} characters")
+    if len(title) > TITLE_LIMIT or len(title.splitlines()) != 1 or "\0" in title:
+        raise InvalidInput("title", title, f"one line of 1 to {TITLE_LIMIT} characters without NUL")
     return title
 
 
 def title_from_question(question: str) -> str:
-    """A title without a model: the first line, 40 code points at most, cut at a space if one lies past 20."""
-    line = question.strip().partition("\n")[0].strip()
+    """A title without a model: the first line, 40 code points at most, cut at a space if one lies past 20.
+
+    A character made of several code points, such as an emoji or a letter with its accents, is not cut in two.
+    """
+    lines = question.strip().splitlines()
+    line = lines[0].strip() if lines else ""
     if len(line) <= RULE_TITLE_LIMIT:
         return line
     cut = line[:RULE_TITLE_LIMIT]
     space = cut.rfind(" ")
-    return (cut[:space] if space > RULE_TITLE_LEAST else cut).rstrip() + "…"
+    if space > RULE_TITLE_LEAST:
+        return cut[:space].rstrip() + "…"
+    whole = next((end for end in range(RULE_TITLE_LIMIT, RULE_TITLE_LEAST, -1) if not _within_one(line, end)), 0)
+    return line[: whole or RULE_TITLE_LIMIT].rstrip() + "…"
+
+
+def _within_one(text: str, at: int) -> bool:
+    """Whether a cut before ``text[at]`` would divide what is seen as one character."""
+    before, after = text[at - 1], text[at]
+    if before == _JOINER or after in _JOINED or unicodedata.category(after).startswith("M"):
+        return True
+    flags = _FLAG_LETTERS.search(text[:at])
+    return flags is not None and len(flags[0]) % 2 == 1 and _FLAG_LETTERS.match(after) is not None

@@ -6,7 +6,7 @@ from typing import Any, get_args
 import msgspec
 
 from wenmai.errors import InvalidInput
-from wenmai.memory.ids import checked_id
+from wenmai.memory.ids import checked_id, wrong_field
 from wenmai.memory.window import TokenCounter, Window, WindowLimits, cut_window
 from wenmai.scope import Scope, ThreadKey
 from wenmai.stores.base import Appended, Logs, ThreadInfo
@@ -130,10 +130,12 @@ class Transcript:
             raise InvalidInput(f"{where}.content", fresh.content, f"at most {CONTENT_LIMIT} characters without NUL")
         if fresh.id is not None:
             checked_id(f"{where}.id", fresh.id)
-        if fresh.name is not None and not 1 <= len(fresh.name) <= NAME_LIMIT:
-            raise InvalidInput(f"{where}.name", fresh.name, f"1 to {NAME_LIMIT} characters")
+        if fresh.name is not None and (not 1 <= len(fresh.name) <= NAME_LIMIT or "\0" in fresh.name):
+            raise InvalidInput(f"{where}.name", fresh.name, f"1 to {NAME_LIMIT} characters without NUL")
         if fresh.timestamp is not None and fresh.timestamp.tzinfo is None:
             raise InvalidInput(f"{where}.timestamp", fresh.timestamp, "a moment with a time zone")
+        if fresh.tokens < 0:
+            raise InvalidInput(f"{where}.tokens", fresh.tokens, "0 or more")
         if fresh.tokens:
             return fresh
         return msgspec.structs.replace(fresh, tokens=self._count_tokens(fresh.content))
@@ -147,4 +149,6 @@ def _converted(index: int, message: Mapping[str, Any]) -> NewMessage:
     try:
         return msgspec.convert(dict(message), NewMessage)
     except msgspec.ValidationError as problem:
-        raise InvalidInput(f"messages[{index}]", dict(message), f"a message: {problem}") from problem
+        field = wrong_field(problem)
+        where = f"messages[{index}].{field}" if field else f"messages[{index}]"
+        raise InvalidInput(where, message.get(field, dict(message)), f"allowed: {problem}") from problem

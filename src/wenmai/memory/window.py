@@ -143,14 +143,16 @@ def _shortened(message: Message, length: int, count_tokens: TokenCounter) -> Mes
 
 
 def _chosen_units(turn: list[Message], limit: int) -> list[list[Message]]:
-    """The question and the last units of a turn, ``limit`` messages in all, without results whose call is missing.
+    """The question and the last units of a turn, ``limit`` messages in all.
 
+    Results at its beginning are left out: their call was not read.
     Where there is no question and no unit is within the limit, the last one enters all the same.
     """
     units = _units(turn)
-    if len(turn) <= limit:
+    while len(units) > 1 and units[0][0].role == "tool":
+        del units[0]
+    if len(_flat(units)) <= limit:
         return units
-    units = [unit for unit in units if unit[0].role != "tool"] or units
     question = units[:1] if units[0][0].role == "user" and (limit > 1 or len(units[-1]) > limit) else []
     room = limit - len(question)
     rest: list[list[Message]] = []

@@ -7,6 +7,7 @@ happened to by the thing that the clause is about; where neither is known, share
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 
 import msgspec
 
@@ -52,6 +53,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     rest: tuple[str, ...]
 
 
+@lru_cache(maxsize=64)
 def understood(question: str) -> Asked:
     """What a question (completed from the talk, if need be) asks."""
     piece = Piece(question)

@@ -1,0 +1,105 @@
+"""The URL of a Redis store: where the server is, which keys are ours, and how long it may take."""
+
+import re
+from collections.abc import Mapping
+from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
+
+import msgspec
+
+from wenmai.errors import InvalidInput, mask_url
+
+SCHEMES = ("redis", "rediss")
+_FORM = "redis://[user:password@]host[:port][/database][?option=value&…]"
+_PREFIX = re.compile(r"(?=.{1,64}$)[A-Za-z0-9_.-]*(\{[A-Za-z0-9_.-]+\})?[A-Za-z0-9_.-]*")
+_LONGEST_SECONDS = 60.0
+_MOST_CONNECTIONS = 1_000
+
+
+class Address(msgspec.Struct, frozen=True, kw_only=True):
+    """What a URL says, with the defaults for what it leaves out.
+
+    Attributes:
+        prefix: with which all keys begin; a part of it in braces is the hash tag that a cluster needs.
+        connect_timeout: seconds until a connection, its password included, must stand.
+        command_timeout: seconds until a command must be answered.
+        max_connections: of this process; further callers wait for one of them.
+    """
+
+    host: str
+    port: int = 6379
+    database: int = 0
+    username: str | None = None
+    password: str | None = None
+    tls: bool = False
+    prefix: str = "wenmai"
+    connect_timeout: float = 0.3
+    command_timeout: float = 0.5
+    max_connections: int = 32
+
+    @property
+    def hash_tag(self) -> bool:
+        """Whether all keys lie in one slot of a cluster."""
+        return "{" in self.prefix
+
+    def __repr__(self) -> str:
+        """Where the server is; never who asks, or with which password."""
+        return f"Address({self.host}:{self.port}/{self.database})"
+
+
+def parse_address(url: str) -> Address:
+    """Read a store URL.
+
+    Raises:
+        InvalidInput: it names no host, or a part or an option of it is not allowed; the message shows no password.
+    """
+    shown = mask_url(url.partition("?")[0])
+    try:
+        parts = urlsplit(url)
+        port = parts.port or Address.__struct_defaults__[0]
+    except ValueError as error:
+        raise InvalidInput("store", shown, f"{_FORM} ({error})") from None
+    database = parts.path.strip("/") or "0"
+    if parts.scheme.lower() not in SCHEMES or not parts.hostname or not database.isdecimal() or parts.fragment:
+        raise InvalidInput("store", shown, _FORM)
+    return Address(
+        host=parts.hostname,
+        port=port,
+        database=int(database),
+        username=unquote(parts.username) if parts.username else None,
+        password=unquote(parts.password) if parts.password else None,
+        tls=parts.scheme.lower() == "rediss",
+        **_options(parts),
+    )
+
+
+def _options(parts: SplitResult) -> dict[str, str | float | int]:
+    given: Mapping[str, str] = dict(parse_qsl(parts.query, keep_blank_values=True))
+    options: dict[str, str | float | int] = {}
+    for name, text in given.items():
+        if name == "prefix":
+            options[name] = _prefix(text)
+        elif name in ("connect_timeout", "command_timeout"):
+            options[name] = _number(name, text, _LONGEST_SECONDS)
+        elif name == "max_connections":
+            options[name] = int(_number(name, text, _MOST_CONNECTIONS))
+        else:
+            known = "prefix, connect_timeout, command_timeout, max_connections"
+            raise InvalidInput("store", f"?{name}=…", f"an option of a Redis URL ({known})")
+    return options
+
+
+def _prefix(text: str) -> str:
+    if not _PREFIX.fullmatch(text):
+        allowed = "1 to 64 of A-Z a-z 0-9 _ . - with at most one part in braces"
+        raise InvalidInput("store prefix", text, allowed)
+    return text
+
+
+def _number(name: str, text: str, most: float) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0.0
+    if not 0 < number <= most:
+        raise InvalidInput(f"store {name}", text, f"a number above 0, at most {most:g}")
+    return number

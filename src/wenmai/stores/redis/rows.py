@@ -1,0 +1,98 @@
+"""How a record becomes a hash: a field each, and beside them what the store knows of it.
+
+Text stands as it is; numbers and truth values (``0``, ``1``) as digits; moments as microseconds since 1970 UTC;
+everything else as JSON; None is not written. The store's own fields begin with an underscore, except for
+``updated_at``, which others may read and is RFC 3339.
+"""
+
+import types
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from functools import cache
+from typing import Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from wenmai.clock import from_micros, to_micros
+from wenmai.stores.base import Stored
+from wenmai.stores.records import Record
+
+R = TypeVar("R", bound=Record)
+
+Row = Mapping[bytes, bytes]
+"""A hash as it is read."""
+
+
+class Codec(NamedTuple):
+    """How one field is written and read."""
+
+    encode: Callable[[Any], str]
+    decode: Callable[[str], Any]
+
+
+def _codec(hint: Any) -> Codec:
+    inner = hint
+    if get_origin(hint) in (Union, types.UnionType):
+        options = [option for option in get_args(hint) if option is not types.NoneType]
+        inner = options[0] if len(options) == 1 else object
+    if inner is str or get_origin(inner) is Literal:
+        return Codec(str, str)
+    if inner is bool:
+        return Codec(lambda value: str(int(value)), lambda text: text == "1")
+    if inner is int:
+        return Codec(str, int)
+    if inner is float:
+        return Codec(repr, float)
+    if inner is datetime:
+        return Codec(lambda moment: str(to_micros(moment)), lambda text: from_micros(int(text)))
+    decoder, encoder = msgspec.json.Decoder(hint), msgspec.json.Encoder()
+    return Codec(lambda value: encoder.encode(value).decode(), decoder.decode)
+
+
+@cache
+def codecs_of(of: type[Record]) -> dict[str, Codec]:
+    """The codec of each field, in the order of the declaration."""
+    hints = get_type_hints(of)
+    return {name: _codec(hints[name]) for name in of.__struct_fields__}
+
+
+def encode(record: Record) -> tuple[list[str], list[str]]:
+    """The record's fields and values by turns, and the names of those that are None."""
+    pairs: list[str] = []
+    absent: list[str] = []
+    for name, codec in codecs_of(type(record)).items():
+        value = getattr(record, name)
+        if value is None:
+            absent.append(name)
+        else:
+            pairs += (name, codec.encode(value))
+    return pairs, absent
+
+
+def text_of(row: Row, field: str) -> str:
+    """A field that every row has."""
+    return row[field.encode()].decode()
+
+
+def end_of(row: Row) -> int | None:
+    """When the record ends, in microseconds; None if it is kept."""
+    end = row.get(b"_ends")
+    return None if end is None else int(end)
+
+
+def decode(row: Row, of: type[R]) -> Stored[R]:
+    """The record of a hash. A field that is missing has its default."""
+    codecs = codecs_of(of)
+    fields = {name: codec.decode(row[name.encode()].decode()) for name, codec in codecs.items() if name.encode() in row}
+    return Stored(
+        of(**fields),
+        int(text_of(row, "_version")),
+        text_of(row, "_user"),
+        from_micros(int(text_of(row, "_created"))),
+        datetime.fromisoformat(text_of(row, "updated_at")),
+    )
+
+
+def rfc3339(moment: datetime) -> str:
+    """The moment in UTC, to the microsecond where there are any, with ``Z``."""
+    return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")

@@ -1,0 +1,135 @@
+"""The context for a model of the caller's own: within its budget, with the question at its end."""
+
+import asyncio
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from wenmai.errors import InvalidInput
+from wenmai.memory.context import Context
+from wenmai.memory.manager import MemoryPolicy, SessionMemory, open_memory
+from wenmai.memory.window import WindowLimits
+from wenmai.text.tokens import estimate_tokens
+
+QUERY = "那么，祠堂是哪一年重修的？"
+
+
+def tokens_of(context: Context) -> int:
+    """Counted anew from what a model would be shown."""
+    texts = [*(block.text for block in context.blocks), *(message["content"] for message in context.messages)]
+    return sum(estimate_tokens(text) for text in texts)
+
+
+async def said(session: SessionMemory, turns: list[tuple[str, str]]) -> None:
+    """Append the turns."""
+    for question, answer in turns:
+        await session.append([{"role": "user", "content": question}, {"role": "assistant", "content": answer}])
+
+
+texts = st.text(alphabet="祠堂始建于明嘉靖二年，the hall 1523. ", min_size=1, max_size=300)
+talks = st.lists(st.tuples(texts, texts), max_size=8)
+
+
+@settings(max_examples=60, deadline=None)
+@given(talks, st.integers(10, 2000), st.booleans())
+def test_the_budget_holds(turns: list[tuple[str, str]], budget: int, preferring: bool) -> None:  # noqa: FBT001 — drawn
+    """Blocks, window and question together, for any talk; the question is last, and what was cut is told."""
+
+    async def build() -> Context:
+        async with open_memory("memory://") as memory:
+            session = await memory.session()
+            if preferring:
+                await session.prefer(verbosity="brief", add_interest_tags=["家训", "祠堂"])
+            await said(session, turns)
+            return await session.context(QUERY, budget_tokens=budget)
+
+    context = asyncio.run(build())
+    assert context.tokens == tokens_of(context) <= budget
+    assert context.messages[-1] == {"role": "user", "content": QUERY}
+    shown = [message["content"] for message in context.messages[:-1]]
+    everything = [text for turn in turns for text in turn]
+    assert ("history" in context.cut) == (shown != everything)
+    assert ("preferences" in context.cut) == (preferring and not context.blocks)
+
+
+async def test_without_a_budget_the_limits_of_the_policy_hold() -> None:
+    """Preferences, then the window; nothing was cut that fits."""
+    async with open_memory("memory://") as memory:
+        session = await memory.session()
+        await said(session, [("祠堂何年建？", "嘉靖二年。")])
+        plain = await session.context(QUERY)
+        await session.prefer(verbosity="brief")
+        preferred = await session.context(QUERY)
+    assert (plain.blocks, plain.cut) == ([], {})
+    assert [message["role"] for message in plain.messages] == ["user", "assistant", "user"]
+    assert [block.kind for block in preferred.blocks] == ["preferences"]
+    assert "简短" in preferred.blocks[0].text
+    assert preferred.messages == plain.messages
+    assert preferred.tokens == plain.tokens + preferred.blocks[0].tokens
+
+
+async def test_a_budget_reaches_further_back_than_the_window() -> None:
+    """Who counts tokens gets as many turns as they pay for, not only the latest ten messages."""
+    async with open_memory("memory://") as memory:
+        session = await memory.session()
+        await said(session, [(f"q{number}", f"a{number}") for number in range(30)])
+        assert len((await session.context(QUERY)).messages) == 11
+        assert len((await session.context(QUERY, budget_tokens=1000)).messages) == 61
+
+
+@pytest.mark.parametrize("budget", [None, 1000])
+async def test_a_window_of_nothing_stays_empty(budget: int | None) -> None:
+    """An explicit 0 is honoured with a budget too."""
+    policy = MemoryPolicy(window=WindowLimits(messages=0))
+    async with open_memory("memory://", policy=policy) as memory:
+        session = await memory.session()
+        await said(session, [("q", "a")])
+        context = await session.context(QUERY, budget_tokens=budget)
+    assert context.messages == [{"role": "user", "content": QUERY}]
+    assert context.cut["history"]["turns_left_out"]
+
+
+async def test_a_budget_too_small_for_the_question_is_refused() -> None:
+    """The error names the field and how much it takes; with exactly that much only the question enters."""
+    async with open_memory("memory://") as memory:
+        session = await memory.session()
+        await said(session, [("q", "a")])
+        enough = estimate_tokens(QUERY)
+        with pytest.raises(InvalidInput, match=str(enough)) as refused:
+            await session.context(QUERY, budget_tokens=enough - 1)
+        assert refused.value.field == "budget_tokens"
+        context = await session.context(QUERY, budget_tokens=enough)
+    assert (len(context.messages), context.tokens) == (1, enough)
+
+
+async def test_tool_calls_are_handed_on_as_chat_apis_take_them() -> None:
+    """Names, calls and the ids of results come along; empty fields do not."""
+    call = {"id": "call-1", "type": "function", "function": {"name": "look_up", "arguments": "{}"}}
+    async with open_memory("memory://") as memory:
+        session = await memory.session()
+        await session.append(
+            [
+                {"role": "user", "content": "q", "name": "小明"},
+                {"role": "assistant", "content": "", "tool_calls": [call]},
+                {"role": "tool", "content": "r", "tool_call_id": "call-1"},
+                {"role": "assistant", "content": "a"},
+            ]
+        )
+        context = await session.context("next")
+    assert context.messages == [
+        {"role": "user", "content": "q", "name": "小明"},
+        {"role": "assistant", "content": "", "tool_calls": [call]},
+        {"role": "tool", "content": "r", "tool_call_id": "call-1"},
+        {"role": "assistant", "content": "a"},
+        {"role": "user", "content": "next"},
+    ]
+
+
+async def test_other_personas_talk_is_not_in_the_context() -> None:
+    """The thread is the session's with one persona."""
+    async with open_memory("memory://") as memory:
+        session = await memory.session()
+        await said(session, [("to one", "yes")])
+        other = await session.with_persona("other").context("q")
+    assert len(other.messages) == 1

@@ -1,0 +1,249 @@
+"""Sessions: whose they are, how long they last, and what is left of them."""
+
+import asyncio
+import logging
+import re
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from wenmai.clock import MovableClock
+from wenmai.errors import InvalidInput, SessionNotFound, StoreUnavailable
+from wenmai.memory.ids import new_session_id, new_trace_id
+from wenmai.memory.manager import Memory, MemoryPolicy, open_memory
+from wenmai.memory.preferences import PreferenceChange
+from wenmai.scope import Scope, ThreadKey
+
+MINE = Scope("tenant", "site", "me")
+STRANGERS = [
+    Scope("tenant", "site", "stranger"),
+    Scope("tenant", "elsewhere", "me"),
+    Scope("other", "site", "me"),
+]
+LIFETIME = timedelta(hours=1)
+SAID = [{"role": "user", "content": "祠堂何年建？"}, {"role": "assistant", "content": "记载不详。"}]
+
+
+@pytest.fixture
+def clock() -> MovableClock:
+    """Stands still until it is moved."""
+    return MovableClock()
+
+
+@pytest.fixture
+async def memory(clock: MovableClock) -> AsyncIterator[Memory]:
+    """A memory whose sessions live for an hour."""
+    async with open_memory("memory://", clock=clock, policy=MemoryPolicy(session_lifetime=LIFETIME)) as opened:
+        yield opened
+
+
+async def test_a_session_gets_an_id_of_16_hex_digits(memory: Memory) -> None:
+    """Where the caller chooses none; the record is the owner's and lives for the whole lifetime."""
+    opened = await memory.sessions.open(MINE)
+    assert re.fullmatch(r"session-[0-9a-f]{16}", opened.session_id)
+    assert (opened.created, opened.instead_of, opened.stored.user_id) == (True, None, "me")
+    assert opened.stored.record.expires_at == opened.stored.created_at + LIFETIME
+
+
+def test_ten_thousand_ids_are_distinct() -> None:
+    """Made within one second, none collides."""
+    assert len({new_session_id() for _ in range(10_000)}) == 10_000
+    assert re.fullmatch(r"trace-[0-9a-f]{16}", new_trace_id())
+
+
+@pytest.mark.parametrize("session_id", ["a", "A-z_0.9:x", "x" * 128, "..", "sess_10000_1767621600_ab12"])
+async def test_the_caller_may_choose_the_id(memory: Memory, session_id: str) -> None:
+    """1 to 128 characters of a set that needs no escaping anywhere."""
+    opened = await memory.sessions.open(MINE, session_id)
+    assert (opened.session_id, opened.created) == (session_id, True)
+
+
+@pytest.mark.parametrize("session_id", ["", "x" * 129, "a b", "a/b", "a\n", "会话", "a*", "a\0"])
+async def test_an_id_of_other_characters_is_refused(memory: Memory, session_id: str) -> None:
+    """By every method, naming the field."""
+    for call in (memory.sessions.open, memory.sessions.get, memory.sessions.delete):
+        with pytest.raises(InvalidInput) as refused:
+            await call(MINE, session_id)
+        assert refused.value.field == "session_id"
+
+
+async def test_opening_again_continues_and_changes_nothing(memory: Memory) -> None:
+    """Create is insert-if-absent: title and metadata of the second call are not written over the first's."""
+    first = await memory.sessions.open(MINE, "s", title="one", metadata={"from": "first"})
+    again = await memory.sessions.open(MINE, "s", title="two", metadata={"from": "second"})
+    assert (again.created, again.instead_of) == (False, None)
+    assert again.stored == first.stored
+
+
+async def test_a_title_that_is_not_allowed_is_refused_for_a_known_session_too(memory: Memory) -> None:
+    """What is wrong with a call does not depend on what is stored."""
+    await memory.sessions.open(MINE, "s")
+    for session_id in (None, "s", "new"):
+        with pytest.raises(InvalidInput, match="title"):
+            await memory.sessions.open(MINE, session_id, title="x" * 61)
+    assert len((await memory.sessions.list(MINE)).items) == 1
+
+
+async def test_twenty_openings_at_once_make_one_session(memory: Memory) -> None:
+    """One of them creates it, the others continue it."""
+    opened = await asyncio.gather(*(memory.sessions.open(MINE, "s") for _ in range(20)))
+    assert sum(each.created for each in opened) == 1
+    assert {each.session_id for each in opened} == {"s"}
+
+
+async def test_a_strangers_id_gives_a_fresh_one_and_one_warning(
+    memory: Memory, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The owner's record is untouched, and the log says once what happened."""
+    await memory.session("s", scope=MINE, title="mine")
+    before = await memory.sessions.get(MINE, "s")
+    with caplog.at_level(logging.WARNING):
+        opened = await memory.sessions.open(STRANGERS[0], "s", title="theirs")
+    assert opened.created
+    assert opened.session_id != "s"
+    assert opened.instead_of == "s"
+    assert len(caplog.records) == 1
+    assert await memory.sessions.get(MINE, "s") == before
+
+
+@pytest.mark.parametrize("stranger", STRANGERS)
+async def test_what_is_foreign_is_absent(memory: Memory, stranger: Scope) -> None:
+    """A stranger cannot read, rename, list or delete a session, and nothing says that it exists."""
+    session = await memory.session("mine-1", scope=MINE)
+    await session.append(SAID)
+    foreign: list[str] = []
+    absent: list[str] = []
+    for session_id, raised in (("mine-1", foreign), ("nowhere", absent)):
+        with pytest.raises(SessionNotFound) as read:
+            await memory.sessions.get(stranger, session_id)
+        with pytest.raises(SessionNotFound) as renamed:
+            await memory.sessions.rename(stranger, session_id, "x")
+        with pytest.raises(SessionNotFound) as forgotten:
+            await memory.sessions.forget_persona(stranger, session_id, "assistant")
+        raised += [str(each.value).replace(session_id, "?") for each in (read, renamed, forgotten)]
+        assert not await memory.sessions.delete(stranger, session_id)
+    assert foreign == absent
+    assert (await memory.sessions.list(stranger)).items == []
+    assert len(await session.messages()) == 2
+
+
+async def test_an_expired_session_is_not_continued_but_can_be_read(memory: Memory, clock: MovableClock) -> None:
+    """The next question opens a fresh one that says instead of which; the old one stays listed."""
+    await memory.sessions.open(MINE, "s")
+    clock.advance(LIFETIME - timedelta(microseconds=1))
+    assert not (await memory.sessions.open(MINE, "s")).created
+    clock.advance(timedelta(microseconds=1))
+    fresh = await memory.sessions.open(MINE, "s")
+    assert fresh.created
+    assert fresh.instead_of == "s"
+    assert (await memory.sessions.get(MINE, "s")).record.session_id == "s"
+    listed = [stored.record.session_id for stored in (await memory.sessions.list(MINE)).items]
+    assert listed == [fresh.session_id, "s"]
+
+
+async def test_the_lifetime_slides_with_activity(memory: Memory, clock: MovableClock) -> None:
+    """Each message gives the session its whole lifetime again."""
+    session = await memory.session("s", scope=MINE)
+    for _ in range(3):
+        clock.advance(LIFETIME - timedelta(minutes=1))
+        await session.append(SAID)
+    assert not (await memory.sessions.open(MINE, "s")).created
+
+
+async def test_a_renamed_session_keeps_its_name(memory: Memory) -> None:
+    """Renaming trims blanks, is marked as the user's, and can be done again."""
+    await memory.sessions.open(MINE, "s")
+    renamed = await memory.sessions.rename(MINE, "s", "  家训  ")
+    assert (renamed.record.title, renamed.record.title_by) == ("家训", "user")
+    assert (await memory.sessions.rename(MINE, "s", "祠堂")).record.title == "祠堂"
+    for title in ("", " ", "x" * 61, "a\nb"):
+        with pytest.raises(InvalidInput):
+            await memory.sessions.rename(MINE, "s", title)
+    assert (await memory.sessions.get(MINE, "s")).record.title == "祠堂"
+
+
+async def test_concurrent_changes_all_land(memory: Memory) -> None:
+    """Compare-and-set with another try: of fifty additions none is lost."""
+    await memory.sessions.open(MINE, "s")
+    await asyncio.gather(
+        *(
+            memory.sessions.change(MINE, "s", lambda old: replace(old, total_tokens_used=old.total_tokens_used + 1))
+            for _ in range(50)
+        )
+    )
+    assert (await memory.sessions.get(MINE, "s")).record.total_tokens_used == 50
+
+
+async def test_listing_goes_page_by_page(memory: Memory, clock: MovableClock) -> None:
+    """Newest first, every session once, whatever the size of the page."""
+    ids = [f"session-{number}" for number in range(25)]
+    for session_id in ids:
+        await memory.sessions.open(MINE, session_id)
+        clock.advance(timedelta(seconds=1))
+    for size in (1, 7, 25, 500):
+        found, cursor = [], None
+        while True:
+            page = await memory.sessions.list(MINE, limit=size, cursor=cursor)
+            found += [stored.record.session_id for stored in page.items]
+            if (cursor := page.next_cursor) is None:
+                break
+        assert found == ids[::-1]
+
+
+async def test_deleting_is_exact_complete_and_idempotent(memory: Memory) -> None:
+    """Messages of every persona and the preferences go; session-10 has nothing to do with session-1."""
+    for session_id in ("session-1", "session-10"):
+        session = await memory.session(session_id, scope=MINE)
+        await session.append(SAID)
+        await session.with_persona("village_elder").append(SAID)
+        await session.prefer(verbosity="brief")
+    assert await memory.sessions.delete(MINE, "session-1")
+    assert not await memory.sessions.delete(MINE, "session-1")
+
+    assert await memory.transcript.threads(MINE, "session-1") == []
+    assert await memory.transcript.latest(MINE, ThreadKey("session-1", "assistant"), 10) == []
+    assert (await memory.preferences.get(MINE, "session-1")).updated_at is None
+    with pytest.raises(SessionNotFound):
+        await memory.sessions.get(MINE, "session-1")
+    assert len(await memory.transcript.threads(MINE, "session-10")) == 2
+    assert (await memory.preferences.get(MINE, "session-10")).values.verbosity == "brief"
+
+
+async def test_a_deleted_id_begins_anew(memory: Memory) -> None:
+    """Anybody may take it, and sees nothing of what was there."""
+    session = await memory.session("s", scope=MINE)
+    await session.append(SAID)
+    await session.prefer(tone="casual")
+    await session.delete()
+    other = await memory.session("s", scope=STRANGERS[0])
+    assert (other.session_id, other.created) == ("s", True)
+    assert await other.messages() == []
+    await other.prefer(verbosity="detailed")
+    assert (await other.preferences()).values.tone == "formal"
+
+
+async def test_preferences_of_a_foreign_session_cannot_be_set(memory: Memory) -> None:
+    """The call ends, with the error that an absent session gives."""
+    session = await memory.session("s", scope=MINE)
+    await session.prefer(tone="casual")
+    with pytest.raises(SessionNotFound):
+        await memory.preferences.set(STRANGERS[0], "s", PreferenceChange(tone="respectful"))
+    assert (await session.preferences()).values.tone == "casual"
+
+
+@pytest.mark.parametrize("session_id", [None, "s"])
+async def test_a_store_that_fails_is_an_error_and_never_a_new_session(tmp_path: Path, session_id: str | None) -> None:
+    """The check of the owner fails closed: no answer is better than a random id."""
+    async with open_memory(f"sqlite:///{tmp_path}/wenmai.db") as memory:
+        await memory.sessions.open(MINE, "s")
+    sessions = memory.sessions  # over a store that is closed by now
+    with pytest.raises(StoreUnavailable):
+        await sessions.open(MINE, session_id)
+    for call in (sessions.get, sessions.delete):
+        with pytest.raises(StoreUnavailable):
+            await call(MINE, "s")
+    with pytest.raises(StoreUnavailable):
+        await sessions.list(MINE)

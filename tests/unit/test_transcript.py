@@ -1,0 +1,242 @@
+"""The transcript: what may be appended, and what is read back."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+
+from wenmai.clock import MovableClock
+from wenmai.errors import InvalidInput, SessionNotFound
+from wenmai.memory.manager import Memory, MemoryPolicy, SessionMemory, open_memory
+from wenmai.memory.window import WindowLimits
+from wenmai.scope import Scope, ThreadKey
+from wenmai.stores.records import NewMessage
+from wenmai.text.tokens import estimate_tokens
+
+SCOPE = Scope("tenant", "site", "me")
+WIDE = WindowLimits(messages=500, characters=None, tokens=None)
+
+
+@pytest.fixture
+def clock() -> MovableClock:
+    """Stands still until it is moved."""
+    return MovableClock()
+
+
+@pytest.fixture
+async def memory(store_url: str, clock: MovableClock) -> AsyncIterator[Memory]:
+    """A memory over each store, whose windows reach 6 messages back."""
+    async with open_memory(store_url, clock=clock, policy=MemoryPolicy(history_cap=6)) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def session(memory: Memory) -> SessionMemory:
+    """A session of the owner."""
+    return await memory.session("s", scope=SCOPE)
+
+
+def talk(count: int) -> list[dict[str, Any]]:
+    """So many turns of two messages."""
+    return [
+        message
+        for number in range(count)
+        for message in ({"role": "user", "content": f"q{number}"}, {"role": "assistant", "content": f"a{number}"})
+    ]
+
+
+@pytest.mark.parametrize(
+    ("message", "field"),
+    [
+        ({"role": "robot", "content": "x"}, "role"),
+        ({"content": "x"}, "role"),
+        ({"role": "user"}, "content"),
+        ({"role": "user", "content": None}, "content"),
+        ({"role": "user", "content": "a\0b"}, "content"),
+        ({"role": "user", "content": "x" * 1_000_001}, "content"),
+        ({"role": "user", "content": "x", "text": "y"}, "text"),
+        ({"role": "user", "content": "x", "seq": 7}, "seq"),
+        ({"role": "user", "content": "x", "id": "a b"}, "id"),
+        ({"role": "user", "content": "x", "id": ""}, "id"),
+        ({"role": "user", "content": "x", "name": ""}, "name"),
+        ({"role": "user", "content": "x", "name": "a\0"}, "name"),
+        ({"role": "user", "content": "x", "name": "x" * 257}, "name"),
+        ({"role": "user", "content": "x", "tokens": -1}, "tokens"),
+        ({"role": "user", "content": "x", "timestamp": "yesterday"}, "timestamp"),
+        ({"role": "user", "content": "x", "timestamp": "2026-01-05T14:00:00"}, "timestamp"),
+        ({"role": "user", "content": "x", "timestamp": datetime(2026, 1, 5)}, "timestamp"),  # noqa: DTZ001 — refused
+        ({"role": "assistant", "content": "x", "tool_calls": ["call"]}, "tool_calls[0]"),
+        (NewMessage(role="robot", content="x"), "role"),  # type: ignore[arg-type]
+        (NewMessage(role="user", content="x", timestamp=datetime(2026, 1, 5)), "timestamp"),  # noqa: DTZ001 — refused
+    ],
+)
+async def test_a_bad_message_names_its_place_and_stores_nothing(
+    session: SessionMemory, message: Any, field: str
+) -> None:
+    """The field is named with the message's place; the good message beside it is not stored either."""
+    with pytest.raises(InvalidInput) as refused:
+        await session.append([{"role": "user", "content": "good"}, message])
+    assert refused.value.field == f"messages[1].{field}"
+    assert await session.messages() == []
+
+
+async def test_a_moment_with_a_zone_is_kept_in_utc(session: SessionMemory) -> None:
+    """Given as text or as a datetime; a missing one is the clock's."""
+    east = timezone(timedelta(hours=8))
+    stored = await session.append(
+        [
+            {"role": "user", "content": "1", "timestamp": "2020-02-29T08:00:00+08:00"},
+            {"role": "user", "content": "2", "timestamp": datetime(2020, 2, 29, 8, tzinfo=east)},
+            {"role": "user", "content": "3"},
+        ]
+    )
+    assert [message.timestamp for message in stored] == [
+        datetime(2020, 2, 29, tzinfo=UTC),
+        datetime(2020, 2, 29, tzinfo=UTC),
+        datetime(2026, 1, 5, 14, tzinfo=UTC),
+    ]
+    assert all(message.timestamp.utcoffset() == timedelta(0) for message in stored)
+
+
+async def test_tokens_are_estimated_where_none_are_given(session: SessionMemory) -> None:
+    """The caller's own count is kept."""
+    text = "祠堂始建于明嘉靖二年。"
+    counted, given, empty = await session.append(
+        [
+            {"role": "user", "content": text},
+            {"role": "assistant", "content": text, "tokens": 99},
+            {"role": "assistant", "content": ""},
+        ]
+    )
+    assert (counted.tokens, given.tokens, empty.tokens) == (estimate_tokens(text), 99, 0)
+
+
+async def test_a_finished_answer_has_its_tokens(memory: Memory, session: SessionMemory) -> None:
+    """An answer is counted when it is filled in, once; a finished one never changes."""
+    thread = ThreadKey("s", "assistant")
+    _, answer = await session.append(
+        [{"role": "user", "content": "q"}, {"role": "assistant", "content": "", "completed": False}]
+    )
+    settled = await memory.transcript.settle(SCOPE, thread, answer.seq, content="记载不详。")
+    assert settled is not None
+    assert (settled.tokens, settled.completed) == (estimate_tokens("记载不详。"), True)
+    assert await memory.transcript.settle(SCOPE, thread, answer.seq, content="other") is None
+
+
+async def test_windows_reach_no_further_back_than_the_cap(memory: Memory, session: SessionMemory) -> None:
+    """Whatever limits are asked for; reading the transcript itself is not bounded by it."""
+    await session.append(talk(10))
+    window = await session.window(WIDE)
+    assert [message.content for message in window.messages] == ["q7", "a7", "q8", "a8", "q9", "a9"]
+    assert window.more
+    assert len(await session.messages(limit=500)) == 20
+
+
+async def test_the_window_of_an_append_is_the_one_read_after_it(session: SessionMemory) -> None:
+    """One step of the store gives what two would."""
+    for size in (0, 1, 3, 6):
+        limits = WindowLimits(messages=size)
+        _, window = await session.append_and_window(talk(2), limits)
+        assert window == await session.window(limits)
+        assert len(window.messages) <= size
+
+
+async def test_more_tells_whether_older_turns_were_left_out(session: SessionMemory) -> None:
+    """Neither too early nor too late, at every size around the length of the talk."""
+    await session.append(talk(3))
+    expected = {1: True, 2: True, 4: True, 5: True, 6: False, 500: False}
+    assert {size: (await session.window(WindowLimits(messages=size))).more for size in expected} == expected
+
+
+async def test_a_turn_longer_than_the_window_keeps_its_question(session: SessionMemory) -> None:
+    """The question is fetched from further back; a single long turn is not reported as more turns."""
+    long_turn = [{"role": "user", "content": "question"}, *({"role": "assistant", "content": f"a{n}"} for n in range(4))]
+    await session.append(long_turn)
+    for size in (2, 3, 4):
+        window = await session.window(WindowLimits(messages=size))
+        assert [message.content for message in window.messages] == [
+            "question",
+            *(f"a{number}" for number in range(5 - size, 4)),
+        ]
+        assert not window.more
+    await session.append(long_turn)
+    assert (await session.window(WindowLimits(messages=3))).more
+
+
+async def test_parallel_tool_results_beyond_the_window_leave_no_orphan(session: SessionMemory) -> None:
+    """Where only results were within reach, the question enters and no result without its call."""
+    calls = [{"id": f"call-{number}", "type": "function"} for number in range(4)]
+    results = [{"role": "tool", "content": "r", "tool_call_id": call["id"]} for call in calls]
+    await session.append(
+        [{"role": "user", "content": "question"}, {"role": "assistant", "content": "", "tool_calls": calls}, *results]
+    )
+    window = await session.window(WindowLimits(messages=3))
+    assert [message.content for message in window.messages] == ["question"]
+
+
+async def test_unfinished_turns_are_in_no_window_but_in_the_transcript(session: SessionMemory) -> None:
+    """A question whose answer is being made, or was given up, is not part of what a model sees."""
+    await session.append(
+        [*talk(1), {"role": "user", "content": "half"}, {"role": "assistant", "content": "…", "completed": False}]
+    )
+    assert [message.content for message in (await session.window()).messages] == ["q0", "a0"]
+    assert [message.content for message in await session.messages()] == ["q0", "a0", "half", "…"]
+
+
+async def test_threads_are_merged_by_time(memory: Memory, clock: MovableClock, session: SessionMemory) -> None:
+    """The newest of all personas' messages, ascending; at one moment the order within a thread is kept."""
+    elder = session.with_persona("elder")
+    for number in range(3):
+        await session.append([{"role": "user", "content": f"assistant {number}"}])
+        clock.advance(timedelta(seconds=1))
+        await elder.append([{"role": "user", "content": f"elder {number}"}, {"role": "assistant", "content": "yes"}])
+        clock.advance(timedelta(seconds=1))
+    merged = await memory.transcript.merged(SCOPE, "s", 100)
+    assert [message.content for message in merged] == [
+        text for number in range(3) for text in (f"assistant {number}", f"elder {number}", "yes")
+    ]
+    newest = await memory.transcript.merged(SCOPE, "s", 4)
+    assert newest == merged[-4:]
+    assert await memory.transcript.merged(SCOPE, "nowhere", 4) == []
+
+
+async def test_everything_is_read_in_pages(session: SessionMemory) -> None:
+    """Each message once, in order, over many pages; none of a thread without messages."""
+    for _ in range(2):
+        await session.append(talk(400))
+    assert [message.seq async for message in session.history()] == list(range(1, 1601))
+    assert [message async for message in session.with_persona("nobody").history()] == []
+
+
+async def test_the_newest_are_read_page_by_page_backwards(session: SessionMemory) -> None:
+    """``before`` continues where the earlier page began."""
+    await session.append(talk(5))
+    first = await session.messages(limit=4)
+    second = await session.messages(limit=4, before=first[0].seq)
+    assert [message.seq for message in second + first] == list(range(3, 11))
+
+
+async def test_a_batch_is_stored_as_neighbours(session: SessionMemory) -> None:
+    """Fifty batches at once: each one's messages stand together, in their order."""
+    await asyncio.gather(
+        *(
+            session.append([{"role": "user", "content": f"{n}"}, {"role": "assistant", "content": f"{n}"}])
+            for n in range(50)
+        )
+    )
+    messages = await session.messages(limit=100)
+    assert [message.seq for message in messages] == list(range(1, 101))
+    assert all(q.content == a.content for q, a in zip(messages[::2], messages[1::2], strict=True))
+
+
+async def test_nothing_is_appended_without_a_session_of_ones_own(memory: Memory, session: SessionMemory) -> None:
+    """Absent and foreign are one; a foreign thread reads as empty."""
+    await session.append(talk(1))
+    for scope, session_id in ((SCOPE, "nowhere"), (Scope("tenant", "site", "stranger"), "s")):
+        with pytest.raises(SessionNotFound):
+            await memory.transcript.append(scope, ThreadKey(session_id, "assistant"), talk(1))
+        window = await memory.transcript.window(scope, ThreadKey(session_id, "assistant"), WIDE)
+        assert (window.messages, window.more) == ([], False)
+        assert await memory.transcript.threads(scope, session_id) == []

@@ -1,0 +1,279 @@
+"""The window: whole turns, newest first, within every limit, and never without the newest turn."""
+
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from wenmai.memory.window import Window, WindowLimits, cut_window
+from wenmai.stores.records import Message, Role
+from wenmai.text.tokens import estimate_tokens
+
+MOMENT = datetime(2026, 1, 5, 14, 0, tzinfo=UTC)
+
+
+class Said(NamedTuple):
+    """What a message is made of; ``calls`` are ids of tool calls, ``answers`` the id of the call it answers."""
+
+    role: Role
+    content: str
+    calls: tuple[str, ...] = ()
+    answers: str | None = None
+
+
+def thread(*turns: list[Said]) -> list[Message]:
+    """The messages of a thread, numbered as a store would."""
+    flat = [(turn_id, said) for turn_id, turn in enumerate(turns, start=1) for said in turn]
+    return [
+        Message(
+            id=f"m{seq}",
+            seq=seq,
+            turn_id=turn_id,
+            npc_id="assistant",
+            role=said.role,
+            content=said.content,
+            timestamp=MOMENT,
+            tool_calls=[{"id": call, "type": "function"} for call in said.calls] or None,
+            tool_call_id=said.answers,
+            tokens=estimate_tokens(said.content),
+        )
+        for seq, (turn_id, said) in enumerate(flat, start=1)
+    ]
+
+
+def talk(question: str, answer: str) -> list[Said]:
+    """A turn of two messages."""
+    return [Said("user", question), Said("assistant", answer)]
+
+
+def tool_turn(results: int, *, length: int = 5, answer: str = "done") -> list[Said]:
+    """A turn with one message of parallel tool calls, all answered."""
+    calls = tuple(f"call-{number}" for number in range(results))
+    answers = [Said("tool", "r" * length, answers=call) for call in calls]
+    return [Said("user", "what?"), Said("assistant", "", calls=calls), *answers, Said("assistant", answer)]
+
+
+NO_LIMIT = WindowLimits(messages=500, characters=None, tokens=None)
+
+texts = st.one_of(
+    st.text(alphabet="祠堂建于嘉靖二年，", max_size=120),
+    st.text(alphabet="ancestral hall, 1523. ", max_size=120),
+    st.text(max_size=40),
+)
+
+
+@st.composite
+def turns(draw: st.DrawFn) -> list[Said]:
+    """A turn as applications write it: a question, rounds of tool calls with their results, an answer."""
+    said = [Said("user", draw(texts))]
+    for number in range(draw(st.integers(0, 2))):
+        calls = tuple(f"call-{number}-{index}" for index in range(draw(st.integers(1, 3))))
+        said.append(Said("assistant", draw(st.sampled_from(["", "let me see"])), calls=calls))
+        said += [Said("tool", draw(texts), answers=call) for call in calls]
+    if draw(st.booleans()):
+        said.append(Said("assistant", draw(texts)))
+    return said
+
+
+threads = st.lists(turns(), min_size=1, max_size=6).map(lambda drawn: thread(*drawn))
+limits_of_any_size = st.builds(
+    WindowLimits,
+    messages=st.integers(1, 25),
+    characters=st.none() | st.integers(0, 400),
+    tokens=st.none() | st.integers(0, 200),
+)
+
+
+@given(threads, limits_of_any_size)
+def test_every_limit_holds(messages: list[Message], limits: WindowLimits) -> None:
+    """Messages, characters and tokens are within the limits, whatever the turns are; the figures are true."""
+    window = cut_window(messages, limits)
+    assert len(window.messages) <= limits.messages
+    assert limits.characters is None or sum(len(message.content) for message in window.messages) <= limits.characters
+    assert limits.tokens is None or window.tokens <= limits.tokens
+    assert window.tokens == sum(estimate_tokens(message.content) for message in window.messages)
+
+
+@given(threads, limits_of_any_size)
+def test_the_newest_turn_always_enters(messages: list[Message], limits: WindowLimits) -> None:
+    """However tight the limits are, the window is not empty and ends within the newest turn."""
+    window = cut_window(messages, limits)
+    assert window.messages
+    assert window.messages[-1].turn_id == messages[-1].turn_id
+
+
+@given(threads, limits_of_any_size)
+def test_older_turns_are_whole_and_without_gaps(messages: list[Message], limits: WindowLimits) -> None:
+    """The order is that of the talk; before the newest turn stand the turns that precede it, word for word."""
+    window = cut_window(messages, limits)
+    seqs = [message.seq for message in window.messages]
+    assert seqs == sorted(set(seqs))
+    oldest, newest = window.messages[0].turn_id, messages[-1].turn_id
+    older = [message for message in window.messages if message.turn_id != newest]
+    assert older == [message for message in messages if oldest <= message.turn_id < newest]
+
+
+@given(threads, limits_of_any_size)
+def test_as_many_turns_enter_as_fit(messages: list[Message], limits: WindowLimits) -> None:
+    """The next older turn would break a limit, and ``more`` says whether there is one."""
+    window = cut_window(messages, limits)
+    left_out = [message for message in messages if message.turn_id < window.messages[0].turn_id]
+    assert window.more == bool(left_out)
+    if not left_out:
+        return
+    next_older = [message for message in left_out if message.turn_id == left_out[-1].turn_id]
+    both = [*next_older, *window.messages]
+    assert (
+        len(both) > limits.messages
+        or (limits.characters is not None and sum(len(message.content) for message in both) > limits.characters)
+        or (limits.tokens is not None and sum(estimate_tokens(message.content) for message in both) > limits.tokens)
+    )
+
+
+@given(threads, limits_of_any_size)
+def test_a_tool_call_and_its_result_never_part(messages: list[Message], limits: WindowLimits) -> None:
+    """Every result in the window has its call before it; every call that was answered has its results behind it."""
+    window = cut_window(messages, limits)
+    called = [call["id"] for message in window.messages for call in message.tool_calls or ()]
+    answered = [message.tool_call_id for message in window.messages if message.role == "tool"]
+    assert answered == called
+
+
+@given(threads, limits_of_any_size)
+def test_what_was_cut_out_is_counted(messages: list[Message], limits: WindowLimits) -> None:
+    """``shortened`` is the difference between the newest turn and what entered of it; 0 if it fits."""
+    window = cut_window(messages, limits)
+    newest = [message for message in messages if message.turn_id == messages[-1].turn_id]
+    entered = [message for message in window.messages if message.turn_id == newest[0].turn_id]
+    lost = sum(len(message.content) for message in newest) - sum(len(message.content) for message in entered)
+    assert window.shortened == lost
+    for message in entered:
+        whole = next(each for each in newest if each.seq == message.seq).content
+        assert message.content in ("", whole) or (
+            message.content.endswith("…") and whole.startswith(message.content[:-1])
+        )
+
+
+@given(st.text(min_size=1, max_size=3000), st.integers(1, 3000))
+def test_characters_are_used_up(content: str, characters: int) -> None:
+    """A message that is too long keeps exactly as many characters as there is room for."""
+    window = cut_window(thread([Said("user", content)]), WindowLimits(characters=characters))
+    assert len(window.messages[0].content) == min(len(content), characters)
+
+
+@given(st.text(alphabet="祠堂建于嘉靖二年，ancestral hall 1523. ", min_size=200, max_size=2000), st.integers(20, 400))
+def test_tokens_are_used_up(content: str, tokens: int) -> None:
+    """A message that is too long keeps as many tokens as there is room for, within a tenth."""
+    assume(estimate_tokens(content) > tokens)
+    window = cut_window(thread([Said("user", content)]), WindowLimits(characters=None, tokens=tokens))
+    assert 0.9 * tokens <= window.tokens <= tokens
+
+
+@pytest.mark.parametrize("words", ["祠堂始建于嘉靖二年，", "The hall was built in 1523. "])
+def test_a_newest_message_over_the_limit_is_shortened_and_not_dropped(words: str) -> None:
+    """Of 10 000 characters the first 3 999 are left, and the mark that says that more came."""
+    content = (words * 2000)[:10_000]
+    window = cut_window(thread(talk("早", "早"), [Said("user", content)]), WindowLimits())
+    assert [message.content for message in window.messages] == [content[:3999] + "…"]
+    assert (window.shortened, window.more) == (6000, True)
+
+
+def test_the_room_is_shared_by_the_longest() -> None:
+    """A short question stays whole beside a long answer, which gets all the rest."""
+    window = cut_window(thread(talk("何年？", "祠" * 10_000)), WindowLimits())
+    assert [len(message.content) for message in window.messages] == [3, 3997]
+    both_long = cut_window(thread(talk("问" * 9000, "答" * 9000)), WindowLimits())
+    assert [len(message.content) for message in both_long.messages] == [2000, 2000]
+
+
+def test_shortening_a_million_characters_asks_the_counter_few_times() -> None:
+    """The interval is halved, so that the model's own counter is asked some dozen times, not thousands."""
+    asked: list[int] = []
+
+    def count(text: str) -> int:
+        asked.append(len(text))
+        return len(text)
+
+    messages = thread([Said("user", "x" * 1_000_000)])
+    window = cut_window(messages, WindowLimits(characters=None, tokens=777), count_tokens=count)
+    assert window.tokens == 777
+    assert len(asked) < 60
+
+
+def test_a_limit_in_messages_never_divides_a_turn() -> None:
+    """With room for five messages, two turns of two enter, not two and a half."""
+    messages = thread(*(talk(f"q{number}", f"a{number}") for number in range(5)))
+    window = cut_window(messages, WindowLimits(messages=5))
+    assert [message.content for message in window.messages] == ["q3", "a3", "q4", "a4"]
+    assert window.more
+
+
+def test_the_oldest_turn_that_was_read_half_does_not_enter() -> None:
+    """A reader that stopped within a turn says so with ``more``; what it has of the turn is left out."""
+    messages = thread(talk("q1", "a1"), talk("q2", "a2"))[1:]
+    window = cut_window(messages, NO_LIMIT, more=True)
+    assert [message.content for message in window.messages] == ["q2", "a2"]
+    assert window.more
+
+
+def test_a_long_tool_turn_keeps_its_question_and_its_end() -> None:
+    """The results that do not fit go with their call; the question and the answer stay."""
+    window = cut_window(thread(tool_turn(20)), WindowLimits(messages=10))
+    assert [message.content for message in window.messages] == ["what?", "done"]
+    running = cut_window(thread(tool_turn(20)[:-1]), WindowLimits(messages=10))
+    assert [message.content for message in running.messages] == ["what?"]
+
+
+def test_calls_and_results_share_a_tight_limit() -> None:
+    """In a turn of large results all are shortened alike, none loses its call."""
+    window = cut_window(thread(tool_turn(3, length=1000, answer="a" * 1000)), WindowLimits(messages=10, characters=405))
+    assert [len(message.content) for message in window.messages] == [5, 0, 100, 100, 100, 100]
+    assert [message.tool_call_id for message in window.messages[2:5]] == ["call-0", "call-1", "call-2"]
+
+
+def test_a_result_that_comes_after_other_words_stays_with_its_call() -> None:
+    """What was said between a call and its result is kept or left out with them."""
+    turn = [
+        Said("user", "what?"),
+        Said("assistant", "", calls=("slow", "fast")),
+        Said("tool", "fast result", answers="fast"),
+        Said("assistant", "one moment"),
+        Said("tool", "slow result", answers="slow"),
+        Said("assistant", "done"),
+    ]
+    assert len(cut_window(thread(turn), WindowLimits(messages=6)).messages) == 6
+    tight = cut_window(thread(turn), WindowLimits(messages=5))
+    assert [message.content for message in tight.messages] == ["what?", "done"]
+
+
+def test_results_without_their_call_are_left_out() -> None:
+    """Where only the end of a turn was read, results at its beginning have no call before them."""
+    messages = thread(tool_turn(3))[3:]
+    window = cut_window(messages, WindowLimits(messages=3), more=True)
+    assert [message.content for message in window.messages] == ["done"]
+
+
+@pytest.mark.parametrize("messages", [thread(talk("q", "a")), []])
+def test_a_window_of_no_messages_is_empty(messages: list[Message]) -> None:
+    """0 is a limit like any other; ``more`` says that there is a talk."""
+    assert cut_window(messages, WindowLimits(messages=0)) == Window([], 0, 0, more=bool(messages))
+
+
+def test_order_of_arrival_decides_not_the_order_given() -> None:
+    """Messages in any order are sorted by their numbers."""
+    messages = thread(talk("q1", "a1"), talk("q2", "a2"))
+    assert cut_window(messages[::-1], NO_LIMIT).messages == messages
+
+
+def test_tokens_that_were_counted_before_are_not_counted_again() -> None:
+    """What the message carries is believed; only what is shortened is counted."""
+    asked: list[str] = []
+
+    def count(text: str) -> int:
+        asked.append(text)
+        return 1
+
+    window = cut_window(thread(talk("q1", "a1")), WindowLimits(), count_tokens=count)
+    assert (window.tokens, asked) == (4, [])
