@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from model_server import ModelServer
+from redis_server import RedisServer
 from support import STORES, engine_at
 from wenmai.engine import Engine
 
@@ -36,3 +37,18 @@ def model_server(model_process: ModelServer) -> ModelServer:
     """A running model server; started again if an earlier test has killed it."""
     model_process.start()
     return model_process
+
+
+@pytest.fixture(scope="session")
+def redis_process() -> Iterator[RedisServer]:
+    """The Redis server's process, started by :func:`redis_server`, stopped at the end of the session."""
+    server = RedisServer()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def redis_server(redis_process: RedisServer) -> RedisServer:
+    """A running Redis server; started again if an earlier test has killed it."""
+    redis_process.start()
+    return redis_process

@@ -27,6 +27,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         profile: a shipped profile's name, or the path of a profile file.
         store: URL of the store; see :func:`wenmai.stores.registry.open_store`.
         host, port: where the service listens. Without authentication it binds to loopback addresses only.
+        workers: processes that serve; they need a store that several processes can open.
         model: ``offline``, or a LangChain chat model by name such as ``openai:gpt-5-mini``.
         model_base_url, model_api_key: of an OpenAI-protocol server; empty for the provider's defaults.
         model_timeout_seconds: for one whole answer of the model.
@@ -53,6 +54,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     store: str = "sqlite:///wenmai.db"
     host: str = "127.0.0.1"
     port: Annotated[int, msgspec.Meta(ge=0, le=65535)] = 8001
+    workers: Annotated[int, msgspec.Meta(ge=1, le=64)] = 1
     model: str = "offline"
     model_base_url: str = ""
     model_api_key: str = ""

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import pytest
 
+from redis_server import RedisServer
 from wenmai.stores.conformance import CASES, Case, run_case
 from wenmai.stores.registry import open_store
 
@@ -14,13 +15,26 @@ class Backend(NamedTuple):
     """A backend and where a test may have one to itself."""
 
     id: str
-    url: Callable[[Path], str]
+    url: Callable[[pytest.FixtureRequest], str]
     marks: tuple[pytest.MarkDecorator, ...] = ()
 
 
+def folder_of(request: pytest.FixtureRequest) -> Path:
+    """A folder that the test has to itself."""
+    folder: Path = request.getfixturevalue("tmp_path")
+    return folder
+
+
+def redis_of(request: pytest.FixtureRequest) -> str:
+    """The running Redis server, with patience for a busy machine."""
+    server: RedisServer = request.getfixturevalue("redis_server")
+    return f"{server.url}?command_timeout=10"
+
+
 BACKENDS = (
-    Backend("memory", lambda _folder: "memory://"),
-    Backend("sqlite", lambda folder: f"sqlite:///{folder}/wenmai.db"),
+    Backend("memory", lambda _: "memory://"),
+    Backend("sqlite", lambda request: f"sqlite:///{folder_of(request)}/wenmai.db"),
+    Backend("redis", redis_of, (pytest.mark.xdist_group("redis"),)),
 )
 
 
@@ -28,9 +42,9 @@ BACKENDS = (
 @pytest.mark.parametrize(
     "backend", [pytest.param(backend, id=backend.id, marks=backend.marks) for backend in BACKENDS]
 )
-async def test_backend_meets_the_contract(backend: Backend, case: Case, tmp_path: Path) -> None:
+async def test_backend_meets_the_contract(backend: Backend, case: Case, request: pytest.FixtureRequest) -> None:
     """The backend does what the case expects."""
-    result = await run_case(case, backend.url(tmp_path), opener=open_store)
+    result = await run_case(case, backend.url(request), opener=open_store)
     if result.status == "not offered":
         pytest.skip(result.error)
     assert result.status == "passed", f"{case.expectation}\n{result.error}"

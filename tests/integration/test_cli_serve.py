@@ -1,10 +1,12 @@
 """``wenmai serve``: from the first line to the last."""
 
+import os
 import re
 import signal
 import socket
 import subprocess
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import httpx
@@ -74,3 +76,47 @@ def test_store_that_cannot_be_opened_is_one_line(tmp_path: Path) -> None:
     done = wenmai("serve", "--port", "0", "--store", "sqlite:///notes.db", folder=tmp_path)
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
     assert done.stderr.startswith("wenmai: sqlite is unavailable")
+
+
+def test_workers_share_a_port_and_a_dead_one_is_replaced(tmp_path: Path) -> None:
+    """Two processes serve one store; killing one loses nothing that was answered, and SIGTERM ends all, with 0."""
+    command = [*COMMAND, "serve", "--port", "0", "--workers", "2", "--store", f"sqlite:///{tmp_path}/wenmai.db"]
+    with subprocess.Popen(
+        command, env=environment(PYTHONUNBUFFERED="1"), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as parent:
+        try:
+            url, _ = told_by(parent)
+            created = httpx.post(f"{url}/v1/sessions", json={"session_id": "kept"}, timeout=20)
+            assert created.status_code == 201
+            first, second = children_of(parent.pid)
+            os.kill(first, signal.SIGKILL)
+            wait_until(lambda: len(children_of(parent.pid)) == 2 and first not in children_of(parent.pid))
+            assert second in children_of(parent.pid)
+            for _ in range(10):
+                with httpx.Client(timeout=20) as client:
+                    assert client.get(f"{url}/v1/sessions/kept").status_code == 200
+        finally:
+            parent.send_signal(signal.SIGTERM)
+            status = parent.wait(timeout=20)
+    assert status == 0
+
+
+def test_workers_need_a_store_that_they_can_share(tmp_path: Path) -> None:
+    """A store in memory is each process's own."""
+    done = wenmai("serve", "--port", "0", "--workers", "2", "--store", "memory://", folder=tmp_path)
+    assert done.returncode == 2
+    assert "workers" in done.stderr
+
+
+def children_of(process: int) -> list[int]:
+    """The process's children."""
+    listed = Path(f"/proc/{process}/task/{process}/children").read_text(encoding="ascii")
+    return [int(number) for number in listed.split()]
+
+
+def wait_until(holds: Callable[[], bool]) -> None:
+    """Return when it holds; fail after 20 s."""
+    end = time.monotonic() + 20
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.05)

@@ -24,6 +24,7 @@ def serve(
     model: ModelName = None,
     model_base_url: ModelUrl = None,
     embedder: EmbedderName = None,
+    workers: Annotated[int | None, typer.Option(help="Processes that serve; 1 if not set", show_default=False)] = None,
     log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error", show_default=False)] = None,
 ) -> None:
     """Serve the HTTP API until it is stopped; running turns are finished first."""
@@ -37,9 +38,12 @@ def serve(
             model=model,
             model_base_url=model_base_url,
             embedder=embedder,
+            workers=workers,
             log_level=log_level,
         ).values
         check_binding(settings.host)
+        if settings.workers > 1 and settings.store.startswith("memory:"):
+            raise InvalidInput("workers", settings.workers, "1: a store in memory is each process's own")
         with _bound(settings.host, settings.port) as listening:
             from wenmai.cli.service import run_service  # noqa: PLC0415 — it loads the web framework
 

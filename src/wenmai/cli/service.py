@@ -9,7 +9,8 @@ import typer
 import uvicorn
 import uvloop
 
-from wenmai.cli.console import INTERRUPTED
+from wenmai.cli.console import INTERRUPTED, expected_errors
+from wenmai.cli.workers import run_workers
 from wenmai.engine import open_engine
 from wenmai.errors import mask_url
 from wenmai.http.app import create_app
@@ -17,16 +18,30 @@ from wenmai.settings import Settings
 
 
 def run_service(settings: Settings, listening: socket.socket) -> int:
-    """Serve on the socket until SIGTERM or Ctrl-C; the exit status.
+    """Serve on the socket until SIGTERM or Ctrl-C, in as many processes as the settings say; the exit status.
 
     Raises:
         WenmaiError: the engine cannot be opened.
     """
+    if settings.workers == 1:
+        return _run(settings, listening, worker=0)
+    return run_workers(lambda worker: _reported(settings, listening, worker), settings.workers)
+
+
+def _reported(settings: Settings, listening: socket.socket, worker: int) -> int:
+    try:
+        with expected_errors():
+            return _run(settings, listening, worker)
+    except typer.Exit as end:
+        return end.exit_code
+
+
+def _run(settings: Settings, listening: socket.socket, worker: int) -> int:
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(_serve(settings, listening))
+        return runner.run(_serve(settings, listening, worker))
 
 
-async def _serve(settings: Settings, listening: socket.socket) -> int:
+async def _serve(settings: Settings, listening: socket.socket, worker: int) -> int:
     async with open_engine(settings) as engine:
         config = uvicorn.Config(
             create_app(engine),
@@ -38,7 +53,8 @@ async def _serve(settings: Settings, listening: socket.socket) -> int:
         for number in (signal.SIGTERM, signal.SIGINT):
             # uvicorn raises the signal that stopped it once more at its end; the engine is still to be closed.
             signal.signal(number, lambda number, _: stopped.append(number))
-        _announce(settings, listening)
+        if worker == 0:
+            _announce(settings, listening)
         await uvicorn.Server(config).serve(sockets=[listening])
     return INTERRUPTED if signal.SIGINT in stopped else 0
 

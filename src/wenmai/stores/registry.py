@@ -9,6 +9,8 @@ from wenmai.stores.base import Store
 
 _BACKENDS = {
     "memory": ("wenmai.stores.memory", ""),
+    "redis": ("wenmai.stores.redis", "redis"),
+    "rediss": ("wenmai.stores.redis", "redis"),
     "sqlite": ("wenmai.stores.sqlite", ""),
 }
 """Scheme → (module with ``open_store``, the extra that brings its driver)."""
@@ -23,7 +25,7 @@ def open_store(url: str, *, clock: Clock = system_clock) -> AbstractAsyncContext
     """Open the store at ``url`` for as long as the context lasts.
 
     ``memory://`` keeps everything in this process; ``sqlite:///relative.db`` and ``sqlite:////absolute.db``
-    keep it in one file.
+    keep it in one file; ``redis://host:port/0`` and, with TLS, ``rediss://…`` keep documents and logs on a server.
 
     Raises:
         UnsupportedUrl: no backend of that scheme.

@@ -1,7 +1,5 @@
 """The documents contract on SQLite: a table per record type, a column per field."""
 
-import base64
-import binascii
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import cache
@@ -10,18 +8,17 @@ from typing import Any, NamedTuple, TypeVar
 import apsw
 
 from wenmai.clock import Clock, from_micros, to_micros
-from wenmai.errors import InvalidInput, VersionConflict
+from wenmai.errors import VersionConflict
 from wenmai.scope import Scope
 from wenmai.stores.base import Page, Stored
 from wenmai.stores.fields import MANY, check_filters, check_key, check_range
 from wenmai.stores.records import RECORDS, Record
+from wenmai.stores.sql_columns import Column, columns_of, make_cursor, parse_cursor
 from wenmai.stores.sqlite.lanes import Lanes, fetch
-from wenmai.stores.sqlite.schema import Column, columns_of
+from wenmai.stores.sqlite.schema import SQL_TYPES
 
 R = TypeVar("R", bound=Record)
 LIST_LIMIT = 500
-LONGEST_MOMENT = 19
-"""Digits; a number of so many may not fit an INTEGER, and no moment in microseconds has them."""
 
 
 class _Table(NamedTuple):
@@ -35,7 +32,7 @@ class _Table(NamedTuple):
 
 @cache
 def _table(of: type[Record]) -> _Table:
-    spec, columns = of.spec, columns_of(of)
+    spec, columns = of.spec, columns_of(of, SQL_TYPES)
     names = ", ".join(column.name for column in columns)
     marks = ", ".join("?" * len(columns))
     changes = ", ".join(f"{column.name} = ?" for column in columns)
@@ -124,7 +121,7 @@ class SqliteDocuments:
             bindings.append(value)
         if cursor is not None:
             conditions.append(f"(created_at, {spec.key}) < (?, ?)")
-            bindings.extend(_parse_cursor(cursor))
+            bindings.extend(parse_cursor(cursor))
         sql = (
             f"{table.select} WHERE {' AND '.join(conditions)} "
             f"ORDER BY created_at DESC, {spec.key} DESC LIMIT {limit + 1}"
@@ -132,7 +129,7 @@ class SqliteDocuments:
         rows = await self._lanes.read(lambda connection: fetch(connection, sql, bindings))
         items = [_stored(of, table, row) for row in rows[:limit]]
         more = len(rows) > limit
-        return Page(items, _make_cursor(items[-1]) if more else None)
+        return Page(items, make_cursor(items[-1]) if more else None)
 
     async def sweep(self) -> int:
         """See :meth:`wenmai.stores.base.Documents.sweep`."""
@@ -197,18 +194,3 @@ def _put(
         return Stored(record, 1, scope.user_id, now, now)
     connection.execute(table.update, (*values, found.version + 1, moment, end, found.row))
     return Stored(record, found.version + 1, found.user_id, from_micros(found.created_at), now)
-
-
-def _make_cursor(last: Stored[Any]) -> str:
-    plain = f"{to_micros(last.created_at)}:{last.record.key}"
-    return base64.urlsafe_b64encode(plain.encode()).decode()
-
-
-def _parse_cursor(cursor: str) -> tuple[int, str]:
-    try:
-        created_at, colon, key = base64.urlsafe_b64decode(cursor.encode("ascii")).decode().partition(":")
-        if colon and len(created_at) < LONGEST_MOMENT:
-            return int(created_at), key
-    except (ValueError, binascii.Error):
-        pass
-    raise InvalidInput("cursor", cursor, "a cursor of an earlier page")

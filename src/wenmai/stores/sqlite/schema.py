@@ -1,18 +1,15 @@
 """The tables: one per record type, made from its declaration, and those of logs and search."""
 
-import types
-from collections.abc import Callable, Iterable
-from datetime import datetime
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
 
 import apsw
-import msgspec
 import sqlite_vec
 
 from wenmai.clock import from_micros, to_micros
 from wenmai.errors import StoreTooNew, StoreUnavailable
 from wenmai.stores.records import RECORDS, Record
+from wenmai.stores.sql_columns import Kind, SqlType, columns_of, same
 from wenmai.stores.sqlite.lanes import fetch, translated_errors
 
 SCHEMA_VERSION = 1
@@ -23,52 +20,20 @@ BUSY_MILLISECONDS = 5000
 """How long a writer waits for another process's transaction before it reports the store unavailable."""
 
 
-class Column(NamedTuple):
-    """How a record's field is kept: its SQL type, and the way there and back."""
-
-    name: str
-    sql_type: str
-    encode: Callable[[Any], Any]
-    decode: Callable[[Any], Any]
-
-
-def _same(value: Any) -> Any:
-    return value
-
-
-def _maybe(convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    return lambda value: None if value is None else convert(value)
-
-
-def _column(name: str, hint: Any) -> Column:
-    inner = hint
-    if get_origin(hint) in (Union, types.UnionType):
-        options = [option for option in get_args(hint) if option is not types.NoneType]
-        inner = options[0] if len(options) == 1 else object
-    if inner is str or get_origin(inner) is Literal:
-        return Column(name, "TEXT", _same, _same)
-    if inner is bool:
-        return Column(name, "INTEGER", _maybe(int), _maybe(bool))
-    if inner is int:
-        return Column(name, "INTEGER", _same, _same)
-    if inner is float:
-        return Column(name, "REAL", _same, _same)
-    if inner is datetime:
-        return Column(name, "INTEGER", _maybe(to_micros), _maybe(from_micros))
-    decoder = msgspec.json.Decoder(hint)
-    encoder = msgspec.json.Encoder()
-    return Column(name, "TEXT", lambda value: encoder.encode(value).decode(), decoder.decode)
-
-
-def columns_of(record: type[Record]) -> list[Column]:
-    """The columns of a record type's fields, in the order of its declaration."""
-    hints = get_type_hints(record)
-    return [_column(name, hints[name]) for name in record.__struct_fields__]
+SQL_TYPES: Mapping[Kind, SqlType] = {
+    "text": SqlType("TEXT", same, same),
+    "boolean": SqlType("INTEGER", int, bool),
+    "integer": SqlType("INTEGER", same, same),
+    "real": SqlType("REAL", same, same),
+    "moment": SqlType("INTEGER", to_micros, from_micros),
+    "json": SqlType("TEXT", same, same),
+}
+"""How SQLite keeps the fields of records; moments are microseconds since 1970 UTC."""
 
 
 def _document_ddl(record: type[Record]) -> Iterable[str]:
     spec = record.spec
-    fields = ",\n  ".join(f"{column.name} {column.sql_type}" for column in columns_of(record))
+    fields = ",\n  ".join(f"{column.name} {column.sql_type}" for column in columns_of(record, SQL_TYPES))
     owner = "tenant_id, site_id" if spec.shared else "tenant_id, site_id, user_id"
     yield f"""CREATE TABLE {spec.collection} (
   row INTEGER PRIMARY KEY,

@@ -1,0 +1,83 @@
+"""What a ``postgresql://`` URL says: the server for the driver, the bounds for us."""
+
+from typing import NamedTuple
+from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
+
+from wenmai.errors import InvalidInput
+
+EXAMPLE = "postgresql://user:password@host:5432/database"
+
+
+class Bounds(NamedTuple):
+    """How much a process asks of the server, and how long it waits.
+
+    Attributes:
+        pool: connections at most.
+        connect_seconds: for a new connection, and for a free one of the pool.
+        statement_seconds: for a statement, after which the server gives it up.
+    """
+
+    pool: int
+    connect_seconds: float
+    statement_seconds: float
+
+
+class Address(NamedTuple):
+    """Where the store is.
+
+    Attributes:
+        dsn: for the driver; holds the password.
+        shown: for messages: server and database, nothing else.
+    """
+
+    dsn: str
+    shown: str
+    bounds: Bounds
+
+
+class _Parameter(NamedTuple):
+    default: int
+    least: int
+    most: int
+
+
+_PARAMETERS = {
+    "pool": _Parameter(10, 1, 1_000),
+    "connect_timeout": _Parameter(5, 1, 60),
+    "statement_timeout": _Parameter(10_000, 100, 600_000),
+}
+"""Our parameters of the URL: connections, seconds (as for libpq), milliseconds (as for the server)."""
+
+
+def parse_url(url: str) -> Address:
+    """Split the URL into what the driver gets and our own bounds.
+
+    Raises:
+        InvalidInput: the URL cannot be read or a parameter is out of bounds; the password is not repeated.
+    """
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+        given = parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query))
+    except ValueError:
+        # What cannot be split may be a password with a slash in it, so the problem is not told.
+        raise InvalidInput("store", "postgresql://…", f"like {EXAMPLE}, with special characters escaped") from None
+    ours = {name: value for name, value in given if name in _PARAMETERS}
+    rest = [(name, value) for name, value in given if name not in _PARAMETERS]
+    host = parts.hostname or dict(rest).get("host", "localhost")
+    shown = f"postgresql://{host}{f':{port}' if port else ''}/{unquote(parts.path[1:])}"
+    numbers = {name: _number(name, ours.get(name), parameter) for name, parameter in _PARAMETERS.items()}
+    return Address(
+        urlunsplit(("postgresql", parts.netloc, parts.path, urlencode(rest), "")),
+        shown,
+        Bounds(numbers["pool"], numbers["connect_timeout"], numbers["statement_timeout"] / 1_000),
+    )
+
+
+def _number(name: str, given: str | None, parameter: _Parameter) -> int:
+    if given is None:
+        return parameter.default
+    allowed = f"a number from {parameter.least} to {parameter.most}"
+    if not given.isascii() or not given.isdecimal() or not parameter.least <= int(given) <= parameter.most:
+        raise InvalidInput(f"store.{name}", given, allowed)
+    return int(given)

@@ -1,0 +1,166 @@
+"""The logs contract on Redis: a list a thread; check, numbers, push and tail in one script, one round trip."""
+
+import secrets
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from msgspec.structs import replace
+
+from wenmai.clock import Clock, to_micros
+from wenmai.errors import SessionExpired, SessionNotFound
+from wenmai.scope import Scope, ThreadKey
+from wenmai.stores.base import SLIDE_STEP, Appended, ThreadInfo
+from wenmai.stores.fields import check_key, check_range
+from wenmai.stores.records import Message, NewMessage, Session
+from wenmai.stores.redis.keys import Keys
+from wenmai.stores.redis.link import Link
+from wenmai.stores.redis.log_scripts import APPEND, ERASE, LATEST, READ, SETTLE, THREADS
+from wenmai.stores.redis.messages import arguments_of, decode, encode
+from wenmai.stores.redis.rows import rfc3339
+
+MAX_BATCH = 1_000
+MAX_READ = 10_000
+_STEP_MICROS = SLIDE_STEP.seconds * 1_000_000
+
+
+class RedisLogs:
+    """See :class:`wenmai.stores.base.Logs`.
+
+    Every method is one round trip but :meth:`settle`, :meth:`threads` and the erasing of a session, which are two.
+    """
+
+    def __init__(self, link: Link, keys: Keys, clock: Clock) -> None:
+        self._link = link
+        self._keys = keys
+        self._clock = clock
+
+    async def append(
+        self,
+        scope: Scope,
+        thread: ThreadKey,
+        messages: Sequence[NewMessage],
+        *,
+        tail: int = 0,
+        slide: bool = True,
+    ) -> Appended:
+        """See :meth:`wenmai.stores.base.Logs.append`."""
+        check_range("messages", len(messages), 1, MAX_BATCH)
+        check_range("tail", tail, 0, MAX_READ)
+        check_key("npc_id", thread.npc_id)
+        now = self._clock()
+        words: list[str | bytes | int] = [
+            scope.user_id,
+            to_micros(now),
+            rfc3339(now),
+            int(slide),
+            _STEP_MICROS,
+            tail,
+            thread.npc_id,
+            secrets.token_hex(4),
+        ]
+        for position, message in enumerate(messages):
+            if message.id is not None:
+                check_key(f"messages.{position}.id", message.id)
+            words += arguments_of(message, thread.npc_id, now)
+        document, numbers = self._document(scope, thread.session_id), self._keys.numbers(scope, thread)
+        registry = self._keys.threads(scope, thread.session_id)
+        answer = await self._link.run(APPEND, (document, registry, self._keys.messages(scope, thread), numbers), words)
+        if answer[0] == b"absent":
+            raise SessionNotFound(thread.session_id)
+        if answer[0] == b"expired":
+            raise SessionExpired(thread.session_id)
+        _, fresh, stored, newest = answer
+        return Appended([decode(raw) for raw in stored], len(messages) - fresh, [decode(raw) for raw in newest])
+
+    async def latest(
+        self,
+        scope: Scope,
+        thread: ThreadKey,
+        limit: int,
+        *,
+        before: int | None = None,
+        whole_turns: bool = False,
+    ) -> list[Message]:
+        """See :meth:`wenmai.stores.base.Logs.latest`."""
+        check_range("limit", limit, 1, MAX_READ)
+        words = (limit, "" if before is None else before, int(whole_turns))
+        raws = await self._link.run(LATEST, self._thread_keys(scope, thread), (*self._asker(scope), *words))
+        return [decode(raw) for raw in raws]
+
+    async def read(self, scope: Scope, thread: ThreadKey, *, start: int = 1, limit: int = 500) -> list[Message]:
+        """See :meth:`wenmai.stores.base.Logs.read`."""
+        check_range("limit", limit, 1, MAX_READ)
+        return [decode(raw) for raw in await self._range(scope, thread, max(start, 1) - 1, limit)]
+
+    async def settle(
+        self,
+        scope: Scope,
+        thread: ThreadKey,
+        seq: int,
+        *,
+        content: str,
+        completed: bool = True,
+        tokens: int = 0,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> Message | None:
+        """See :meth:`wenmai.stores.base.Logs.settle`; without ``metadata`` the message keeps what it has."""
+        if seq < 1:
+            return None
+        while True:
+            raws = await self._range(scope, thread, seq - 1, 1)
+            message = decode(raws[0]) if raws else None
+            if message is None or message.completed:
+                return None
+            kept = message.metadata if metadata is None else dict(metadata)
+            settled = replace(message, content=content, completed=completed, tokens=tokens, metadata=kept)
+            after = encode(settled)
+            words = (*self._asker(scope), seq - 1, message.turn_id, int(completed), raws[0], after)
+            if await self._link.run(SETTLE, self._thread_keys(scope, thread), words):
+                return decode(after)
+
+    async def threads(self, scope: Scope, session_id: str) -> list[ThreadInfo]:
+        """See :meth:`wenmai.stores.base.Logs.threads`."""
+        born, npc_ids = await self._npc_ids(scope, session_id)
+        fields = ("_born", "_count", "_turn", "_first_at", "_last_at")
+        keys = [self._keys.numbers(scope, ThreadKey(session_id, npc_id)) for npc_id in npc_ids]
+        found = await self._link.commands([("HMGET", key, *fields) for key in keys])
+        return [
+            ThreadInfo(npc_id, int(count), int(turns), _moment(first_at), _moment(last_at))
+            for npc_id, (of, count, turns, first_at, last_at) in zip(npc_ids, found, strict=True)
+            if of == born
+        ]
+
+    async def erase(self, scope: Scope, session_id: str, npc_id: str | None = None) -> int:
+        """See :meth:`wenmai.stores.base.Logs.erase`."""
+        npc_ids = [npc_id] if npc_id is not None else (await self._npc_ids(scope, session_id))[1]
+        threads = [ThreadKey(session_id, one) for one in npc_ids]
+        keys = [name(scope, thread) for thread in threads for name in (self._keys.messages, self._keys.numbers)]
+        document, registry = self._document(scope, session_id), self._keys.threads(scope, session_id)
+        erased: int = await self._link.run(ERASE, (document, registry, *keys), (*self._asker(scope), *npc_ids))
+        return erased
+
+    async def _npc_ids(self, scope: Scope, session_id: str) -> tuple[bytes, list[str]]:
+        """The session's incarnation, empty if it is absent, and its personas as they began."""
+        keys = (self._document(scope, session_id), self._keys.threads(scope, session_id))
+        born, *npc_ids = await self._link.run(THREADS, keys, self._asker(scope))
+        return born, [npc_id.decode() for npc_id in npc_ids]
+
+    async def _range(self, scope: Scope, thread: ThreadKey, first: int, count: int) -> list[bytes]:
+        words = (*self._asker(scope), first, first + count - 1)
+        raws: list[bytes] = await self._link.run(READ, self._thread_keys(scope, thread), words)
+        return raws
+
+    def _asker(self, scope: Scope) -> tuple[str, int]:
+        return scope.user_id, to_micros(self._clock())
+
+    def _document(self, scope: Scope, session_id: str) -> str:
+        return self._keys.document(scope, Session, session_id)
+
+    def _thread_keys(self, scope: Scope, thread: ThreadKey) -> tuple[str, str, str]:
+        document = self._document(scope, thread.session_id)
+        return document, self._keys.messages(scope, thread), self._keys.numbers(scope, thread)
+
+
+def _moment(text: bytes) -> datetime:
+    return datetime.fromisoformat(text.decode())

