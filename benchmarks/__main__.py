@@ -19,7 +19,7 @@ from pathlib import Path
 
 from benchmarks import fsync, http_turn
 from benchmarks.check import failures
-from benchmarks.contenders import ENTRIES
+from benchmarks.contenders import ENTRIES, FLOOR, SHARED_FLOOR, WENMAI
 from benchmarks.footprint import measure_disk, measure_imports
 from benchmarks.pool import NotInstalled, Worker
 from benchmarks.report import report
@@ -47,7 +47,7 @@ def main() -> int:
     parent = arguments.dir or (MEMORY_BACKED if MEMORY_BACKED.is_dir() else None)
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="wenmai-bench-", dir=parent) as folder:
-        results = _measure(Path(folder), quick=arguments.quick, only=arguments.only or list(ENTRIES))
+        results = _measure(Path(folder), quick=arguments.quick, only=_chosen(arguments.only))
     results.about["took"] = f"{time.monotonic() - started:.0f} s"
     print(report(results))
     if arguments.json is not None:
@@ -64,8 +64,16 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--check", action="store_true", help="exit with 1 if a promised ratio does not hold")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every slice there too")
     parser.add_argument("--dir", type=Path, metavar="FOLDER", help="where the stores are kept; default: memory")
-    parser.add_argument("--only", action="append", choices=list(ENTRIES), help="only these contenders")
-    return parser.parse_args()
+    parser.add_argument("--only", action="append", choices=list(ENTRIES), help="only these beside the floors")
+    arguments = parser.parse_args()
+    if arguments.check and WENMAI not in _chosen(arguments.only):
+        parser.error(f"--check needs {WENMAI}")
+    return arguments
+
+
+def _chosen(only: list[str] | None) -> list[str]:
+    """The contenders to measure; the floors always, for the others are given as multiples of them."""
+    return [name for name in ENTRIES if only is None or name in (FLOOR, SHARED_FLOOR, *only)]
 
 
 def _measure(folder: Path, *, quick: bool, only: list[str]) -> Results:

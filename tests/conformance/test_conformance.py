@@ -39,9 +39,7 @@ BACKENDS = (
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.capability}-{case.name}")
-@pytest.mark.parametrize(
-    "backend", [pytest.param(backend, id=backend.id, marks=backend.marks) for backend in BACKENDS]
-)
+@pytest.mark.parametrize("backend", [pytest.param(backend, id=backend.id, marks=backend.marks) for backend in BACKENDS])
 async def test_backend_meets_the_contract(backend: Backend, case: Case, request: pytest.FixtureRequest) -> None:
     """The backend does what the case expects."""
     result = await run_case(case, backend.url(request), opener=open_store)

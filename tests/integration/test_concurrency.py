@@ -107,7 +107,8 @@ async def test_cancelled_turns_free_the_thread_and_disturb_no_other(tmp_path: Pa
         transcript = await read_all(memory)
         broken_off = {message.turn_id for message in transcript if not message.completed}
         kept = [message for message in transcript if message.turn_id not in broken_off]
-        assert {message.content for message in kept if message.role == "user"} == finished
+        whole = {message.content for message in kept if message.role == "user"}
+        assert finished <= whole  # one that was cancelled during its last write may be whole too
         for _, turn in groupby(kept, key=lambda message: message.turn_id):
             assert [message.role for message in turn] == ["user", "assistant", "assistant"]
         async with asyncio.timeout(5), memory.turns.turn(Scope(), TALK, "reject"):

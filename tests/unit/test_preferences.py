@@ -182,7 +182,11 @@ async def test_inference_that_finds_nothing_stores_nothing(memory: Memory) -> No
 
 async def test_concurrent_changes_all_land(session: SessionMemory) -> None:
     """Two fields and twenty tags set at once: none overwrites another."""
-    changes = [{"verbosity": "brief"}, {"tone": "casual"}, *({"add_interest_tags": [f"t{n}"]} for n in range(20))]
+    changes: list[dict[str, Any]] = [
+        {"verbosity": "brief"},
+        {"tone": "casual"},
+        *({"add_interest_tags": [f"t{n}"]} for n in range(20)),
+    ]
     await asyncio.gather(*(session.prefer(**change) for change in changes))
     values = (await session.preferences()).values
     assert (values.verbosity, values.tone) == ("brief", "casual")

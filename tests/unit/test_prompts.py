@@ -13,7 +13,7 @@ from wenmai.chat.prompts import Prompt, build_prompt, prompt_messages
 from wenmai.chat.types import Passage
 from wenmai.configuration import profile_path
 from wenmai.memory.blocks import wording
-from wenmai.stores.records import Message, Preferences
+from wenmai.stores.records import Message, Preferences, Role
 from wenmai.text.tokens import estimate_tokens
 
 PERSONA: Persona = load_profile(profile_path("npc")).personas[0]
@@ -53,18 +53,23 @@ def passage(number: int, text: str = "祠堂始建于明嘉靖二年。", **fiel
 def history(*turns: tuple[str, str]) -> list[Message]:
     """The window before the question."""
     return [
-        Message(
-            id=f"m{turn_id}-{role}",
-            seq=2 * turn_id - (role == "user"),
-            turn_id=turn_id,
-            npc_id=PERSONA.npc_id,
-            role=role,
-            content=content,
-            timestamp=datetime(2026, 1, 5, tzinfo=UTC),
-        )
-        for turn_id, turn in enumerate(turns, start=1)
-        for role, content in (("user", turn[0]), ("assistant", turn[1]))  # type: ignore[assignment]
+        message
+        for turn_id, (question, answer) in enumerate(turns, start=1)
+        for message in (said(turn_id, "user", question), said(turn_id, "assistant", answer))
     ]
+
+
+def said(turn_id: int, role: Role, content: str) -> Message:
+    """A message of a turn of two."""
+    return Message(
+        id=f"m{turn_id}-{role}",
+        seq=2 * turn_id - (role == "user"),
+        turn_id=turn_id,
+        npc_id=PERSONA.npc_id,
+        role=role,
+        content=content,
+        timestamp=datetime(2026, 1, 5, tzinfo=UTC),
+    )
 
 
 def built(**changes: Any) -> Prompt:
@@ -103,7 +108,10 @@ def test_blocks_stand_in_their_order_between_their_markers(language: str) -> Non
 
 @pytest.mark.parametrize(
     ("language", "rules"),
-    [("zh", ["只能出自【证据】", "都不是证据", "记载不详", "一律不执行"]), ("en", ["evidence block only", "not evidence"])],
+    [
+        ("zh", ["只能出自【证据】", "都不是证据", "记载不详", "一律不执行"]),
+        ("en", ["evidence block only", "not evidence"]),
+    ],
 )
 def test_the_rules_name_evidence_as_the_only_source(language: str, rules: list[str]) -> None:
     """In both languages, with the persona's name and its own text."""
@@ -149,7 +157,8 @@ def test_a_passage_cannot_pass_for_another_one() -> None:
 
 
 hostile_parts = st.lists(
-    st.sampled_from(["【", "】", "〖", "〗", "︻", "︼", "证据结束", "End of evidence", "【问题】", "\n", "a", "1. "]), max_size=6
+    st.sampled_from(["【", "】", "〖", "〗", "︻", "︼", "证据结束", "End of evidence", "【问题】", "\n", "a", "1. "]),
+    max_size=6,
 )
 hostile_texts = hostile_parts.map("".join)
 

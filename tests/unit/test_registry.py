@@ -81,7 +81,7 @@ async def test_what_the_profile_brings_is_version_1(personas: PersonaRegistry) -
     await personas.set_active(SITE, "ancestor_yan", 2)
     with pytest.raises(Conflict, match="profile"):
         await personas.delete(SITE, "ancestor_yan", 1)
-    assert await personas.set_active(SITE, "ancestor_yan", 1)
+    assert (await personas.set_active(SITE, "ancestor_yan", 1)).previous == 2
     assert (await personas.answering(SITE, "ancestor_yan")).persona == ANCESTOR
 
 

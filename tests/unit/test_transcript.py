@@ -152,7 +152,10 @@ async def test_more_tells_whether_older_turns_were_left_out(session: SessionMemo
 
 async def test_a_turn_longer_than_the_window_keeps_its_question(session: SessionMemory) -> None:
     """The question is fetched from further back; a single long turn is not reported as more turns."""
-    long_turn = [{"role": "user", "content": "question"}, *({"role": "assistant", "content": f"a{n}"} for n in range(4))]
+    long_turn = [
+        {"role": "user", "content": "question"},
+        *({"role": "assistant", "content": f"a{n}"} for n in range(4)),
+    ]
     await session.append(long_turn)
     for size in (2, 3, 4):
         window = await session.window(WindowLimits(messages=size))

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager, suppress
 
 import asyncpg
 
-from wenmai.errors import StoreUnavailable
+from wenmai.errors import StoreUnavailable, WenmaiError
 
 Connection = asyncpg.Connection[asyncpg.Record]
 
@@ -98,12 +98,15 @@ class Pool:
 
 @asynccontextmanager
 async def lent(pool: Pool) -> AsyncIterator[Connection]:
-    """A connection of the pool; after anything but an orderly refusal of the server it is not used again."""
+    """A connection of the pool; after anything but an orderly refusal, by the server or by us, it is not used again."""
     connection = await pool.take()
     try:
         yield connection
-    except asyncpg.PostgresError:
-        _put_back(pool, connection)
+    except (asyncpg.PostgresError, WenmaiError):
+        if connection.is_closed() or connection.is_in_transaction():
+            pool.drop(connection)
+        else:
+            pool.give(connection)
         raise
     except BaseException:
         pool.drop(connection)

@@ -9,14 +9,14 @@ from typing import Any, NamedTuple, TypeVar
 
 from wenmai.clock import Clock, from_micros, system_clock, to_micros
 from wenmai.errors import InvalidInput, VersionConflict
-from wenmai.scope import Scope, ThreadKey
+from wenmai.scope import Scope
 from wenmai.stores.base import Page, Stored
 from wenmai.stores.fields import MANY, check_filters, check_key, check_range
 from wenmai.stores.records import RECORDS, Record, Session
 from wenmai.stores.redis.document_scripts import PUT, REMOVE
 from wenmai.stores.redis.keys import Keys, ending_member, parse_ending_member
 from wenmai.stores.redis.link import Link
-from wenmai.stores.redis.rows import Row, decode, encode, end_of, rfc3339, text_of
+from wenmai.stores.redis.rows import Row, as_row, decode, encode, end_of, rfc3339, text_of
 
 R = TypeVar("R", bound=Record)
 
@@ -58,8 +58,7 @@ class RedisDocuments:
         """See :meth:`wenmai.stores.base.Documents.get_many`."""
         check_range("keys", len(keys), 0, MANY)
         wanted = list(dict.fromkeys(keys))
-        rows = await self._link.commands([("HGETALL", self._keys.document(scope, of, key)) for key in wanted])
-        found = zip(wanted, rows, strict=True)
+        found = zip(wanted, await self._rows(scope, of, wanted), strict=True)
         return {key: decode(row, of) for key, row in found if self._visible(row, scope, of)}
 
     async def put(
@@ -129,9 +128,7 @@ class RedisDocuments:
         removed = 0
         while True:
             now = to_micros(self._clock())
-            due = await self._link.command(
-                "ZRANGEBYSCORE", self._keys.ending, "-inf", now, "LIMIT", 0, SWEPT_AT_ONCE
-            )
+            due = await self._link.command("ZRANGEBYSCORE", self._keys.ending, "-inf", now, "LIMIT", 0, SWEPT_AT_ONCE)
             for member in due:
                 removed += await self._sweep_one(member.decode())
             if len(due) < SWEPT_AT_ONCE:
@@ -179,7 +176,7 @@ class RedisDocuments:
             *pairs,
             *absent,
         )
-        keys = (self._keys.document(*_document(place)), self._keys.index(scope, of), self._keys.ending)
+        keys = (self._keys.document(scope, of, key), self._keys.index(scope, of), self._keys.ending)
         return await self._link.run(PUT, (*keys, *fits, *held), arguments)
 
     async def _remove(self, place: _Place, row: Row) -> bool:
@@ -197,17 +194,18 @@ class RedisDocuments:
         )
         return bool(done)
 
-    async def _threads_of(self, scope: Scope, session_id: str) -> tuple[list[str], list[str]]:
+    async def _threads_of(self, scope: Scope, session_id: str) -> tuple[Sequence[str], Sequence[str]]:
         """The keys that hang on a session, its list of threads first, and the personas of the threads."""
-        registry = self._keys.threads(scope, session_id)
+        _, registry = self._keys.session(scope, session_id, ())
         npc_ids = [npc_id.decode() for npc_id in await self._link.command("ZRANGE", registry, 0, -1)]
-        threads = [ThreadKey(session_id, npc_id) for npc_id in npc_ids]
-        keys = [name(scope, thread) for thread in threads for name in (self._keys.messages, self._keys.numbers)]
-        return [registry, *keys], npc_ids
+        return self._keys.session(scope, session_id, npc_ids)[1:], npc_ids
 
     async def _row(self, place: _Place) -> Row:
-        row: Row = await self._link.command("HGETALL", self._keys.document(*_document(place)))
-        return row
+        return as_row(await self._link.command("HGETALL", self._keys.document(place.scope, place.of, place.key)))
+
+    async def _rows(self, scope: Scope, of: type[Record], keys: Sequence[str]) -> Sequence[Row]:
+        answers = await self._link.commands([("HGETALL", self._keys.document(scope, of, key)) for key in keys])
+        return [as_row(answer) for answer in answers]
 
     async def _shortest_index(self, scope: Scope, of: type[Record], filters: Mapping[str, str]) -> str:
         indexes = [self._keys.filter(scope, of, field, value) for field, value in filters.items()]
@@ -218,9 +216,8 @@ class RedisDocuments:
 
     async def _listed(
         self, scope: Scope, of: type[R], index: str, members: Sequence[str], filters: Mapping[str, str]
-    ) -> list[tuple[str, Stored[R]]]:
-        keys = [member.partition(":")[2] for member in members]
-        rows = await self._link.commands([("HGETALL", self._keys.document(scope, of, key)) for key in keys])
+    ) -> Sequence[tuple[str, Stored[R]]]:
+        rows = await self._rows(scope, of, [member.partition(":")[2] for member in members])
         gone = [member for member, row in zip(members, rows, strict=True) if not _is_of(row, member)]
         if gone:
             await self._link.command("ZREM", index, *gone)
@@ -235,7 +232,7 @@ class RedisDocuments:
             if all(getattr(stored.record, field) == value for field, value in filters.items())
         ]
 
-    def _filters_of(self, place: _Place, row: Row) -> list[str]:
+    def _filters_of(self, place: _Place, row: Row) -> Sequence[str]:
         fields = place.of.spec.filters if row else ()
         return [self._keys.filter(place.scope, place.of, field, text_of(row, field)) for field in fields]
 
@@ -252,10 +249,6 @@ class RedisDocuments:
         if keep_until is None or of is Session or self._clock is not system_clock:
             return ""
         return to_micros(keep_until + EXPIRY_GRACE) // 1000
-
-
-def _document(place: _Place) -> tuple[Scope, type[Record], str]:
-    return place.scope, place.of, place.key
 
 
 def _state(row: Row) -> str:

@@ -21,11 +21,13 @@ session is in one slot, which a script that checks the session, numbers the mess
 without braces each key has a slot of its own, and a cluster is refused when the store is opened.
 """
 
+from collections.abc import Sequence
+from typing import NamedTuple
 from urllib.parse import quote, unquote
 
 from wenmai.errors import InvalidInput
 from wenmai.scope import Scope, ThreadKey
-from wenmai.stores.records import Preferences, Record
+from wenmai.stores.records import Preferences, Record, Session
 
 
 def escape(part: str) -> str:
@@ -38,6 +40,15 @@ def escape(part: str) -> str:
         return quote(part, safe="")
     except UnicodeEncodeError as error:
         raise InvalidInput("key", part, "text that can be encoded") from error
+
+
+class ThreadKeys(NamedTuple):
+    """What a script about one thread reads and writes, in the order of its KEYS."""
+
+    document: str
+    threads: str
+    messages: str
+    numbers: str
 
 
 class Keys:
@@ -60,21 +71,29 @@ class Keys:
         """The part of that listing in which the field has the value."""
         return self._of_site(f"filter:{of.spec.collection}", scope, *_owner(scope, of), field, value)
 
-    def threads(self, scope: Scope, session_id: str) -> str:
-        """Which personas a session has threads of."""
-        return self._of_site("session:threads", scope, session_id)
+    def session(self, scope: Scope, session_id: str, npc_ids: Sequence[str]) -> list[str]:
+        """The session's document, its list of threads, and the messages and the numbers of each of these threads."""
+        site, session = self._site(scope), escape(session_id)
+        keys = [self._session_document(site, session), f"{self._prefix}:session:threads:{site}:{session}"]
+        for npc_id in map(escape, npc_ids):
+            keys += self._thread(f"{site}:{session}:{npc_id}")
+        return keys
 
-    def messages(self, scope: Scope, thread: ThreadKey) -> str:
-        """The messages of a thread."""
-        return self._of_site("session:short", scope, *thread)
+    def thread(self, scope: Scope, thread: ThreadKey) -> ThreadKeys:
+        """The keys of a thread and of its session."""
+        return ThreadKeys(*self.session(scope, thread.session_id, (thread.npc_id,)))
 
-    def numbers(self, scope: Scope, thread: ThreadKey) -> str:
-        """What a thread needs besides its messages to be continued."""
-        return self._of_site("session:numbers", scope, *thread)
+    def _thread(self, thread: str) -> tuple[str, str]:
+        return f"{self._prefix}:session:short:{thread}", f"{self._prefix}:session:numbers:{thread}"
+
+    def _session_document(self, site: str, session: str) -> str:
+        return f"{self._prefix}:doc:{Session.spec.collection}:{site}:{session}"
+
+    def _site(self, scope: Scope) -> str:
+        return f"{escape(scope.tenant_id)}:{escape(scope.site_id)}"
 
     def _of_site(self, family: str, scope: Scope, *parts: str) -> str:
-        escaped = ":".join(map(escape, (scope.tenant_id, scope.site_id, *parts)))
-        return f"{self._prefix}:{family}:{escaped}"
+        return ":".join((self._prefix, family, self._site(scope), *map(escape, parts)))
 
 
 def _owner(scope: Scope, of: type[Record]) -> tuple[str, ...]:

@@ -1,16 +1,14 @@
-"""The connection to the server: bounded in number and in time, and every failure told in one way."""
+"""The connections to the server: bounded in number and in time, and every failure told in one way."""
 
 import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
-import redis.asyncio
-from redis.asyncio.connection import Connection, ConnectionPool, SSLConnection
+from redis.asyncio.connection import Connection, SSLConnection
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
-from redis.exceptions import ConnectionError as LostConnection
-from redis.exceptions import NoScriptError, RedisError
+from redis.exceptions import NoScriptError, RedisError, ResponseError
 from redis.exceptions import TimeoutError as RedisTimeout
 
 from wenmai.errors import StoreUnavailable
@@ -18,7 +16,8 @@ from wenmai.stores.redis.address import Address
 from wenmai.stores.redis.gate import Gate
 
 T = TypeVar("T")
-Argument = str | bytes | int
+Word = str | bytes | int
+"""A part of a command."""
 
 STORE = "redis"
 OLDEST = 6
@@ -36,30 +35,17 @@ class Script:
 class Link:
     """A server and how it is spoken to.
 
-    A call takes at most ``connect_timeout + command_timeout`` once it has a connection. While all connections are
-    busy, callers wait; if the server stops answering, the first timeout is everybody's.
+    A call takes at most ``connect_timeout``, if no connection stands, and then ``command_timeout``. While all connections
+    are busy, callers wait; if the server stops answering, the first timeout is everybody's. Nothing is tried twice.
     """
 
     def __init__(self, address: Address) -> None:
         self._address = address
-        self._bound = address.connect_timeout + address.command_timeout
         self._gate = Gate(address.max_connections)
-        self._pool = ConnectionPool(
-            connection_class=SSLConnection if address.tls else Connection,
-            max_connections=address.max_connections,
-            host=address.host,
-            port=address.port,
-            db=address.database,
-            username=address.username,
-            password=address.password,
-            socket_connect_timeout=address.connect_timeout,
-            socket_timeout=address.command_timeout,
-            retry=Retry(NoBackoff(), 0),
-            protocol=2,
-        )
-        self._client = redis.asyncio.Redis.from_pool(self._pool)
+        self._idle: list[Connection] = []
+        self._open = True
 
-    async def run(self, script: Script, keys: Sequence[str], arguments: Sequence[Argument]) -> Any:
+    async def run(self, script: Script, keys: Sequence[str], arguments: Sequence[Word]) -> Any:
         """What the script returns; the server is sent its source only if it does not know it.
 
         Raises:
@@ -67,80 +53,125 @@ class Link:
         """
         words = (len(keys), *keys, *arguments)
 
-        async def work() -> Any:
+        async def talk(connection: Connection) -> Any:
             try:
-                return await self._client.execute_command("EVALSHA", script.digest, *words)
+                return await _ask(connection, "EVALSHA", script.digest, *words)
             except NoScriptError:
-                return await self._client.execute_command("EVAL", script.source, *words)
+                return await _ask(connection, "EVAL", script.source, *words)
 
-        return await self._bounded(work)
+        return await self._lend(talk)
 
-    async def command(self, *words: Argument) -> Any:
+    async def command(self, *words: Word) -> Any:
         """The answer to one command.
 
         Raises:
             StoreUnavailable: as for :meth:`run`.
         """
-        return await self._bounded(lambda: self._client.execute_command(*words))
+        return await self._lend(lambda connection: _ask(connection, *words))
 
-    async def commands(self, batch: Sequence[Sequence[Argument]]) -> list[Any]:
-        """The answers to several commands, sent together; others' writes may come between them.
+    async def commands(self, batch: Sequence[Sequence[Word]]) -> list[Any]:
+        """The answers to several commands that are sent together; others' writes may come between them.
 
         Raises:
             StoreUnavailable: as for :meth:`run`.
         """
 
-        async def work() -> list[Any]:
-            async with self._client.pipeline(transaction=False) as pipeline:
-                for words in batch:
-                    pipeline.execute_command(*words)
-                return await pipeline.execute()
+        async def talk(connection: Connection) -> list[Any]:
+            await connection.send_packed_command(connection.pack_commands(batch))
+            return [await connection.read_response() for _ in batch]
 
-        return await self._bounded(work) if batch else []
+        return await self._lend(talk) if batch else []
 
     async def check(self) -> None:
-        """Return if the server answers, knows what is asked of it, and can hold keys of our prefix.
+        """Return if the server answers, is recent enough, and can hold keys of our prefix.
 
         Raises:
             StoreUnavailable: it does not, is too old, or is a cluster and the prefix has no hash tag.
         """
-        found = await self.command("INFO", "server")
-        version = str(found.get("redis_version", "0"))
+        lines = (await self.command("INFO", "server")).decode().splitlines()
+        told = dict(line.split(":", 1) for line in lines if ":" in line)
+        version = told.get("redis_version", "0")
         if int(version.partition(".")[0]) < OLDEST:
-            raise StoreUnavailable(STORE, f"the server is Redis {version}; version {OLDEST} or later is needed")
-        if found.get("redis_mode") == "cluster" and not self._address.hash_tag:
-            prefix = self._address.prefix
-            raise StoreUnavailable(STORE, f"the server is a cluster: set ?prefix={{{prefix}}} in the store's URL")
+            raise self._unavailable(f"it is Redis {version}; version {OLDEST} or later is needed")
+        if told.get("redis_mode") == "cluster" and not self._address.hash_tag:
+            raise self._unavailable(f"it is a cluster: set ?prefix={{{self._address.prefix}}} in the store's URL")
 
     async def close(self) -> None:
-        """Close all connections."""
-        await self._client.aclose()
+        """Close all connections; those in use, when they are given back."""
+        self._open = False
+        await self._drop_idle()
 
-    async def _bounded(self, work: Callable[[], Awaitable[T]]) -> T:
+    async def _lend(self, talk: Callable[[Connection], Awaitable[T]]) -> T:
+        """Let ``talk`` have a connection to itself; what fails or is cancelled half-way is not used again."""
         try:
             await self._gate.enter()
         except TimeoutError as error:
             raise self._unavailable(str(error)) from error
         try:
-            async with asyncio.timeout(self._bound):
-                return await work()
+            return await self._talk(talk)
         except (TimeoutError, RedisTimeout) as error:
             self._gate.turn_away()
             await self._drop_idle()
-            raise self._unavailable(f"no answer within {self._bound:g} s") from error
-        except (LostConnection, OSError) as error:
-            await self._drop_idle()
+            raise self._unavailable("no answer in time") from error
+        except ResponseError as error:
             raise self._unavailable(str(error)) from error
-        except RedisError as error:
+        except (RedisError, OSError) as error:
+            await self._drop_idle()
             raise self._unavailable(str(error)) from error
         finally:
             self._gate.leave()
 
+    async def _talk(self, talk: Callable[[Connection], Awaitable[T]]) -> T:
+        if not self._open:
+            raise self._unavailable("the store is closed")
+        connection = self._idle.pop() if self._idle else self._new_connection()
+        try:
+            async with asyncio.timeout(self._address.connect_timeout) as limit:
+                await _make_ready(connection)
+                limit.reschedule(asyncio.get_running_loop().time() + self._address.command_timeout)
+                answer = await talk(connection)
+        except BaseException:
+            await connection.disconnect(nowait=True)
+            raise
+        if self._open:
+            self._idle.append(connection)
+        else:
+            await connection.disconnect()
+        return answer
+
     async def _drop_idle(self) -> None:
         # What broke one connection has most likely broken those that lie idle.
-        await self._pool.disconnect(inuse_connections=False)
+        while self._idle:
+            await self._idle.pop().disconnect(nowait=True)
+
+    def _new_connection(self) -> Connection:
+        address = self._address
+        return (SSLConnection if address.tls else Connection)(
+            host=address.host,
+            port=address.port,
+            db=address.database,
+            username=address.username,
+            password=address.password,
+            socket_connect_timeout=address.connect_timeout,
+            socket_timeout=None,
+            retry=Retry(NoBackoff(), 0),
+            protocol=2,
+        )
 
     def _unavailable(self, reason: str) -> StoreUnavailable:
         if self._address.password:
             reason = reason.replace(self._address.password, "***")
         return StoreUnavailable(STORE, f"{self._address.host}:{self._address.port}: {reason}")
+
+
+async def _ask(connection: Connection, *words: Word) -> Any:
+    await connection.send_command(*words)
+    return await connection.read_response()
+
+
+async def _make_ready(connection: Connection) -> None:
+    """Connect, or connect again if the server has closed the connection while it lay idle."""
+    if connection.is_connected and await connection.can_read():
+        await connection.disconnect(nowait=True)
+    if not connection.is_connected:
+        await connection.connect()

@@ -45,38 +45,44 @@ end
 """
 """The newest ``limit`` of the first ``ends`` messages; without those of open turns unless ``open`` is 0."""
 
+_JSON = """
+local function json(raws) return '[' .. table.concat(raws, ',') .. ']' end
+"""
+"""Messages as one text: one answer is read much faster than one for each."""
+
 APPEND = Script(
     _SESSION
     + _THREAD
     + _NEWEST
+    + _JSON
     + """
 local doc, threads, list, numbers = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local now, updated, slide, step = tonumber(ARGV[2]), ARGV[3], ARGV[4], tonumber(ARGV[5])
-local tail, npc, new_label, each, first_word = tonumber(ARGV[6]), ARGV[7], ARGV[8], 6, 9
+local user, now, updated, slide, step, tail, npc, new_label, messages = unpack(cmsgpack.unpack(ARGV[1]))
 
-local session = session_of(doc, ARGV[1], now)
-if not session then return {'absent'} end
-if slide == '1' and session.expires_at <= now then return {'expired'} end
+local session = session_of(doc, user, now)
+if not session then return 'absent' end
+if slide and session.expires_at <= now then return 'expired' end
 local known = thread_of(list, numbers, session.born)
 local thread = known or {label = new_label, turn = 0, count = 0, open = 0}
-local began = redis.call('ZREVRANGE', threads, 0, 0, 'WITHSCORES')
 
 local function stored(id)
-  local seq = known and redis.call('HGET', numbers, 'id:' .. id)
+  if not known then return nil end
+  local seq = redis.call('HGET', numbers, 'id:' .. id)
   if seq then return redis.call('LINDEX', list, seq - 1) end
-  local start = 'msg-' .. thread.label .. '-'
-  if not known or string.sub(id, 1, #start) ~= start then return nil end
-  seq = tonumber(string.match(string.sub(id, #start + 1), '^%d+$') or '0')
-  local raw = seq > 0 and seq <= thread.count and redis.call('LINDEX', list, seq - 1)
+  seq = tonumber(string.match(id, '^msg%-' .. thread.label .. '%-(%d+)$'))
+  local raw = seq and redis.call('LINDEX', list, seq - 1)
   local own = raw and string.match(raw, '^{"role":"%a+","turn_id":%d+,"seq":%d+,"id":"(msg%-%x+%-%d+)"')
   return own == id and raw or nil
 end
 
-local answer, fresh, given, fields = {}, {}, {}, {}
-local seq, turn, open = thread.count, thread.turn, {}
-local last_at
-for at = first_word, #ARGV, each do
-  local role, id, quoted, completed, moment, rest = unpack(ARGV, at, at + each - 1)
+local answer, fresh, given, seq, turn, open = {}, {}, {}, thread.count, thread.turn, {}
+local fields = {'_born', session.born, '_label', thread.label}
+local function set(field, value)
+  fields[#fields + 1] = field
+  fields[#fields + 1] = value
+end
+for at = 1, #messages do
+  local role, id, quoted, completed, moment, rest = unpack(messages[at])
   local raw = id ~= '' and (given[id] or stored(id))
   if not raw then
     seq = seq + 1
@@ -86,20 +92,16 @@ for at = first_word, #ARGV, each do
     fresh[#fresh + 1] = raw
     if id ~= '' then
       given[id] = raw
-      fields[#fields + 1] = 'id:' .. id
-      fields[#fields + 1] = seq
+      set('id:' .. id, seq)
     end
-    if completed == '0' then open[#open + 1] = turn end
-    last_at = moment
-    if seq == 1 then
-      fields[#fields + 1] = '_first_at'
-      fields[#fields + 1] = moment
-    end
+    if not completed then open[#open + 1] = turn end
+    if seq == 1 then set('_first_at', moment) end
+    set('_last_at', moment)
   end
   answer[#answer + 1] = raw
 end
 
-if slide == '1' then
+if slide then
   local expires_at = now + session.lifetime
   if expires_at - session.expires_at >= math.min(step, session.lifetime / 100) then
     redis.call('HSET', doc, 'expires_at', string.format('%.0f', expires_at), 'updated_at', updated)
@@ -107,69 +109,76 @@ if slide == '1' then
 end
 if #fresh > 0 then
   if not known and redis.call('EXISTS', list, numbers) > 0 then redis.call('DEL', list, numbers) end
-  redis.call('HSET', numbers, '_born', session.born, '_label', thread.label, '_turn', turn, '_count', seq,
-    '_last_at', last_at)
-  for at = 1, #fields, 2 do redis.call('HSET', numbers, fields[at], fields[at + 1]) end
+  set('_turn', turn)
+  set('_count', seq)
+  redis.call('HSET', numbers, unpack(fields))
   for at = 1, #open do redis.call('HINCRBY', numbers, 'open:' .. open[at], 1) end
   if #open > 0 then redis.call('HINCRBY', numbers, '_open', #open) end
-  for at = 1, #fresh do redis.call('RPUSH', list, fresh[at]) end
-  redis.call('ZADD', threads, 'NX', tonumber(began[2] or '0') + 1, npc)
+  redis.call('RPUSH', list, unpack(fresh))
+  if not known then
+    local last = redis.call('ZREVRANGE', threads, 0, 0, 'WITHSCORES')
+    redis.call('ZADD', threads, 'NX', tonumber(last[2] or '0') + 1, npc)
+  end
 end
-return {'appended', #fresh, answer, newest(list, numbers, seq, tail, thread.open + #open)}
+local shown = newest(list, numbers, seq, tail, thread.open + #open)
+return '[' .. #fresh .. ',' .. json(answer) .. ',' .. json(shown) .. ']'
 """
 )
 """Append messages.
 
 KEYS: the session's document, its threads, the thread's messages, the thread's numbers.
-ARGV: user, now, updated_at, whether to slide, the least step of a slide, the tail's length, persona, a label for the ids of a
-new thread; then for each message role, id or '', the id as JSON, whether it is completed, its moment, the JSON after the id.
-Returns: 'appended' with how many are new, the messages in the order given, and the tail; or 'absent', or 'expired'.
+ARGV: MessagePack of user, now, updated_at, whether to slide, the least step of a slide, the tail's length, persona, a label for
+the ids of a new thread, and the messages, each as role, id or '', the id as JSON, whether it is completed, its moment, and the
+JSON after the id.
+Returns: JSON of how many are new, the messages in the order given, and the tail; or 'absent', or 'expired'.
 """
 
 LATEST = Script(
     _SESSION
     + _THREAD
     + _NEWEST
+    + _JSON
     + """
 local session = session_of(KEYS[1], ARGV[1], tonumber(ARGV[2]))
-local thread = session and thread_of(KEYS[2], KEYS[3], session.born)
-if not thread then return {} end
+local thread = session and thread_of(KEYS[3], KEYS[4], session.born)
+if not thread then return '[]' end
 local ends, limit, before, whole = thread.count, tonumber(ARGV[3]), ARGV[4], ARGV[5]
 if before ~= '' then ends = math.min(ends, tonumber(before) - 1) end
-return newest(KEYS[2], KEYS[3], ends, limit, whole == '1' and thread.open or 0)
+return json(newest(KEYS[3], KEYS[4], ends, limit, whole == '1' and thread.open or 0))
 """
 )
-"""KEYS: document, messages, numbers. ARGV: user, now, limit, before or '', whole turns. Returns the messages, ascending."""
+"""KEYS as for APPEND. ARGV: user, now, limit, before or '', whole turns. Returns the messages as JSON, ascending."""
 
 READ = Script(
     _SESSION
     + _THREAD
+    + _JSON
     + """
 local session = session_of(KEYS[1], ARGV[1], tonumber(ARGV[2]))
-local thread = session and thread_of(KEYS[2], KEYS[3], session.born)
-if not thread then return {} end
-return redis.call('LRANGE', KEYS[2], ARGV[3], ARGV[4])
+local thread = session and thread_of(KEYS[3], KEYS[4], session.born)
+if not thread then return '[]' end
+return json(redis.call('LRANGE', KEYS[3], ARGV[3], ARGV[4]))
 """
 )
-"""KEYS: document, messages, numbers. ARGV: user, now, first and last position from 0. Returns the messages, ascending."""
+"""KEYS as for APPEND. ARGV: user, now, first and last position from 0. Returns the messages as JSON, ascending."""
 
 SETTLE = Script(
     _SESSION
     + _THREAD
     + """
 local session = session_of(KEYS[1], ARGV[1], tonumber(ARGV[2]))
-local thread = session and thread_of(KEYS[2], KEYS[3], session.born)
+local thread = session and thread_of(KEYS[3], KEYS[4], session.born)
 local position, turn, completed, before, after = ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7]
-if not thread or redis.call('LINDEX', KEYS[2], position) ~= before then return 0 end
-redis.call('LSET', KEYS[2], position, after)
+if not thread or redis.call('LINDEX', KEYS[3], position) ~= before then return 0 end
+redis.call('LSET', KEYS[3], position, after)
 if completed == '1' then
-  redis.call('HINCRBY', KEYS[3], '_open', -1)
-  if redis.call('HINCRBY', KEYS[3], 'open:' .. turn, -1) == 0 then redis.call('HDEL', KEYS[3], 'open:' .. turn) end
+  redis.call('HINCRBY', KEYS[4], '_open', -1)
+  if redis.call('HINCRBY', KEYS[4], 'open:' .. turn, -1) == 0 then redis.call('HDEL', KEYS[4], 'open:' .. turn) end
 end
 return 1
 """
 )
-"""KEYS: document, messages, numbers. ARGV: user, now, position, turn, whether it is completed, the message as it was read,
+"""KEYS as for APPEND. ARGV: user, now, position, turn, whether it is completed, the message as it was read,
 and as it is to be. Returns 1, or 0 if it has changed in between."""
 
 THREADS = Script(

@@ -12,11 +12,11 @@ from wenmai.errors import SessionExpired, SessionNotFound
 from wenmai.scope import Scope, ThreadKey
 from wenmai.stores.base import SLIDE_STEP, Appended, ThreadInfo
 from wenmai.stores.fields import check_key, check_range
-from wenmai.stores.records import Message, NewMessage, Session
+from wenmai.stores.records import Message, NewMessage
 from wenmai.stores.redis.keys import Keys
 from wenmai.stores.redis.link import Link
 from wenmai.stores.redis.log_scripts import APPEND, ERASE, LATEST, READ, SETTLE, THREADS
-from wenmai.stores.redis.messages import arguments_of, decode, encode
+from wenmai.stores.redis.messages import Request, decode, decode_all, decode_appended, encode, split, words_of
 from wenmai.stores.redis.rows import rfc3339
 
 MAX_BATCH = 1_000
@@ -48,30 +48,28 @@ class RedisLogs:
         check_range("messages", len(messages), 1, MAX_BATCH)
         check_range("tail", tail, 0, MAX_READ)
         check_key("npc_id", thread.npc_id)
-        now = self._clock()
-        words: list[str | bytes | int] = [
-            scope.user_id,
-            to_micros(now),
-            rfc3339(now),
-            int(slide),
-            _STEP_MICROS,
-            tail,
-            thread.npc_id,
-            secrets.token_hex(4),
-        ]
         for position, message in enumerate(messages):
             if message.id is not None:
                 check_key(f"messages.{position}.id", message.id)
-            words += arguments_of(message, thread.npc_id, now)
-        document, numbers = self._document(scope, thread.session_id), self._keys.numbers(scope, thread)
-        registry = self._keys.threads(scope, thread.session_id)
-        answer = await self._link.run(APPEND, (document, registry, self._keys.messages(scope, thread), numbers), words)
-        if answer[0] == b"absent":
+        now = self._clock()
+        request = Request(
+            user_id=scope.user_id,
+            now=to_micros(now),
+            updated_at=rfc3339(now),
+            slide=slide,
+            slide_step=_STEP_MICROS,
+            tail=tail,
+            npc_id=thread.npc_id,
+            label=secrets.token_hex(4),
+            messages=[words_of(message, thread.npc_id, now) for message in messages],
+        )
+        answer = await self._link.run(APPEND, self._keys.thread(scope, thread), (request.pack(),))
+        if answer == b"absent":
             raise SessionNotFound(thread.session_id)
-        if answer[0] == b"expired":
+        if answer == b"expired":
             raise SessionExpired(thread.session_id)
-        _, fresh, stored, newest = answer
-        return Appended([decode(raw) for raw in stored], len(messages) - fresh, [decode(raw) for raw in newest])
+        fresh, stored, newest = decode_appended(answer)
+        return Appended(stored, len(messages) - fresh, newest)
 
     async def latest(
         self,
@@ -84,14 +82,14 @@ class RedisLogs:
     ) -> list[Message]:
         """See :meth:`wenmai.stores.base.Logs.latest`."""
         check_range("limit", limit, 1, MAX_READ)
+        keys, asker = self._keys.thread(scope, thread), self._asker(scope)
         words = (limit, "" if before is None else before, int(whole_turns))
-        raws = await self._link.run(LATEST, self._thread_keys(scope, thread), (*self._asker(scope), *words))
-        return [decode(raw) for raw in raws]
+        return decode_all(await self._link.run(LATEST, keys, (*asker, *words)))
 
     async def read(self, scope: Scope, thread: ThreadKey, *, start: int = 1, limit: int = 500) -> list[Message]:
         """See :meth:`wenmai.stores.base.Logs.read`."""
         check_range("limit", limit, 1, MAX_READ)
-        return [decode(raw) for raw in await self._range(scope, thread, max(start, 1) - 1, limit)]
+        return decode_all(await self._range(scope, thread, max(start, 1) - 1, limit))
 
     async def settle(
         self,
@@ -108,7 +106,7 @@ class RedisLogs:
         if seq < 1:
             return None
         while True:
-            raws = await self._range(scope, thread, seq - 1, 1)
+            raws = split(await self._range(scope, thread, seq - 1, 1))
             message = decode(raws[0]) if raws else None
             if message is None or message.completed:
                 return None
@@ -116,14 +114,14 @@ class RedisLogs:
             settled = replace(message, content=content, completed=completed, tokens=tokens, metadata=kept)
             after = encode(settled)
             words = (*self._asker(scope), seq - 1, message.turn_id, int(completed), raws[0], after)
-            if await self._link.run(SETTLE, self._thread_keys(scope, thread), words):
+            if await self._link.run(SETTLE, self._keys.thread(scope, thread), words):
                 return decode(after)
 
     async def threads(self, scope: Scope, session_id: str) -> list[ThreadInfo]:
         """See :meth:`wenmai.stores.base.Logs.threads`."""
         born, npc_ids = await self._npc_ids(scope, session_id)
         fields = ("_born", "_count", "_turn", "_first_at", "_last_at")
-        keys = [self._keys.numbers(scope, ThreadKey(session_id, npc_id)) for npc_id in npc_ids]
+        keys = [self._keys.thread(scope, ThreadKey(session_id, npc_id)).numbers for npc_id in npc_ids]
         found = await self._link.commands([("HMGET", key, *fields) for key in keys])
         return [
             ThreadInfo(npc_id, int(count), int(turns), _moment(first_at), _moment(last_at))
@@ -134,32 +132,23 @@ class RedisLogs:
     async def erase(self, scope: Scope, session_id: str, npc_id: str | None = None) -> int:
         """See :meth:`wenmai.stores.base.Logs.erase`."""
         npc_ids = [npc_id] if npc_id is not None else (await self._npc_ids(scope, session_id))[1]
-        threads = [ThreadKey(session_id, one) for one in npc_ids]
-        keys = [name(scope, thread) for thread in threads for name in (self._keys.messages, self._keys.numbers)]
-        document, registry = self._document(scope, session_id), self._keys.threads(scope, session_id)
+        document, registry, *keys = self._keys.session(scope, session_id, npc_ids)
         erased: int = await self._link.run(ERASE, (document, registry, *keys), (*self._asker(scope), *npc_ids))
         return erased
 
     async def _npc_ids(self, scope: Scope, session_id: str) -> tuple[bytes, list[str]]:
         """The session's incarnation, empty if it is absent, and its personas as they began."""
-        keys = (self._document(scope, session_id), self._keys.threads(scope, session_id))
+        keys = self._keys.session(scope, session_id, ())
         born, *npc_ids = await self._link.run(THREADS, keys, self._asker(scope))
         return born, [npc_id.decode() for npc_id in npc_ids]
 
-    async def _range(self, scope: Scope, thread: ThreadKey, first: int, count: int) -> list[bytes]:
+    async def _range(self, scope: Scope, thread: ThreadKey, first: int, count: int) -> bytes:
         words = (*self._asker(scope), first, first + count - 1)
-        raws: list[bytes] = await self._link.run(READ, self._thread_keys(scope, thread), words)
-        return raws
+        answer: bytes = await self._link.run(READ, self._keys.thread(scope, thread), words)
+        return answer
 
     def _asker(self, scope: Scope) -> tuple[str, int]:
         return scope.user_id, to_micros(self._clock())
-
-    def _document(self, scope: Scope, session_id: str) -> str:
-        return self._keys.document(scope, Session, session_id)
-
-    def _thread_keys(self, scope: Scope, thread: ThreadKey) -> tuple[str, str, str]:
-        document = self._document(scope, thread.session_id)
-        return document, self._keys.messages(scope, thread), self._keys.numbers(scope, thread)
 
 
 def _moment(text: bytes) -> datetime:

@@ -13,7 +13,11 @@ from wenmai.errors import InvalidInput
 from wenmai.stores.records import Message, NewMessage
 
 _encoder = msgspec.json.Encoder()
-_decode = msgspec.json.Decoder(Message).decode
+_pack = msgspec.msgpack.Encoder().encode
+_decode_message = msgspec.json.Decoder(Message).decode
+_decode_appended = msgspec.json.Decoder(tuple[int, list[Message], list[Message]]).decode
+_decode_messages = msgspec.json.Decoder(list[Message]).decode
+_decode_raws = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 
 class _Rest(msgspec.Struct, omit_defaults=True, frozen=True):
@@ -30,12 +34,29 @@ class _Rest(msgspec.Struct, omit_defaults=True, frozen=True):
     metadata: dict[str, Any] = {}
 
 
-def arguments_of(message: NewMessage, npc_id: str, now: datetime) -> tuple[str | bytes, ...]:
-    """The six words by which the append's script knows a message: see :data:`log_scripts.APPEND`.
+class Request(msgspec.Struct, array_like=True, frozen=True):
+    """What the append's script is told, in the order in which it takes it."""
+
+    user_id: str
+    now: int
+    updated_at: str
+    slide: bool
+    slide_step: int
+    tail: int
+    npc_id: str
+    label: str
+    messages: list[tuple[str, str, bytes, bool, str, bytes]]
+
+    def pack(self) -> bytes:
+        """As MessagePack, which the script unpacks in one step."""
+        return _pack(self)
+
+
+def words_of(message: NewMessage, npc_id: str, now: datetime) -> tuple[str, str, bytes, bool, str, bytes]:
+    """A message of a :class:`Request`: role, id, the id as JSON, whether it is completed, its moment, the rest.
 
     Raises:
-        InvalidInput: its moment has no time zone.
-        TypeError: a part of it is not JSON.
+        InvalidInput: its moment has no time zone, or a part of it is not JSON.
     """
     moment = message.timestamp or now
     if moment.tzinfo is None:
@@ -43,14 +64,7 @@ def arguments_of(message: NewMessage, npc_id: str, now: datetime) -> tuple[str |
     moment = moment.astimezone(UTC)
     given = message.id or ""
     quoted = _encoder.encode(given) if given else b""
-    return (
-        message.role,
-        given,
-        quoted,
-        "1" if message.completed else "0",
-        moment.isoformat(),
-        _rest_of(message, npc_id, moment),
-    )
+    return message.role, given, quoted, message.completed, moment.isoformat(), _rest_of(message, npc_id, moment)
 
 
 def encode(message: Message) -> bytes:
@@ -60,8 +74,23 @@ def encode(message: Message) -> bytes:
 
 
 def decode(raw: bytes) -> Message:
-    """The message of a list's element."""
-    return _decode(raw)
+    """One message."""
+    return _decode_message(raw)
+
+
+def decode_all(answer: bytes) -> list[Message]:
+    """The messages of a script's answer."""
+    return _decode_messages(answer)
+
+
+def split(answer: bytes) -> list[bytes]:
+    """The messages of a script's answer as they are stored, byte for byte."""
+    return [bytes(raw) for raw in _decode_raws(answer)]
+
+
+def decode_appended(answer: bytes) -> tuple[int, list[Message], list[Message]]:
+    """How many messages were new, all that were given, and the tail."""
+    return _decode_appended(answer)
 
 
 def _rest_of(message: Message | NewMessage, npc_id: str, moment: datetime) -> bytes:
@@ -76,4 +105,7 @@ def _rest_of(message: Message | NewMessage, npc_id: str, moment: datetime) -> by
         completed=message.completed,
         metadata=message.metadata,
     )
-    return b"," + _encoder.encode(rest)[1:]
+    try:
+        return b"," + _encoder.encode(rest)[1:]
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InvalidInput("messages", message, f"storable ({error})") from error

@@ -6,7 +6,7 @@ everything else as JSON; None is not written. The store's own fields begin with 
 """
 
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from typing import Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -67,6 +67,11 @@ def encode(record: Record) -> tuple[list[str], list[str]]:
         else:
             pairs += (name, codec.encode(value))
     return pairs, absent
+
+
+def as_row(answer: Sequence[bytes]) -> Row:
+    """The hash of an answer to HGETALL, which is names and values by turns; empty if there is none."""
+    return dict(zip(answer[::2], answer[1::2], strict=True))
 
 
 def text_of(row: Row, field: str) -> str:

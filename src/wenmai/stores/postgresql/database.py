@@ -1,0 +1,125 @@
+"""Statements on the server, each within a bound, with every failure told as one of our errors."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any
+
+import asyncpg
+
+from wenmai.errors import InvalidInput, StoreUnavailable
+from wenmai.stores.postgresql.address import Address
+from wenmai.stores.postgresql.pool import Connection, Pool, lent
+
+Row = asyncpg.Record
+Run = Callable[..., Awaitable[list[Row]]]
+"""Runs a statement with its arguments and gives all rows."""
+
+GRACE_SECONDS = 1.0
+"""How much longer than the server's own bound we wait for its word that it has given a statement up."""
+
+CACHED_STATEMENTS = 256
+"""Prepared statements that a connection keeps; ours are about a hundred."""
+
+_MARK = "\U0010ffff"
+"""A code point that no text is meant to hold; PostgreSQL takes it, and refuses NUL."""
+
+
+def escape(value: Any) -> Any:
+    """A text, or the texts of a list, without NUL: NUL becomes the mark and ``0``, the mark itself that and ``1``."""
+    if type(value) is str and ("\0" in value or _MARK in value):
+        return value.replace(_MARK, f"{_MARK}1").replace("\0", f"{_MARK}0")
+    if type(value) is list:
+        return [escape(each) for each in value]
+    return value
+
+
+def unescape(text: str) -> str:
+    """The text that :func:`escape` was given."""
+    return text.replace(f"{_MARK}0", "\0").replace(f"{_MARK}1", _MARK) if _MARK in text else text
+
+
+@contextmanager
+def translated_errors(pool: Pool | None = None) -> Iterator[None]:
+    """Raise what the server or the network reports as one of our errors.
+
+    Raises:
+        InvalidInput: the server cannot keep what it was given.
+        StoreUnavailable: anything else; if the connection was lost, the others of the pool are given up too.
+    """
+    try:
+        yield
+    except (asyncpg.DataError, asyncpg.ProgramLimitExceededError) as problem:
+        raise InvalidInput("record", _reason(problem), "what PostgreSQL can keep") from problem
+    except TimeoutError as problem:
+        if pool is not None:
+            pool.drop_idle()
+        raise StoreUnavailable("postgresql", "the server did not answer in time") from problem
+    except (OSError, asyncpg.PostgresConnectionError, asyncpg.InterfaceError) as problem:
+        if pool is not None:
+            pool.drop_idle()
+        raise StoreUnavailable("postgresql", _reason(problem)) from problem
+    except asyncpg.PostgresError as problem:
+        raise StoreUnavailable("postgresql", _reason(problem)) from problem
+
+
+class Database:
+    """The pool of one URL, with the bounds that the URL sets."""
+
+    def __init__(self, address: Address) -> None:
+        self._bounds = address.bounds
+        self._pool = Pool(
+            lambda: connect(address), size=self._bounds.pool, wait_seconds=self._bounds.connect_seconds
+        )
+
+    async def fetch(self, sql: str, *arguments: Any) -> list[Row]:
+        """All rows of one statement, which is a transaction of its own."""
+        with translated_errors(self._pool):
+            async with lent(self._pool) as connection:
+                return await connection.fetch(sql, *map(escape, arguments))
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Run]:
+        """Several statements, all or none; an error undoes them."""
+        with translated_errors(self._pool):
+            async with lent(self._pool) as connection, connection.transaction():
+
+                async def run(sql: str, *arguments: Any) -> list[Row]:
+                    return await connection.fetch(sql, *map(escape, arguments))
+
+                yield run
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._pool.close()
+
+
+async def connect(address: Address) -> Connection:
+    """A connection with the bounds of the URL.
+
+    Raises:
+        TimeoutError: the server did not answer in time.
+        OSError: the server is not there.
+        asyncpg.PostgresError: the server refuses.
+        ValueError, asyncpg.InterfaceError: the URL is not one for the driver.
+    """
+    bounds = address.bounds
+    connection: Connection = await asyncpg.connect(
+        address.dsn,
+        timeout=bounds.connect_seconds,
+        command_timeout=bounds.statement_seconds + GRACE_SECONDS,
+        statement_cache_size=CACHED_STATEMENTS,
+        server_settings={
+            "application_name": "wenmai",
+            "default_transaction_isolation": "read committed",
+            "idle_in_transaction_session_timeout": str(round(bounds.statement_seconds * 1_000)),
+            "jit": "off",
+            "statement_timeout": str(round(bounds.statement_seconds * 1_000)),
+        },
+    )
+    return connection
+
+
+def _reason(problem: Exception) -> str:
+    """What the server or the network says, on one line and without the details, which may quote data."""
+    said = problem.args[0] if isinstance(problem, asyncpg.PostgresError) and problem.args else problem
+    return " ".join(str(said).split()) or type(problem).__name__
