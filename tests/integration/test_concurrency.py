@@ -115,6 +115,44 @@ async def test_cancelled_turns_free_the_thread_and_disturb_no_other(tmp_path: Pa
             pass
 
 
+async def test_a_turn_cancelled_while_it_enters_gives_its_lease_back(tmp_path: Path) -> None:
+    """Whatever the moment: afterwards the thread is free, not blocked until a lease ends."""
+    async with opened(tmp_path / "turns.db") as (memory, _):
+
+        async def one_turn(thread: ThreadKey) -> None:
+            async with memory.turns.turn(Scope(), thread):
+                await asyncio.sleep(0)
+
+        for number in range(150):
+            thread = ThreadKey(f"talk-{number}", NPC)
+            turn = asyncio.create_task(one_turn(thread))
+            await asyncio.sleep(number * 1e-5)
+            turn.cancel()
+            await asyncio.wait([turn])
+            async with memory.turns.turn(Scope(), thread, "reject"):
+                pass
+
+
+async def test_a_renewal_under_way_at_the_end_disturbs_neither_turn_nor_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With renewals all the time: every lease is given back, and every answer is stored and returned."""
+    monkeypatch.setattr("wenmai.memory.turns.RENEW_SECONDS", 0.0003)
+    monkeypatch.setattr("wenmai.memory.idempotency.RENEW_SECONDS", 0.0003)
+
+    async def think(_session_id: str) -> dict[str, Any]:
+        await asyncio.sleep(random.random() * 0.002)  # noqa: S311 — another moment in each run
+        return {"answer": "yes"}
+
+    async with opened(tmp_path / "turns.db") as (memory, _):
+        for number in range(50):
+            async with memory.turns.turn(Scope(), TALK, "reject"):
+                await think("")
+            key = f"key-{number}"
+            answer = await memory.idempotency.once(Scope(), key, REQUEST, TALK.session_id, think)
+            assert answer == {"answer": "yes"}
+
+
 async def test_turns_of_two_processes_never_interleave(tmp_path: Path) -> None:
     """Two processes take six turns each on one thread while a third takes six: 18 whole turns."""
     store = tmp_path / "turns.db"

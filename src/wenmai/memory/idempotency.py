@@ -6,7 +6,6 @@ not doubled because the question's message id is made from the key, and a repeat
 """
 
 import asyncio
-import contextlib
 import hashlib
 import logging
 import secrets
@@ -19,6 +18,7 @@ import msgspec
 
 from wenmai.clock import Clock
 from wenmai.errors import IdempotencyMismatch, InvalidInput, StoreError, VersionConflict
+from wenmai.memory.finishing import to_the_end
 from wenmai.scope import Scope
 from wenmai.stores.base import Documents, Stored
 from wenmai.stores.records import IdempotentTurn
@@ -150,8 +150,7 @@ class _Attempt:
             yield
         finally:
             renewal.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await renewal
+            await asyncio.wait([renewal])
 
     async def _renew_for_ever(self) -> None:
         while True:
@@ -166,9 +165,16 @@ class _Attempt:
         await self._put(msgspec.structs.replace(self._claim.record, response=answer))
 
     async def abandon(self) -> None:
-        await self._documents.delete(self._scope, IdempotentTurn, self._claim.record.idempotency_key)
+        key, version = self._claim.record.key, self._claim.version
+        try:
+            await self._documents.delete(self._scope, IdempotentTurn, key, expected=version)
+        except VersionConflict:
+            _log.warning("the claim on an Idempotency-Key was taken over meanwhile")
 
     async def _put(self, record: IdempotentTurn) -> None:
+        await to_the_end(self._put_and_note(record))
+
+    async def _put_and_note(self, record: IdempotentTurn) -> None:
         self._claim = await self._documents.put(
             self._scope, record, expected=self._claim.version, keep_until=self._clock() + KEPT
         )

@@ -6,7 +6,6 @@ at most ``LEASE``.
 """
 
 import asyncio
-import contextlib
 import logging
 import secrets
 from collections.abc import AsyncIterator
@@ -16,8 +15,9 @@ from typing import Literal
 
 from wenmai.clock import Clock
 from wenmai.errors import StoreError, ThreadBusy, VersionConflict
+from wenmai.memory.finishing import to_the_end
 from wenmai.scope import Scope, ThreadKey
-from wenmai.stores.base import Documents, Stored
+from wenmai.stores.base import Documents
 from wenmai.stores.records import TurnLease
 
 _log = logging.getLogger(__name__)
@@ -55,14 +55,15 @@ class TurnGate:
         """
         async with self._queued(scope, thread, on_conflict):
             lease = _Lease(self._documents, self._clock, scope, thread)
-            await lease.acquire(on_conflict)
-            renewal = asyncio.create_task(lease.renew_for_ever())
             try:
-                yield
+                await lease.acquire(on_conflict)
+                renewal = asyncio.create_task(lease.renew_for_ever())
+                try:
+                    yield
+                finally:
+                    renewal.cancel()
+                    await asyncio.wait([renewal])
             finally:
-                renewal.cancel()
-                with contextlib.suppress(asyncio.CancelledError):
-                    await renewal
                 await lease.release()
 
     @asynccontextmanager
@@ -99,7 +100,7 @@ class _Lease:
 
     async def _try_to_acquire(self) -> bool:
         try:
-            self._version = (await self._put(expected=0)).version
+            await self._put(expected=0)
         except VersionConflict:
             return False
         return True
@@ -108,21 +109,28 @@ class _Lease:
         while True:
             await asyncio.sleep(RENEW_SECONDS)
             try:
-                self._version = (await self._put(expected=self._version)).version
+                await self._put(expected=self._version)
             except (VersionConflict, StoreError) as problem:
                 _log.warning("the lease of %s could not be renewed: %s", self._key, problem)
 
     async def release(self) -> None:
+        if not self._version:
+            return
         try:
             await self._documents.delete(self._scope, TurnLease, self._key, expected=self._version)
         except (VersionConflict, StoreError) as problem:
             _log.warning("the lease of %s was not given back: %s", self._key, problem)
 
-    async def _put(self, *, expected: int) -> Stored[TurnLease]:
+    async def _put(self, *, expected: int) -> None:
+        """Write the lease; a turn that is cancelled meanwhile still learns that it holds it, and gives it back."""
+        await to_the_end(self._put_and_note(expected))
+
+    async def _put_and_note(self, expected: int) -> None:
         end = self._clock() + LEASE
         lease = TurnLease(thread=self._key, holder=self._holder, expires_at=end)
         # A lease that ran out is absent, so that the next turn takes the thread as if it were free.
-        return await self._documents.put(self._scope, lease, expected=expected, keep_until=end)
+        stored = await self._documents.put(self._scope, lease, expected=expected, keep_until=end)
+        self._version = stored.version
 
     @property
     def _key(self) -> str:

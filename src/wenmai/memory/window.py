@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from itertools import groupby
+from operator import attrgetter
 
 import msgspec
 
@@ -83,18 +84,25 @@ def cut_window(
 
 
 def _turns(messages: Sequence[Message]) -> list[list[Message]]:
-    ordered = sorted(messages, key=lambda message: (message.turn_id, message.seq))
-    return [list(turn) for _, turn in groupby(ordered, key=lambda message: message.turn_id)]
+    ordered = sorted(messages, key=attrgetter("turn_id", "seq"))
+    return [list(turn) for _, turn in groupby(ordered, key=attrgetter("turn_id"))]
 
 
 def _size(turn: Sequence[Message], count_tokens: TokenCounter) -> tuple[int, int, int]:
-    characters = sum(len(message.content) for message in turn)
-    return len(turn), characters, sum(message.tokens or count_tokens(message.content) for message in turn)
+    characters = tokens = 0
+    for message in turn:
+        characters += len(message.content)
+        tokens += message.tokens or count_tokens(message.content)
+    return len(turn), characters, tokens
 
 
 def _within(size: tuple[int, int, int], limits: WindowLimits) -> bool:
-    bounds = limits.messages, limits.characters, limits.tokens
-    return all(bound is None or value <= bound for value, bound in zip(size, bounds, strict=True))
+    messages, characters, tokens = size
+    return (
+        messages <= limits.messages
+        and (limits.characters is None or characters <= limits.characters)
+        and (limits.tokens is None or tokens <= limits.tokens)
+    )
 
 
 def _fit_newest(turn: list[Message], limits: WindowLimits, count_tokens: TokenCounter) -> tuple[list[Message], int]:

@@ -1,10 +1,9 @@
 """The logs contract on PostgreSQL: an append is one call of a function of the database, a read one statement."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-import asyncpg
 import msgspec
 
 from wenmai.clock import Clock
@@ -17,9 +16,6 @@ from wenmai.stores.records import Message, NewMessage
 
 APPEND_LIMIT = 1_000
 READ_LIMIT = 10_000
-NO_SESSION, SESSION_EXPIRED = "WM404", "WM410"
-"""Error codes of ``append_messages`` (see the tables' definition)."""
-
 _END = (1 << 63) - 1
 
 _COLUMNS = (
@@ -100,11 +96,132 @@ class PostgresqlLogs:
             if message.id is not None:
                 check_key("id", message.id)
         now = self._clock()
-        batch = _Batch(messages, now)
-        try:
-            rows = await self._database.fetch(
-                _APPEND, *scope, *thread, now, slide, tail, *batch.columns, refusals=_refusals(thread)
-            )
-        except asyncpg.ForeignKeyViolationError:
-            raise SessionNotFound(thread.session_id) from None
-        return batch.appended(thread.npc_id, rows)
+        rows = await self._database.fetch(_APPEND, *scope, *thread, now, slide, tail, *_batch_columns(messages))
+        if rows[0]["place"] is None:
+            refused = SessionExpired if rows[0]["role"] == "expired" else SessionNotFound
+            raise refused(thread.session_id)
+        stored = [
+            _new_message(thread.npc_id, message, row, now)
+            if row["role"] is None
+            else _message(thread.npc_id, row[1:])
+            for message, row in zip(messages, rows, strict=False)
+        ]
+        repeated = sum(row["role"] is not None for row in rows[: len(messages)])
+        return Appended(stored, repeated, [_message(thread.npc_id, row[1:]) for row in rows[: len(messages) - 1 : -1]])
+
+    async def latest(
+        self,
+        scope: Scope,
+        thread: ThreadKey,
+        limit: int,
+        *,
+        before: int | None = None,
+        whole_turns: bool = False,
+    ) -> list[Message]:
+        """See :meth:`wenmai.stores.base.Logs.latest`."""
+        check_range("limit", limit, 1, READ_LIMIT)
+        sql = _LATEST_WHOLE if whole_turns else _LATEST
+        return await self._fetch(sql, scope, thread, _END if before is None else before, limit)
+
+    async def read(self, scope: Scope, thread: ThreadKey, *, start: int = 1, limit: int = 500) -> list[Message]:
+        """See :meth:`wenmai.stores.base.Logs.read`."""
+        check_range("limit", limit, 1, READ_LIMIT)
+        return await self._fetch(_FROM, scope, thread, start, limit)
+
+    async def settle(
+        self,
+        scope: Scope,
+        thread: ThreadKey,
+        seq: int,
+        *,
+        content: str,
+        completed: bool = True,
+        tokens: int = 0,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> Message | None:
+        """See :meth:`wenmai.stores.base.Logs.settle`."""
+        filled = (content, completed, tokens, None if metadata is None else _json(metadata))
+        settled = await self._fetch(_SETTLE, scope, thread, seq, *filled)
+        return settled[0] if settled else None
+
+    async def threads(self, scope: Scope, session_id: str) -> list[ThreadInfo]:
+        """See :meth:`wenmai.stores.base.Logs.threads`."""
+        rows = await self._database.fetch(_THREADS, *scope, session_id, self._clock())
+        return [ThreadInfo(unescape(npc_id), *rest) for npc_id, *rest in rows]
+
+    async def erase(self, scope: Scope, session_id: str, npc_id: str | None = None) -> int:
+        """See :meth:`wenmai.stores.base.Logs.erase`."""
+        async with self._database.transaction() as run:
+            erased = 0
+            for session in await run(_HOLD_SESSION, *scope, session_id):
+                held = [row["thread"] for row in await run(_HOLD_THREADS, session["row_id"], npc_id)]
+                erased = (await run(_ERASE, held))[0]["count"]
+                await run("DELETE FROM threads WHERE thread = ANY($1::bigint[])", held)
+        return erased
+
+    async def _fetch(self, sql: str, scope: Scope, thread: ThreadKey, *arguments: Any) -> list[Message]:
+        at = (*scope, thread.session_id, self._clock(), thread.npc_id)
+        return [_message(thread.npc_id, row) for row in await self._database.fetch(sql, *at, *arguments)]
+
+
+def _batch_columns(messages: Sequence[NewMessage]) -> list[list[Any] | None]:
+    """The messages as arrays for ``append_messages``; None where all are what it takes for granted."""
+    return [
+        [message.role for message in messages],
+        [message.content for message in messages],
+        _unless_all(None, [message.timestamp for message in messages]),
+        _unless_all(None, [message.name for message in messages]),
+        _unless_all(None, [None if m.tool_calls is None else _json(m.tool_calls) for m in messages]),
+        _unless_all(None, [message.tool_call_id for message in messages]),
+        _unless_all(0, [message.tokens for message in messages]),
+        _unless_all(True, [message.completed for message in messages]),
+        _unless_all(None, [_json(m.metadata) if m.metadata else None for m in messages]),
+        _unless_all(None, [message.id for message in messages]),
+    ]
+
+
+def _unless_all(usual: object, values: list[Any]) -> list[Any] | None:
+    return None if all(value == usual for value in values) else values
+
+
+def _new_message(npc_id: str, message: NewMessage, row: Row, now: datetime) -> Message:
+    """The message as it was stored: what the store has given it, and copies of what the caller holds."""
+    _, id_, seq, turn_id, *_ = row
+    return Message(
+        unescape(id_),
+        seq,
+        turn_id,
+        npc_id,
+        message.role,
+        message.content,
+        now if message.timestamp is None else message.timestamp.astimezone(UTC),
+        message.name,
+        None if message.tool_calls is None else _decode(_json(message.tool_calls)),
+        message.tool_call_id,
+        message.tokens,
+        message.completed,
+        _decode(_json(message.metadata)) if message.metadata else {},
+    )
+
+
+def _message(npc_id: str, row: Sequence[Any] | Row) -> Message:
+    id_, seq, turn_id, role, content, timestamp, name, calls, call_id, tokens, completed, metadata = row
+    return Message(
+        unescape(id_),
+        seq,
+        turn_id,
+        npc_id,
+        role,
+        unescape(content),
+        timestamp,
+        None if name is None else unescape(name),
+        None if calls is None else _decode(unescape(calls)),
+        None if call_id is None else unescape(call_id),
+        tokens,
+        completed,
+        {} if metadata is None else _decode(unescape(metadata)),
+    )
+
+
+def _json(value: Any) -> str:
+    return _encode(value).decode()

@@ -1,7 +1,7 @@
 """The Redis store: documents and logs on a Redis or Valkey server, as the hot tier or where memory may expire.
 
-What is atomic is one Lua script, and what a turn needs most, the append with its tail, is one round trip. Keys, types and
-what they hold are in :mod:`.keys`, :mod:`.rows` and :mod:`.messages`. A server that keeps nothing on disk loses
+What is atomic is one Lua script, and what a turn needs most, the append with its tail, is one round trip. Keys, types
+and what they hold are in :mod:`.keys`, :mod:`.rows` and :mod:`.messages`. A server that keeps nothing on disk loses
 everything with its process: then nothing is there, and nothing is half there.
 """
 
@@ -37,7 +37,8 @@ class RedisStore:
         """Return if the server can hold the store.
 
         Raises:
-            StoreUnavailable: it cannot be reached, refuses the password, is too old, or is a cluster without a hash tag.
+            StoreUnavailable: it cannot be reached, refuses the password, is too old, or is a cluster and the prefix
+                has no hash tag.
         """
         await self._link.check()
 

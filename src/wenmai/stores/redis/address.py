@@ -1,14 +1,15 @@
 """The URL of a Redis store: where the server is, which keys are ours, and how long it may take."""
 
 import re
-from collections.abc import Mapping
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 import msgspec
+from msgspec.structs import replace
 
 from wenmai.errors import InvalidInput, mask_url
 
 SCHEMES = ("redis", "rediss")
+DEFAULT_PORT = 6379
 _FORM = "redis://[user:password@]host[:port][/database][?option=value&…]"
 _PREFIX = re.compile(r"(?=.{1,64}$)[A-Za-z0-9_.-]*(\{[A-Za-z0-9_.-]+\})?[A-Za-z0-9_.-]*")
 _LONGEST_SECONDS = 60.0
@@ -26,7 +27,7 @@ class Address(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     host: str
-    port: int = 6379
+    port: int = DEFAULT_PORT
     database: int = 0
     username: str | None = None
     password: str | None = None
@@ -55,33 +56,33 @@ def parse_address(url: str) -> Address:
     shown = mask_url(url.partition("?")[0])
     try:
         parts = urlsplit(url)
-        port = parts.port or Address.__struct_defaults__[0]
+        port = parts.port or DEFAULT_PORT
     except ValueError as error:
         raise InvalidInput("store", shown, f"{_FORM} ({error})") from None
     database = parts.path.strip("/") or "0"
     if parts.scheme.lower() not in SCHEMES or not parts.hostname or not database.isdecimal() or parts.fragment:
         raise InvalidInput("store", shown, _FORM)
-    return Address(
+    options = _options(parts)
+    plain = Address(
         host=parts.hostname,
         port=port,
         database=int(database),
         username=unquote(parts.username) if parts.username else None,
         password=unquote(parts.password) if parts.password else None,
         tls=parts.scheme.lower() == "rediss",
-        **_options(parts),
     )
+    return replace(plain, **options)
 
 
 def _options(parts: SplitResult) -> dict[str, str | float | int]:
-    given: Mapping[str, str] = dict(parse_qsl(parts.query, keep_blank_values=True))
     options: dict[str, str | float | int] = {}
-    for name, text in given.items():
+    for name, text in parse_qsl(parts.query, keep_blank_values=True):
         if name == "prefix":
             options[name] = _prefix(text)
         elif name in ("connect_timeout", "command_timeout"):
             options[name] = _number(name, text, _LONGEST_SECONDS)
         elif name == "max_connections":
-            options[name] = int(_number(name, text, _MOST_CONNECTIONS))
+            options[name] = max(1, int(_number(name, text, _MOST_CONNECTIONS)))
         else:
             known = "prefix, connect_timeout, command_timeout, max_connections"
             raise InvalidInput("store", f"?{name}=…", f"an option of a Redis URL ({known})")

@@ -1,6 +1,7 @@
 """The Lua of the documents. A script runs alone on the server; what it reads cannot change before it writes.
 
-The first write of each is one that a server without memory refuses, so that it refuses the whole. All keys are declared.
+The first write of each is one that a server without memory refuses, so that it refuses the whole. All keys are
+declared.
 """
 
 from wenmai.stores.redis.link import Script
@@ -44,11 +45,11 @@ return {'put', version + 1, owner, created}
 """Write a record.
 
 KEYS: the document, its index, the index of ends, the filters that are to hold it, those that hold it now.
-ARGV: user, shared, expected or '', now, updated_at, key, end or '', its name in the index of ends, the server's expiry in
-ms or '', a fresh incarnation, the state as it was seen (``born:version``), how many filters are to hold it, how many words
-of fields and values, those words, the fields that are None.
-Returns: 'put' with version, owner and creation; or 'ended' (remove it first), 'taken' (another version or owner), or 'look'
-(the filters that hold it must be known).
+ARGV: user, shared, expected or '', now, updated_at, key, end or '', its name in the index of ends, the server's expiry
+in ms or '', a fresh incarnation, the state as it was seen (``born:version``), how many filters are to hold it, how many
+words of fields and values, those words, the fields that are None.
+Returns: 'put' with version, owner and creation; or 'ended' (remove it first), 'taken' (another version or owner), or
+'look' (the filters that hold it must be known).
 """
 
 REMOVE = Script("""
@@ -72,8 +73,9 @@ return 1
 """)
 """Remove a record, and a session's threads with it, if all is still as it was seen.
 
-KEYS: the document, its index, the index of ends, the filters that hold it; for a session its list of threads and their keys.
-ARGV: the state as it was seen, the member in index and filters, the name in the index of ends, how many filters, how many
-threads, their personas.
+KEYS: the document, its index, the index of ends, the filters that hold it; for a session its list of threads and
+their keys.
+ARGV: the state as it was seen, the member in index and filters, the name in the index of ends, how many filters, how
+many threads, their personas.
 Returns: 1 if it is done, 0 if something has changed in between.
 """

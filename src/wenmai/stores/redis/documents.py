@@ -40,8 +40,8 @@ class _Place(NamedTuple):
 class RedisDocuments:
     """See :class:`wenmai.stores.base.Documents`.
 
-    A put or a get is one round trip, a listing two. A change of a record that has filters, and a delete, first read what is
-    there and then change it on condition that it is still so.
+    A put or a get is one round trip, a listing two. A change of a record that has filters, and a delete, first read
+    what is there and then change it on condition that it is still so.
     """
 
     def __init__(self, link: Link, keys: Keys, clock: Clock) -> None:

@@ -35,8 +35,9 @@ class Script:
 class Link:
     """A server and how it is spoken to.
 
-    A call takes at most ``connect_timeout``, if no connection stands, and then ``command_timeout``. While all connections
-    are busy, callers wait; if the server stops answering, the first timeout is everybody's. Nothing is tried twice.
+    A call takes at most ``connect_timeout``, if no connection stands, and then ``command_timeout``. While all
+    connections are busy, callers wait; if the server stops answering, the first timeout is everybody's. Nothing is
+    tried twice.
     """
 
     def __init__(self, address: Address) -> None:
@@ -133,11 +134,14 @@ class Link:
         except BaseException:
             await connection.disconnect(nowait=True)
             raise
+        await self._give_back(connection)
+        return answer
+
+    async def _give_back(self, connection: Connection) -> None:
         if self._open:
             self._idle.append(connection)
         else:
             await connection.disconnect()
-        return answer
 
     async def _drop_idle(self) -> None:
         # What broke one connection has most likely broken those that lie idle.
@@ -174,4 +178,4 @@ async def _make_ready(connection: Connection) -> None:
     if connection.is_connected and await connection.can_read():
         await connection.disconnect(nowait=True)
     if not connection.is_connected:
-        await connection.connect()
+        await connection.connect()  # type: ignore[no-untyped-call] # redis-py does not say what it returns

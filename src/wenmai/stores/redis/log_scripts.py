@@ -1,5 +1,7 @@
-"""The Lua of the logs. A stored message begins with ``{"role":…,"turn_id":…,"seq":…,"id":…``, in this order, so that a
-script can read these without decoding the rest; what follows is written by us and passes through unread.
+"""The Lua of the logs.
+
+A stored message begins with ``{"role":…,"turn_id":…,"seq":…,"id":…``, in this order, so that a script can read these
+without decoding the rest; what follows is encoded in :mod:`.messages` and passes through unread.
 """
 
 from wenmai.stores.redis.link import Script
@@ -21,7 +23,7 @@ local function thread_of(list, numbers, born)
   return {label = is[2], turn = tonumber(is[3]), count = count, open = tonumber(is[5] or '0')}
 end
 """
-"""The thread, or nil if there is none, or what is there belongs to an earlier session of that name or has lost a part."""
+"""The thread, or nil if there is none, or what is there is an earlier session's of that name or has lost a part."""
 
 _NEWEST = """
 local function newest(list, numbers, ends, limit, open)
@@ -127,9 +129,7 @@ return '[' .. #fresh .. ',' .. json(answer) .. ',' .. json(shown) .. ']'
 """Append messages.
 
 KEYS: the session's document, its threads, the thread's messages, the thread's numbers.
-ARGV: MessagePack of user, now, updated_at, whether to slide, the least step of a slide, the tail's length, persona, a label for
-the ids of a new thread, and the messages, each as role, id or '', the id as JSON, whether it is completed, its moment, and the
-JSON after the id.
+ARGV: MessagePack of :class:`.messages.Request`.
 Returns: JSON of how many are new, the messages in the order given, and the tail; or 'absent', or 'expired'.
 """
 

@@ -1,7 +1,7 @@
 """How a message stands in its list: JSON that other programs may read, made of a head and a rest.
 
-The head, ``{"role":…,"turn_id":…,"seq":…,"id":…``, is put together where the numbers are given, in the append's script; the
-rest is encoded here. Fields that have their default are left out.
+The head, ``{"role":…,"turn_id":…,"seq":…,"id":…``, is put together where the numbers are given, in the append's
+script; the rest is encoded here. Fields that have their default are left out.
 """
 
 from datetime import UTC, datetime
@@ -45,14 +45,14 @@ class Request(msgspec.Struct, array_like=True, frozen=True):
     tail: int
     npc_id: str
     label: str
-    messages: list[tuple[str, str, bytes, bool, str, bytes]]
+    messages: list[tuple[str, str, str, bool, str, str]]
 
     def pack(self) -> bytes:
         """As MessagePack, which the script unpacks in one step."""
         return _pack(self)
 
 
-def words_of(message: NewMessage, npc_id: str, now: datetime) -> tuple[str, str, bytes, bool, str, bytes]:
+def words_of(message: NewMessage, npc_id: str, now: datetime) -> tuple[str, str, str, bool, str, str]:
     """A message of a :class:`Request`: role, id, the id as JSON, whether it is completed, its moment, the rest.
 
     Raises:
@@ -63,14 +63,14 @@ def words_of(message: NewMessage, npc_id: str, now: datetime) -> tuple[str, str,
         raise InvalidInput("messages.timestamp", moment, "a moment with a time zone")
     moment = moment.astimezone(UTC)
     given = message.id or ""
-    quoted = _encoder.encode(given) if given else b""
+    quoted = _json(given) if given else ""
     return message.role, given, quoted, message.completed, moment.isoformat(), _rest_of(message, npc_id, moment)
 
 
 def encode(message: Message) -> bytes:
     """The message as the script would have put it together."""
     head = f'{{"role":"{message.role}","turn_id":{message.turn_id},"seq":{message.seq},"id":'
-    return head.encode() + _encoder.encode(message.id) + _rest_of(message, message.npc_id, message.timestamp)
+    return f"{head}{_json(message.id)}{_rest_of(message, message.npc_id, message.timestamp)}".encode()
 
 
 def decode(raw: bytes) -> Message:
@@ -93,7 +93,7 @@ def decode_appended(answer: bytes) -> tuple[int, list[Message], list[Message]]:
     return _decode_appended(answer)
 
 
-def _rest_of(message: Message | NewMessage, npc_id: str, moment: datetime) -> bytes:
+def _rest_of(message: Message | NewMessage, npc_id: str, moment: datetime) -> str:
     rest = _Rest(
         content=message.content,
         timestamp=moment,
@@ -106,6 +106,10 @@ def _rest_of(message: Message | NewMessage, npc_id: str, moment: datetime) -> by
         metadata=message.metadata,
     )
     try:
-        return b"," + _encoder.encode(rest)[1:]
+        return f",{_json(rest)[1:]}"
     except (TypeError, ValueError, OverflowError) as error:
         raise InvalidInput("messages", message, f"storable ({error})") from error
+
+
+def _json(value: Any) -> str:
+    return _encoder.encode(value).decode()

@@ -14,6 +14,7 @@ from wenmai.stores.base import SLIDE_STEP, Appended, ThreadInfo
 from wenmai.stores.fields import check_key, check_range
 from wenmai.stores.records import Message, NewMessage
 from wenmai.stores.sqlite.lanes import Lanes, fetch
+from wenmai.stores.sqlite.recent import Recent, RecentSession, RecentThread, ThreadRow
 
 APPEND_LIMIT = 1_000
 READ_LIMIT = 10_000
@@ -23,7 +24,7 @@ _COLUMNS = (
     "seq, turn_id, role, content, timestamp, tokens, completed, given_id, name, tool_calls, tool_call_id, metadata"
 )
 _FIND = """
-SELECT t.thread, t.label, c.row, c.expires_at, c.lifetime_seconds
+SELECT t.thread, t.label, c.row, c.expires_at, c.keep_until, c.lifetime_seconds
 FROM conversations c LEFT JOIN threads t
   ON t.tenant_id = c.tenant_id AND t.site_id = c.site_id AND t.session_id = c.session_id AND t.npc_id = ?
 WHERE c.tenant_id = ? AND c.site_id = ? AND c.session_id = ? AND c.user_id = ?
@@ -45,20 +46,13 @@ _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.decode
 
 
-class _Thread(NamedTuple):
-    """A thread's row and the label that begins its own message ids."""
-
-    row: int
-    label: str
-    npc_id: str
-
-
 class _Anchor(NamedTuple):
     """The session that a thread hangs on; ``thread`` is None before the first message."""
 
-    thread: _Thread | None
+    thread: ThreadRow | None
     row: int
     expires_at: int
+    keep_until: int | None
     lifetime_micros: int
 
 
@@ -68,6 +62,13 @@ class SqliteLogs:
     def __init__(self, lanes: Lanes, clock: Clock) -> None:
         self._lanes = lanes
         self._clock = clock
+        self._remembered: Recent | None = None
+
+    def _recent(self, connection: apsw.Connection) -> Recent:
+        """What the writer remembers; to be asked in its thread only."""
+        if self._remembered is None:
+            self._remembered = Recent(connection)
+        return self._remembered
 
     async def append(
         self,
@@ -87,7 +88,7 @@ class SqliteLogs:
                 check_key("id", message.id)
         now = to_micros(self._clock())
         return await self._lanes.write(
-            lambda connection: _append(connection, scope, thread, messages, tail, slide, now)
+            lambda connection: _append(connection, self._recent(connection), scope, thread, messages, tail, slide, now)
         )
 
     async def latest(
@@ -151,6 +152,7 @@ class SqliteLogs:
             )
             if not connection.changes():
                 return None
+            self._recent(connection).forget(scope, thread.session_id)
             return _message(anchor.thread, fetch(connection, _BY_SEQ, where)[0])
 
         return await self._lanes.write(work)
@@ -177,6 +179,7 @@ class SqliteLogs:
 
         def work(connection: apsw.Connection) -> int:
             erased = 0
+            self._recent(connection).forget(scope, session_id)
             rows = fetch(
                 connection,
                 "SELECT thread FROM threads WHERE tenant_id = ? AND site_id = ? AND session_id = ? AND user_id = ? "
@@ -200,13 +203,14 @@ def _find(connection: apsw.Connection, scope: Scope, thread: ThreadKey, now: int
     )
     if not rows:
         return None
-    row, label, session, expires_at, lifetime = rows[0]
-    found = None if row is None else _Thread(row, label, thread.npc_id)
-    return _Anchor(found, session, expires_at, lifetime * 1_000_000)
+    row, label, session, expires_at, keep_until, lifetime = rows[0]
+    found = None if row is None else ThreadRow(row, label, thread.npc_id)
+    return _Anchor(found, session, expires_at, keep_until, lifetime * 1_000_000)
 
 
 def _append(
     connection: apsw.Connection,
+    recent: Recent,
     scope: Scope,
     key: ThreadKey,
     messages: Sequence[NewMessage],
@@ -214,49 +218,72 @@ def _append(
     slide: bool,  # noqa: FBT001 — private; the public method takes it by keyword
     now: int,
 ) -> Appended:
+    session = _recall(connection, recent, scope, key, now)
+    if slide:
+        if session.expires_at <= now:
+            raise SessionExpired(key.session_id)
+        _slide(connection, session, now)
+    thread = session.threads.get(key.npc_id)
+    if thread is None:
+        thread = session.threads[key.npc_id] = RecentThread(_begin_thread(connection, scope, key), 0, 0)
+    stored, fresh = _insert(connection, thread, messages, now)
+    recent.put(scope, key.session_id, session)
+    return Appended(stored, len(messages) - fresh, _tail(connection, thread, tail) if tail else [])
+
+
+def _recall(connection: apsw.Connection, recent: Recent, scope: Scope, key: ThreadKey, now: int) -> RecentSession:
+    """The session with this thread, if it has begun, as remembered or else as read."""
+    session = recent.get(scope, key.session_id)
+    gone = session is not None and session.keep_until is not None and session.keep_until <= now
+    if session is not None and key.npc_id in session.threads and not gone:
+        return session
     anchor = _find(connection, scope, key, now)
     if anchor is None:
         raise SessionNotFound(key.session_id)
-    if slide:
-        if anchor.expires_at <= now:
-            raise SessionExpired(key.session_id)
-        _slide(connection, anchor, now)
-    thread = anchor.thread or _begin_thread(connection, scope, key)
-    stored, fresh = _insert(connection, thread, messages, now)
-    return Appended(
-        stored,
-        len(messages) - fresh,
-        _latest(connection, thread, tail, None, whole_turns=True) if tail else [],
-    )
+    if session is None:
+        session = RecentSession(anchor.row, anchor.expires_at, anchor.keep_until, anchor.lifetime_micros)
+    if anchor.thread is not None:
+        last = fetch(connection, _LAST, (anchor.thread.row,))
+        session.threads[key.npc_id] = RecentThread(anchor.thread, *(last[0] if last else (0, 0)))
+    return session
 
 
-def _slide(connection: apsw.Connection, anchor: _Anchor, now: int) -> None:
-    end = now + anchor.lifetime_micros
-    if end - anchor.expires_at >= min(_SLIDE_STEP_MICROS, anchor.lifetime_micros // 100):
-        connection.execute(_SLIDE, (end, now, anchor.row))
+def _tail(connection: apsw.Connection, thread: RecentThread, limit: int) -> list[Message]:
+    known = thread.tail(limit)
+    if known is not None:
+        return known
+    read = _latest(connection, thread.row, limit, None, whole_turns=True)
+    thread.learn(read, limit)
+    return read
 
 
-def _begin_thread(connection: apsw.Connection, scope: Scope, key: ThreadKey) -> _Thread:
+def _slide(connection: apsw.Connection, session: RecentSession, now: int) -> None:
+    end = now + session.lifetime
+    if end - session.expires_at >= min(_SLIDE_STEP_MICROS, session.lifetime // 100):
+        connection.execute(_SLIDE, (end, now, session.row))
+        session.expires_at = end
+
+
+def _begin_thread(connection: apsw.Connection, scope: Scope, key: ThreadKey) -> ThreadRow:
     label = secrets.token_hex(4)
     connection.execute(
         "INSERT INTO threads (tenant_id, site_id, session_id, npc_id, user_id, label) VALUES (?, ?, ?, ?, ?, ?)",
         (scope.tenant_id, scope.site_id, key.session_id, key.npc_id, scope.user_id, label),
     )
-    return _Thread(connection.last_insert_rowid(), label, key.npc_id)
+    return ThreadRow(connection.last_insert_rowid(), label, key.npc_id)
 
 
 def _insert(
-    connection: apsw.Connection, thread: _Thread, messages: Sequence[NewMessage], now: int
+    connection: apsw.Connection, thread: RecentThread, messages: Sequence[NewMessage], now: int
 ) -> tuple[list[Message], int]:
-    last = fetch(connection, _LAST, (thread.row,))
-    seq, turn = last[0] if last else (0, 0)
-    first = seq
+    seq, turn = thread.seq, thread.turn
     rows: list[tuple[Any, ...]] = []
     stored: list[Message] = []
+    added: list[Message] = []
     given: dict[str, Message] = {}
     for message in messages:
         if message.id is not None:
-            known = given.get(message.id) or _by_id(connection, thread, message.id)
+            known = given.get(message.id) or _by_id(connection, thread.row, message.id)
             if known is not None:
                 stored.append(known)
                 continue
@@ -264,16 +291,18 @@ def _insert(
         if message.role == "user" or turn == 0:
             turn += 1
         row = _row(message, seq, turn, now)
-        rows.append((thread.row, *row))
-        stored.append(_message(thread, row))
+        rows.append((thread.row.row, *row))
+        added.append(_message(thread.row, row))
+        stored.append(added[-1])
         if message.id is not None:
-            given[message.id] = stored[-1]
+            given[message.id] = added[-1]
     if rows:
         connection.executemany(_INSERT, rows)
-    return stored, seq - first
+        thread.grow(added)
+    return stored, len(added)
 
 
-def _by_id(connection: apsw.Connection, thread: _Thread, message_id: str) -> Message | None:
+def _by_id(connection: apsw.Connection, thread: ThreadRow, message_id: str) -> Message | None:
     rows = fetch(connection, _BY_GIVEN_ID, (thread.row, message_id))
     prefix = _own_id(thread.label, "")
     if not rows and message_id.startswith(prefix) and message_id[len(prefix) :].isdecimal():
@@ -307,7 +336,7 @@ def _json(value: Any) -> str | None:
     return _encode(value).decode() if value else None
 
 
-def _message(thread: _Thread, row: tuple[Any, ...]) -> Message:
+def _message(thread: ThreadRow, row: tuple[Any, ...]) -> Message:
     seq, turn, role, content, moment, tokens, completed, given, name, calls, call_id, metadata = row
     return Message(
         given if given is not None else _own_id(thread.label, seq),
@@ -328,7 +357,7 @@ def _message(thread: _Thread, row: tuple[Any, ...]) -> Message:
 
 def _latest(
     connection: apsw.Connection,
-    thread: _Thread,
+    thread: ThreadRow,
     limit: int,
     before: int | None,
     whole_turns: bool,  # noqa: FBT001 — private; the public method takes it by keyword

@@ -34,7 +34,7 @@ END $$;
 CREATE TRIGGER messages_of_a_thread_gone AFTER DELETE ON threads FOR EACH ROW EXECUTE FUNCTION forget_messages();
 
 -- What append_messages returns: a row a message, with its place in the batch, of a new one the numbers alone; then
--- those of the tail, newest first, without a place.
+-- those of the tail, newest first, without a place. A refusal is one row without a place, whose role says why.
 CREATE TYPE appended_message AS (
   place bigint,
   id text,
@@ -76,11 +76,15 @@ BEGIN
     WHERE c.tenant_id = of_tenant AND c.site_id = of_site AND c.session_id = of_session AND c.user_id = of_user
       AND (c.keep_until IS NULL OR c.keep_until > moment);
     IF NOT FOUND THEN
-      RAISE EXCEPTION 'no such session' USING ERRCODE = 'WM404';
+      answer.role := 'absent';
+      RETURN NEXT answer;
+      RETURN;
     END IF;
     EXIT WHEN NOT sliding;
     IF session.expires_at <= moment THEN
-      RAISE EXCEPTION 'the session has expired' USING ERRCODE = 'WM410';
+      answer.role := 'expired';
+      RETURN NEXT answer;
+      RETURN;
     END IF;
     EXIT WHEN moment + session.lifetime - session.expires_at < least(interval '1 second', session.lifetime / 100);
     UPDATE conversations c SET expires_at = moment + session.lifetime, updated_at = moment
@@ -93,6 +97,12 @@ BEGIN
     SELECT t.thread, 'msg-' || t.label || '-' INTO thread_id, own
     FROM threads t WHERE t.conversation = session.row_id AND t.npc_id = of_npc FOR UPDATE;
     EXIT WHEN FOUND;
+    PERFORM 1 FROM conversations c WHERE c.row_id = session.row_id FOR KEY SHARE;
+    IF NOT FOUND THEN
+      answer.role := 'absent';
+      RETURN NEXT answer;
+      RETURN;
+    END IF;
     INSERT INTO threads AS t (conversation, npc_id, label)
     VALUES (session.row_id, of_npc, left(gen_random_uuid()::text, 8))
     ON CONFLICT DO NOTHING RETURNING t.thread, 'msg-' || t.label || '-' INTO thread_id, own;

@@ -1,0 +1,50 @@
+"""PostgreSQL: all three contracts for several processes and machines.
+
+An append is one call of a function in the database, which holds the thread while it numbers; every other write is one
+statement or one short transaction. Connections are pooled within a bound, and nothing waits without one.
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from wenmai.clock import Clock
+from wenmai.stores.postgresql.address import parse_url
+from wenmai.stores.postgresql.database import Database
+from wenmai.stores.postgresql.documents import PostgresqlDocuments
+from wenmai.stores.postgresql.logs import PostgresqlLogs
+from wenmai.stores.postgresql.schema import prepare_schema
+from wenmai.stores.postgresql.search import PostgresqlSearch
+
+
+class PostgresqlStore:
+    """An open PostgreSQL database. See :class:`wenmai.stores.base.Store`."""
+
+    name = "postgresql"
+
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self._database = database
+        self.documents = PostgresqlDocuments(database, clock)
+        self.logs = PostgresqlLogs(database, clock)
+        self.search = PostgresqlSearch(database)
+
+    async def ping(self) -> None:
+        """Return if the server answers."""
+        await self._database.fetch("SELECT 1")
+
+
+@asynccontextmanager
+async def open_store(url: str, *, clock: Clock) -> AsyncIterator[PostgresqlStore]:
+    """Open the database, creating or upgrading the tables if need be; see ``docs/how-to/run-on-postgresql.md``.
+
+    Raises:
+        InvalidInput: the URL, the user, the database or the server will not do; says what would.
+        StoreTooNew: a newer Wenmai wrote the tables.
+        StoreUnavailable: the server cannot be reached.
+    """
+    address = parse_url(url)
+    await prepare_schema(address)
+    database = Database(address)
+    try:
+        yield PostgresqlStore(database, clock)
+    finally:
+        await database.close()

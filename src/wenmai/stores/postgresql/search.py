@@ -1,0 +1,252 @@
+"""The search contract on PostgreSQL: an inverted index per scope and collection, and exact search by pgvector.
+
+PostgreSQL's own text search keeps no statistics per owner and knows no Chinese; postings of our own are counted per
+partition (scope and collection), and a query is one statement that sees one state of them.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from typing import Any
+
+from wenmai.errors import InvalidInput
+from wenmai.scope import Scope
+from wenmai.stores.base import BM25_B, BM25_K1, Hit, SearchEntry
+from wenmai.stores.bm25 import fuse
+from wenmai.stores.fields import check_range
+from wenmai.stores.postgresql.database import Database, Row, Run, unescape
+from wenmai.text.cjk import query_terms, terms
+
+QUERY_LIMIT = 500
+LONGEST_TERM = 200
+"""Characters; a longer term is indexed by its beginning and a digest, so that an index entry can hold it."""
+
+INDEXED = 64
+"""Characters of a field's value that the index holds (see the tables' definition)."""
+
+_OWNER = "tenant_id = $1 AND site_id = $2 AND user_id = $3 AND shared = $4 AND collection = $5"
+_COUNT = f"SELECT entries FROM search_partitions WHERE {_OWNER}"
+_HOLD = f"SELECT partition, dimension FROM search_partitions WHERE {_OWNER} FOR UPDATE"
+_BEGIN = """
+INSERT INTO search_partitions (tenant_id, site_id, user_id, shared, collection, entries, length)
+VALUES ($1, $2, $3, $4, $5, 0, 0) ON CONFLICT DO NOTHING"""
+_REMOVE = """
+WITH gone AS (DELETE FROM search_entries WHERE partition = $1 AND id = ANY($2::text[]) RETURNING entry, length),
+  postings AS (DELETE FROM search_postings p USING gone WHERE p.entry = gone.entry),
+  fields AS (DELETE FROM search_fields f USING gone WHERE f.entry = gone.entry),
+  counted AS (SELECT count(*) AS entries, coalesce(sum(length), 0)::bigint AS length FROM gone)
+UPDATE search_partitions p SET entries = p.entries - counted.entries, length = p.length - counted.length
+FROM counted WHERE p.partition = $1 RETURNING counted.entries"""
+_INSERT = """
+WITH fresh AS (
+    INSERT INTO search_entries (partition, id, length, vector)
+    SELECT $1, u.id, u.length, u.vector::vector
+    FROM unnest($2::text[], $3::bigint[], $4::text[]) AS u (id, length, vector)
+    RETURNING id, entry, length),
+  postings AS (
+    INSERT INTO search_postings (partition, term, entry, count)
+    SELECT $1, u.term, fresh.entry, u.count
+    FROM unnest($5::text[], $6::text[], $7::bigint[]) AS u (id, term, count) JOIN fresh USING (id)),
+  fields AS (
+    INSERT INTO search_fields (partition, field, value, entry)
+    SELECT $1, u.field, u.value, fresh.entry
+    FROM unnest($8::text[], $9::text[], $10::text[]) AS u (id, field, value) JOIN fresh USING (id))
+UPDATE search_partitions SET dimension = $11, entries = entries + (SELECT count(*) FROM fresh),
+  length = length + (SELECT coalesce(sum(length), 0)::bigint FROM fresh)
+WHERE partition = $1 RETURNING entries"""
+
+# $6 terms, $7 vector, $8 its length, $9 limit; then a field, the beginnings of its values and the values, for each filter.
+# Sums are in the order of the terms, so that equal entries score equally to the last bit.
+_QUERY = """
+WITH part AS MATERIALIZED (SELECT * FROM search_partitions WHERE {owner}),
+wanted AS MATERIALIZED (
+  SELECT u.term, ln(1 + (part.entries - held.entries + 0.5::float8) / (held.entries + 0.5::float8)) AS weight
+  FROM part, unnest($6::text[]) AS u (term), LATERAL (
+    SELECT count(*) AS entries FROM search_postings p WHERE p.partition = part.partition AND p.term = u.term
+  ) held
+),
+scored AS MATERIALIZED (
+  SELECT e.id, sum(w.weight ORDER BY w.term) AS covered, sum(
+      w.weight * p.count * {k1_1} / (p.count + {k1} * ({b_1} + {b} * e.length * part.entries / part.length)) ORDER BY w.term
+    ) AS score
+  FROM part JOIN wanted w ON TRUE
+  JOIN search_postings p ON p.partition = part.partition AND p.term = w.term
+  JOIN search_entries e ON e.entry = p.entry
+  WHERE TRUE{filters}
+  GROUP BY e.entry
+),
+by_words AS (SELECT s.id, row_number() OVER (ORDER BY s.score DESC, s.id) AS place FROM scored s ORDER BY place LIMIT $9),
+similar AS (
+  SELECT e.id, {similarity} AS similarity FROM part JOIN search_entries e ON e.partition = part.partition
+  WHERE $7::text IS NOT NULL AND part.dimension = $8 AND e.vector IS NOT NULL{filters}
+),
+by_meaning AS (
+  SELECT s.id, row_number() OVER (ORDER BY s.similarity DESC, s.id) AS place FROM similar s ORDER BY place LIMIT $9
+)
+SELECT part.dimension, found.id, found.by_words, found.by_meaning, s.score, s.covered / total.weight AS coverage,
+  (SELECT {similarity} FROM search_entries e
+    WHERE e.partition = part.partition AND e.id = found.id AND part.dimension = $8) AS similarity
+FROM part CROSS JOIN (SELECT sum(weight ORDER BY term) AS weight FROM wanted) total
+LEFT JOIN (
+  SELECT id, w.place AS by_words, m.place AS by_meaning FROM by_words w FULL JOIN by_meaning m USING (id)
+) found ON TRUE
+LEFT JOIN scored s ON s.id = found.id"""
+_SIMILARITY = "coalesce(nullif(1 - (e.vector <=> $7::text::vector), 'NaN'), CASE WHEN e.vector IS NOT NULL THEN 0 END)"
+_FILTER = """
+  AND EXISTS (SELECT FROM search_fields f WHERE f.entry = e.entry AND f.partition = e.partition AND f.field = ${0}
+    AND left(f.value, {1}) = ANY(${2}::text[]) AND f.value = ANY(${3}::text[]))"""
+
+
+class PostgresqlSearch:
+    """See :class:`wenmai.stores.base.Search`."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def index(
+        self, scope: Scope, collection: str, entries: Sequence[SearchEntry], *, shared: bool = False
+    ) -> None:
+        """See :meth:`wenmai.stores.base.Search.index`."""
+        if not entries:
+            return
+        owner = _owner(scope, collection, shared)
+        latest = {entry.id: entry for entry in entries}
+        rows = _EntryRows(list(latest.values()))
+        lengths = {len(entry.vector) for entry in entries if entry.vector is not None}
+        async with self._database.transaction() as run:
+            partition, dimension = await _begin(run, owner)
+            known = dimension or next(iter(lengths), None)
+            if lengths - {known}:
+                raise InvalidInput("vector", sorted(lengths), f"of the collection's length, {known}")
+            await run(_REMOVE, partition, list(latest))
+            await run(_INSERT, partition, *rows.columns, known)
+
+    async def query(
+        self,
+        scope: Scope,
+        collection: str,
+        *,
+        text: str | None = None,
+        vector: Sequence[float] | None = None,
+        where: Mapping[str, str | Sequence[str]] | None = None,
+        limit: int = 10,
+        shared: bool = False,
+    ) -> list[Hit]:
+        """See :meth:`wenmai.stores.base.Search.query`."""
+        if text is None and vector is None:
+            raise InvalidInput("text", None, "given, or a vector")
+        check_range("limit", limit, 1, QUERY_LIMIT)
+        wanted = [] if text is None else [_indexed(term) for term in query_terms(text)]
+        filters, values = _filters(where or {}, first=10)
+        length = None if vector is None else len(vector)
+        arguments = (wanted, None if vector is None else _vector(vector), length, limit, *values)
+        rows = await self._database.fetch(_query(filters), *_owner(scope, collection, shared), *arguments)
+        if rows and length is not None and rows[0]["dimension"] not in (None, length):
+            raise InvalidInput("vector", length, f"of the collection's length, {rows[0]['dimension']}")
+        return _hits(rows, limit)
+
+    async def remove(self, scope: Scope, collection: str, ids: Sequence[str], *, shared: bool = False) -> int:
+        """See :meth:`wenmai.stores.base.Search.remove`."""
+        async with self._database.transaction() as run:
+            held = await run(_HOLD, *_owner(scope, collection, shared))
+            if not held:
+                return 0
+            removed: int = (await run(_REMOVE, held[0]["partition"], list(ids)))[0]["entries"]
+        return removed
+
+    async def count(self, scope: Scope, collection: str, *, shared: bool = False) -> int:
+        """See :meth:`wenmai.stores.base.Search.count`."""
+        rows = await self._database.fetch(_COUNT, *_owner(scope, collection, shared))
+        return rows[0]["entries"] if rows else 0
+
+
+_Owner = tuple[str, str, str, bool, str]
+
+
+def _owner(scope: Scope, collection: str, shared: bool) -> _Owner:  # noqa: FBT001 — private
+    return scope.tenant_id, scope.site_id, "" if shared else scope.user_id, shared, collection
+
+
+async def _begin(run: Run, owner: _Owner) -> tuple[int, int | None]:
+    """The partition, made if need be, held until the transaction ends, and the length of its vectors."""
+    held = await run(_HOLD, *owner)
+    if not held:
+        await run(_BEGIN, *owner)
+        held = await run(_HOLD, *owner)
+    return held[0]["partition"], held[0]["dimension"]
+
+
+class _EntryRows:
+    """Entries as arrays for the insert: of entries, of postings and of fields."""
+
+    def __init__(self, entries: Sequence[SearchEntry]) -> None:
+        counted = [(entry, Counter(map(_indexed, terms(entry.text)))) for entry in entries]
+        postings = [(entry.id, *posting) for entry, counts in counted for posting in counts.items()]
+        fields = [
+            (entry.id, field, value)
+            for entry in entries
+            for field, values in entry.fields.items()
+            for value in dict.fromkeys(_values(values))
+        ]
+        self.columns: list[list[Any]] = [
+            [entry.id for entry in entries],
+            [counts.total() for _, counts in counted],
+            [None if entry.vector is None else _vector(entry.vector) for entry in entries],
+            *([row[column] for row in postings] for column in range(3)),
+            *([row[column] for row in fields] for column in range(3)),
+        ]
+
+
+def _indexed(term: str) -> str:
+    if len(term) <= LONGEST_TERM:
+        return term
+    return term[:LONGEST_TERM] + sha256(term.encode()).hexdigest()
+
+
+def _vector(vector: Sequence[float]) -> str:
+    return str([float(x) for x in vector])
+
+
+def _values(values: str | Sequence[str]) -> Sequence[str]:
+    return [values] if isinstance(values, str) else values
+
+
+def _filters(where: Mapping[str, str | Sequence[str]], *, first: int) -> tuple[str, list[Any]]:
+    """The conditions, with marks from ``first`` on, and what is bound to them."""
+    conditions, bound = "", []
+    for field, values in where.items():
+        allowed = list(_values(values))
+        mark = first + len(bound)
+        conditions += _FILTER.format(mark, INDEXED, mark + 1, mark + 2)
+        bound += [field, [value[:INDEXED] for value in allowed], allowed]
+    return conditions, bound
+
+
+def _query(filters: str) -> str:
+    return _QUERY.format(
+        owner=_OWNER,
+        filters=filters,
+        similarity=_SIMILARITY,
+        k1=f"{BM25_K1}::float8",
+        k1_1=f"{BM25_K1 + 1}::float8",
+        b=f"{BM25_B}::float8",
+        b_1=f"{1 - BM25_B}::float8",
+    )
+
+
+def _hits(rows: Sequence[Row], limit: int) -> list[Hit]:
+    """The rows in the order of the fusion; a row without an id says only that nothing was found."""
+    found = {unescape(row["id"]): row for row in rows if row["id"] is not None}
+    rankings = [
+        sorted((id_ for id_, row in found.items() if row[by] is not None), key=lambda id_: found[id_][by])
+        for by in ("by_words", "by_meaning")
+    ]
+    return [
+        Hit(
+            id=id_,
+            lexical=found[id_]["score"] or 0.0,
+            coverage=min(1.0, found[id_]["coverage"] or 0.0),
+            similarity=found[id_]["similarity"],
+        )
+        for id_ in fuse(rankings)[:limit]
+    ]
