@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from model_server import ModelServer
+from postgres_server import PostgresServer
 from redis_server import RedisServer
 from support import STORES, engine_at
 from wenmai.engine import Engine
@@ -52,3 +53,24 @@ def redis_server(redis_process: RedisServer) -> RedisServer:
     """A running Redis server; started again if an earlier test has killed it."""
     redis_process.start()
     return redis_process
+
+
+@pytest.fixture(scope="session")
+def postgres_process() -> Iterator[PostgresServer]:
+    """The PostgreSQL server's process, stopped and removed at the end of the session."""
+    server = PostgresServer()
+    yield server
+    server.remove()
+
+
+@pytest.fixture
+def postgres_server(postgres_process: PostgresServer) -> PostgresServer:
+    """A running PostgreSQL server; started again if an earlier test has stopped it."""
+    postgres_process.start()
+    return postgres_process
+
+
+@pytest.fixture(scope="session")
+def conformance_database(postgres_process: PostgresServer) -> str:
+    """A database that the cases of the conformance suite share, each in tenants of its own."""
+    return postgres_process.database()

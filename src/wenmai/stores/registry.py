@@ -12,6 +12,8 @@ _BACKENDS = {
     "redis": ("wenmai.stores.redis", "redis"),
     "rediss": ("wenmai.stores.redis", "redis"),
     "sqlite": ("wenmai.stores.sqlite", ""),
+    "postgresql": ("wenmai.stores.postgresql", "postgresql"),
+    "postgres": ("wenmai.stores.postgresql", "postgresql"),
 }
 """Scheme → (module with ``open_store``, the extra that brings its driver)."""
 

@@ -67,9 +67,7 @@ class Database:
 
     def __init__(self, address: Address) -> None:
         self._bounds = address.bounds
-        self._pool = Pool(
-            lambda: connect(address), size=self._bounds.pool, wait_seconds=self._bounds.connect_seconds
-        )
+        self._pool = Pool(lambda: connect(address), size=self._bounds.pool, wait_seconds=self._bounds.connect_seconds)
 
     async def fetch(self, sql: str, *arguments: Any) -> list[Row]:
         """All rows of one statement, which is a transaction of its own."""

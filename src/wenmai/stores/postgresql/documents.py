@@ -56,7 +56,9 @@ def _table(of: type[Record]) -> _Table:
     changes = ", ".join(f"{field} = {mark}" for field, mark in marks.items())
     changes += f", version = {name}.version + 1, updated_at = $4, keep_until = $5"
     # A shared record is everybody's; the statement names the user all the same, so that all have the same arguments.
-    seen = f"({str(spec.shared).upper()} OR {name}.user_id = $3) AND ({name}.keep_until IS NULL OR {name}.keep_until > $4)"
+    seen = (
+        f"({str(spec.shared).upper()} OR {name}.user_id = $3) AND ({name}.keep_until IS NULL OR {name}.keep_until > $4)"
+    )
     insert = (
         f"INSERT INTO {name} (tenant_id, site_id, user_id, version, created_at, updated_at, keep_until, "
         f"{', '.join(fields)}) VALUES ($1, $2, $3, 1, $4, $4, $5, {', '.join(marks.values())}) "

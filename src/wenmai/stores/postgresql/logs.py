@@ -101,9 +101,7 @@ class PostgresqlLogs:
             refused = SessionExpired if rows[0]["role"] == "expired" else SessionNotFound
             raise refused(thread.session_id)
         stored = [
-            _new_message(thread.npc_id, message, row, now)
-            if row["role"] is None
-            else _message(thread.npc_id, row[1:])
+            _new_message(thread.npc_id, message, row, now) if row["role"] is None else _message(thread.npc_id, row[1:])
             for message, row in zip(messages, rows, strict=False)
         ]
         repeated = sum(row["role"] is not None for row in rows[: len(messages)])

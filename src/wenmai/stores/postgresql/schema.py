@@ -93,7 +93,9 @@ async def _revision(connection: Connection, address: Address) -> str | None:
     ) or (False, False)
     if not ours:
         if others:
-            reason = f"{address.shown} has a table 'conversations' of another program; give Wenmai a database of its own"
+            reason = (
+                f"{address.shown} has a table 'conversations' of another program; give Wenmai a database of its own"
+            )
             raise StoreUnavailable("postgresql", reason)
         return None
     found: str | None = await connection.fetchval(f"SELECT version_num FROM {VERSION_TABLE}")

@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import apsw
-import msgspec
 
 from wenmai.clock import Clock, from_micros, to_micros
 from wenmai.errors import SessionExpired, SessionNotFound
@@ -14,15 +13,13 @@ from wenmai.stores.base import SLIDE_STEP, Appended, ThreadInfo
 from wenmai.stores.fields import check_key, check_range
 from wenmai.stores.records import Message, NewMessage
 from wenmai.stores.sqlite.lanes import Lanes, fetch
+from wenmai.stores.sqlite.messages import COLUMNS, own_id, to_json, to_message, to_row
 from wenmai.stores.sqlite.recent import Recent, RecentSession, RecentThread, ThreadRow
 
 APPEND_LIMIT = 1_000
 READ_LIMIT = 10_000
 _SLIDE_STEP_MICROS = SLIDE_STEP.seconds * 1_000_000
 
-_COLUMNS = (
-    "seq, turn_id, role, content, timestamp, tokens, completed, given_id, name, tool_calls, tool_call_id, metadata"
-)
 _FIND = """
 SELECT t.thread, t.label, c.row, c.expires_at, c.keep_until, c.lifetime_seconds
 FROM conversations c LEFT JOIN threads t
@@ -30,20 +27,17 @@ FROM conversations c LEFT JOIN threads t
 WHERE c.tenant_id = ? AND c.site_id = ? AND c.session_id = ? AND c.user_id = ?
   AND (c.keep_until IS NULL OR c.keep_until > ?)"""
 _LAST = "SELECT seq, turn_id FROM messages WHERE thread = ? ORDER BY seq DESC LIMIT 1"
-_INSERT = f"INSERT INTO messages (thread, {_COLUMNS}) VALUES ({', '.join('?' * 13)})"
+_INSERT = f"INSERT INTO messages (thread, {COLUMNS}) VALUES ({', '.join('?' * 13)})"
 _SLIDE = "UPDATE conversations SET expires_at = ?, updated_at = ? WHERE row = ?"
-_LATEST = f"SELECT {_COLUMNS} FROM messages WHERE thread = ? AND seq < ? ORDER BY seq DESC LIMIT ?"
+_LATEST = f"SELECT {COLUMNS} FROM messages WHERE thread = ? AND seq < ? ORDER BY seq DESC LIMIT ?"
 _LATEST_WHOLE = f"""
-SELECT {_COLUMNS} FROM messages WHERE thread = ?1 AND seq < ?2 AND turn_id NOT IN
+SELECT {COLUMNS} FROM messages WHERE thread = ?1 AND seq < ?2 AND turn_id NOT IN
   (SELECT turn_id FROM messages WHERE thread = ?1 AND completed = 0)
 ORDER BY seq DESC LIMIT ?3"""
-_FROM = f"SELECT {_COLUMNS} FROM messages WHERE thread = ? AND seq >= ? ORDER BY seq LIMIT ?"
-_BY_GIVEN_ID = f"SELECT {_COLUMNS} FROM messages WHERE thread = ? AND given_id = ?"
-_BY_SEQ = f"SELECT {_COLUMNS} FROM messages WHERE thread = ? AND seq = ?"
+_FROM = f"SELECT {COLUMNS} FROM messages WHERE thread = ? AND seq >= ? ORDER BY seq LIMIT ?"
+_BY_GIVEN_ID = f"SELECT {COLUMNS} FROM messages WHERE thread = ? AND given_id = ?"
+_BY_SEQ = f"SELECT {COLUMNS} FROM messages WHERE thread = ? AND seq = ?"
 _END = 1 << 62
-
-_encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.decode
 
 
 class _Anchor(NamedTuple):
@@ -122,7 +116,7 @@ class SqliteLogs:
             if anchor is None or anchor.thread is None:
                 return []
             rows = fetch(connection, _FROM, (anchor.thread.row, start, limit))
-            return [_message(anchor.thread, row) for row in rows]
+            return [to_message(anchor.thread, row) for row in rows]
 
         return await self._lanes.read(work)
 
@@ -148,12 +142,12 @@ class SqliteLogs:
             connection.execute(
                 "UPDATE messages SET content = ?, completed = ?, tokens = ?, metadata = coalesce(?, metadata) "
                 "WHERE thread = ? AND seq = ? AND completed = 0",
-                (content, int(completed), tokens, _json(metadata), *where),
+                (content, int(completed), tokens, to_json(metadata), *where),
             )
             if not connection.changes():
                 return None
             self._recent(connection).forget(scope, thread.session_id)
-            return _message(anchor.thread, fetch(connection, _BY_SEQ, where)[0])
+            return to_message(anchor.thread, fetch(connection, _BY_SEQ, where)[0])
 
         return await self._lanes.write(work)
 
@@ -290,9 +284,9 @@ def _insert(
         seq += 1
         if message.role == "user" or turn == 0:
             turn += 1
-        row = _row(message, seq, turn, now)
+        row = to_row(message, seq, turn, now)
         rows.append((thread.row.row, *row))
-        added.append(_message(thread.row, row))
+        added.append(to_message(thread.row, row))
         stored.append(added[-1])
         if message.id is not None:
             given[message.id] = added[-1]
@@ -304,55 +298,11 @@ def _insert(
 
 def _by_id(connection: apsw.Connection, thread: ThreadRow, message_id: str) -> Message | None:
     rows = fetch(connection, _BY_GIVEN_ID, (thread.row, message_id))
-    prefix = _own_id(thread.label, "")
+    prefix = own_id(thread.label, "")
     if not rows and message_id.startswith(prefix) and message_id[len(prefix) :].isdecimal():
         rows = fetch(connection, _BY_SEQ, (thread.row, int(message_id[len(prefix) :])))
-    message = _message(thread, rows[0]) if rows else None
+    message = to_message(thread, rows[0]) if rows else None
     return message if message is not None and message.id == message_id else None
-
-
-def _own_id(label: str, seq: object) -> str:
-    return f"msg-{label}-{seq}"
-
-
-def _row(message: NewMessage, seq: int, turn: int, now: int) -> tuple[Any, ...]:
-    return (
-        seq,
-        turn,
-        message.role,
-        message.content,
-        now if message.timestamp is None else to_micros(message.timestamp),
-        message.tokens,
-        int(message.completed),
-        message.id,
-        message.name,
-        _json(message.tool_calls),
-        message.tool_call_id,
-        _json(message.metadata),
-    )
-
-
-def _json(value: Any) -> str | None:
-    return _encode(value).decode() if value else None
-
-
-def _message(thread: ThreadRow, row: tuple[Any, ...]) -> Message:
-    seq, turn, role, content, moment, tokens, completed, given, name, calls, call_id, metadata = row
-    return Message(
-        given if given is not None else _own_id(thread.label, seq),
-        seq,
-        turn,
-        thread.npc_id,
-        role,
-        content,
-        from_micros(moment),
-        name,
-        None if calls is None else _decode(calls),
-        call_id,
-        tokens,
-        bool(completed),
-        {} if metadata is None else _decode(metadata),
-    )
 
 
 def _latest(
@@ -365,7 +315,7 @@ def _latest(
     sql = _LATEST_WHOLE if whole_turns else _LATEST
     rows = fetch(connection, sql, (thread.row, _END if before is None else before, limit))
     rows.reverse()
-    return [_message(thread, row) for row in rows]
+    return [to_message(thread, row) for row in rows]
 
 
 def _thread_info(connection: apsw.Connection, row: int, npc_id: str) -> ThreadInfo | None:
