@@ -158,6 +158,7 @@ class TestWhatReadingCosts:
             counted.clear()
             _, window = await session.append_and_window(talk(1))
             assert await session.window() == window
+            assert len(await session.messages(limit=10)) == 10
             assert len(window.messages) == 10
             return counted[_STEPS]
 

@@ -1,8 +1,9 @@
 """Registries of personas and prompts: versions, of which exactly one is active, per tenant and site."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from typing import Any
+from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import datetime
+from typing import Any, TypeVar
 
 import msgspec
 import pytest
@@ -17,9 +18,12 @@ from wenmai.clock import system_clock
 from wenmai.configuration import profile_path
 from wenmai.errors import Conflict, InvalidInput, PersonaNotFound, VersionConflict
 from wenmai.scope import Scope
-from wenmai.stores.base import Documents
-from wenmai.stores.records import ActiveVersion
+from wenmai.stores.base import Documents, Stored
+from wenmai.stores.memory.documents import MemoryDocuments
+from wenmai.stores.records import ActiveVersion, Record
 from wenmai.stores.registry import open_store
+
+R = TypeVar("R", bound=Record)
 
 SITE = Scope("tenant", "site", "operator")
 PROFILE = load_profile(profile_path("npc"))
@@ -171,6 +175,56 @@ async def test_deleting_and_activating_at_once_leaves_an_active_version(prompts:
         assert active.value["text"] == str(active.number)
         if isinstance(results[1], BaseException):
             assert active.number == number
+
+
+class ActsBeforeAPut(MemoryDocuments):
+    """Lets somebody else act between what a caller has read and what it writes."""
+
+    act: Callable[[], Awaitable[Any]] | None = None
+
+    async def put(
+        self, scope: Scope, record: R, *, expected: int | None = None, keep_until: datetime | None = None
+    ) -> Stored[R]:
+        """As ever, but after the other's deed."""
+        if self.act is not None:
+            act, self.act = self.act, None
+            await act()
+        return await super().put(scope, record, expected=expected, keep_until=keep_until)
+
+
+async def test_a_version_deleted_while_it_is_activated_is_not_activated() -> None:
+    """Found, then deleted by somebody else, then not found: the version before stays active."""
+    documents = ActsBeforeAPut(system_clock)
+    prompts = PromptRegistry(documents)
+    for text in ("one", "two"):
+        await prompts.create(SITE, "a", {"text": text})
+    documents.act = lambda: prompts.delete(SITE, "a", 2)
+    with pytest.raises(VersionNotFound):
+        await prompts.set_active(SITE, "a", 2)
+    active = await prompts.active(SITE, "a")
+    assert active is not None
+    assert active.number == 1
+
+
+async def test_a_version_activated_while_it_is_deleted_comes_back() -> None:
+    """Whoever deletes it is told that it is active, and it is there with all that it was."""
+    documents = ActsBeforeAPut(system_clock)
+    prompts = PromptRegistry(documents)
+    for text in ("one", "two"):
+        await prompts.create(SITE, "a", {"text": text}, author="me", note=text)
+
+    async def activate_from_what_was_read() -> None:
+        # As if the other had looked before the deletion and written after it.
+        stored = await documents.get(SITE, ActiveVersion, "prompt:a")
+        assert stored is not None
+        await documents.put(SITE, msgspec.structs.replace(stored.record, number=2), expected=stored.version)
+
+    documents.act = activate_from_what_was_read
+    with pytest.raises(Conflict, match="activated meanwhile"):
+        await prompts.delete(SITE, "a", 2)
+    active = await prompts.active(SITE, "a")
+    assert active is not None
+    assert (active.number, active.value["text"], active.author, active.note) == (2, "two", "me", "two")
 
 
 @pytest.mark.parametrize("number", [0, 2, 99])

@@ -6,6 +6,7 @@ import re
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 from msgspec.structs import replace
@@ -15,7 +16,14 @@ from wenmai.errors import InvalidInput, SessionNotFound, StoreUnavailable
 from wenmai.memory.ids import new_session_id, new_trace_id
 from wenmai.memory.manager import Memory, MemoryPolicy, open_memory
 from wenmai.memory.preferences import PreferenceChange
+from wenmai.memory.sessions import Sessions
 from wenmai.scope import Scope, ThreadKey
+from wenmai.stores.base import Stored
+from wenmai.stores.memory.documents import MemoryDocuments
+from wenmai.stores.memory.logs import MemoryLogs
+from wenmai.stores.records import Record
+
+R = TypeVar("R", bound=Record)
 
 MINE = Scope("tenant", "site", "me")
 STRANGERS = [
@@ -232,6 +240,23 @@ async def test_preferences_of_a_foreign_session_cannot_be_set(memory: Memory) ->
     with pytest.raises(SessionNotFound):
         await memory.preferences.set(STRANGERS[0], "s", PreferenceChange(tone="respectful"))
     assert (await session.preferences()).values.tone == "casual"
+
+
+class ReadsNothing(MemoryDocuments):
+    """A store that can be written and not be read."""
+
+    async def get(self, scope: Scope, of: type[R], key: str) -> Stored[R] | None:
+        """Fail."""
+        raise StoreUnavailable("memory", f"cannot read {of.__name__} {key} of {scope}")
+
+
+async def test_an_owner_who_cannot_be_looked_up_lets_nobody_in(clock: MovableClock) -> None:
+    """Where only the check fails, nothing is made in its stead: neither that session nor another."""
+    documents = ReadsNothing(clock)
+    sessions = Sessions(documents, MemoryLogs(documents, clock), clock, lifetime=LIFETIME)
+    with pytest.raises(StoreUnavailable):
+        await sessions.open(MINE, "s")
+    assert (await sessions.list(MINE)).items == []
 
 
 @pytest.mark.parametrize("session_id", [None, "s"])

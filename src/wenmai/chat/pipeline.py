@@ -113,15 +113,14 @@ def build_graph() -> Any:
             ("prompt", prompt),
         ),
     )
-    graph.add_node("generate", _node(("generate", generate)))
-    graph.add_node("compose", _node(("generate", compose_answer)))
-    graph.add_node("complete", _node(("check", check), ("complete", complete)))
+    settle = ("check", check), ("complete", complete)
+    graph.add_node("generate", _node(("generate", generate), *settle))
+    graph.add_node("compose", _node(("generate", compose_answer), *settle))
     graph.add_edge(START, "open")
     graph.add_conditional_edges("open", _after_open, ["judge", END])
     graph.add_conditional_edges("judge", _after_gate, ["generate", "compose"])
-    graph.add_edge("generate", "complete")
-    graph.add_edge("compose", "complete")
-    graph.add_edge("complete", END)
+    graph.add_edge("generate", END)
+    graph.add_edge("compose", END)
     return graph.compile()
 
 

@@ -36,7 +36,7 @@ _KNOWN = "version, user_id, created_at, updated_at"
 
 
 class _Table(NamedTuple):
-    """The statements of one record type; all but the last two begin with the scope as ``$1`` to ``$3``, now as ``$4``."""
+    """The statements of a record type; all but the last two take the scope as ``$1`` to ``$3`` and now as ``$4``."""
 
     columns: list[Column]
     select: str
@@ -73,8 +73,8 @@ def _table(of: type[Record]) -> _Table:
         f"AND {seen} AND version = ${6 + len(fields)} RETURNING {_KNOWN}",
         delete=f"DELETE FROM {name} WHERE tenant_id = $1 AND site_id = $2 AND {seen} AND {spec.key} = $5 "
         "AND ($6::bigint IS NULL OR version = $6) RETURNING 1",
-        forget_ended=f"DELETE FROM {name} WHERE tenant_id = $1 AND site_id = $2 AND {spec.key} = $3 AND keep_until <= $4 "
-        "RETURNING 1",
+        forget_ended=f"DELETE FROM {name} WHERE tenant_id = $1 AND site_id = $2 AND {spec.key} = $3 "
+        "AND keep_until <= $4 RETURNING 1",
         sweep=f"DELETE FROM {name} WHERE row_id IN (SELECT row_id FROM {name} WHERE keep_until <= $1 "
         f"LIMIT {SWEPT_AT_ONCE} FOR UPDATE SKIP LOCKED) RETURNING 1",
     )
@@ -82,7 +82,8 @@ def _table(of: type[Record]) -> _Table:
 
 def _stored(of: type[R], table: _Table, row: Row) -> Stored[R]:
     fields = {column.name: column.decode(value) for column, value in zip(table.columns, row, strict=False)}
-    return Stored(of(**fields), row["version"], unescape(row["user_id"]), row["created_at"], row["updated_at"])
+    version, user_id, created_at, updated_at = row[len(table.columns) :]
+    return Stored(of(**fields), version, unescape(user_id), created_at, updated_at)
 
 
 class PostgresqlDocuments:

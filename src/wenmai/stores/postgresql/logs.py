@@ -19,8 +19,8 @@ READ_LIMIT = 10_000
 _END = (1 << 63) - 1
 
 _COLUMNS = (
-    "coalesce(m.given_id, 'msg-' || a.label || '-' || m.seq), m.seq, m.turn_id, m.role, m.content, m.timestamp, m.name, "
-    "m.tool_calls, m.tool_call_id, m.tokens, m.completed, m.metadata"
+    "coalesce(m.given_id, 'msg-' || a.label || '-' || m.seq), m.seq, m.turn_id, m.role, m.content, m.timestamp, "
+    "m.name, m.tool_calls, m.tool_call_id, m.tokens, m.completed, m.metadata"
 )
 _SESSION = (
     "c.tenant_id = $1 AND c.site_id = $2 AND c.user_id = $3 AND c.session_id = $4 "

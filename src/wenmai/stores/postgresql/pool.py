@@ -7,12 +7,13 @@ time of a short statement. Our statements leave nothing behind that would have t
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
+from typing import TypeAlias
 
 import asyncpg
 
 from wenmai.errors import StoreUnavailable, WenmaiError
 
-Connection = asyncpg.Connection[asyncpg.Record]
+Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 
 CLOSE_SECONDS = 5.0
 """How long closing waits for statements that run, and for the server's farewell."""
@@ -56,7 +57,7 @@ class Pool:
             self._places.release()
             raise
 
-    def _waiting(self) -> Connection | None:
+    def _waiting(self) -> "Connection | None":
         """The connection that was used last, if the server has not closed it meanwhile."""
         if self._closed:
             raise StoreUnavailable("postgresql", "the store is closed")

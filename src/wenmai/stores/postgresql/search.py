@@ -55,7 +55,7 @@ UPDATE search_partitions SET dimension = $11, entries = entries + (SELECT count(
   length = length + (SELECT coalesce(sum(length), 0)::bigint FROM fresh)
 WHERE partition = $1 RETURNING entries"""
 
-# $6 terms, $7 vector, $8 its length, $9 limit; then a field, the beginnings of its values and the values, for each filter.
+# $6 terms, $7 vector, $8 its length, $9 limit; for each filter its field, the beginnings of its values, its values.
 # Sums are in the order of the terms, so that equal entries score equally to the last bit.
 _QUERY = """
 WITH part AS MATERIALIZED (SELECT * FROM search_partitions WHERE {owner}),
@@ -67,7 +67,8 @@ wanted AS MATERIALIZED (
 ),
 scored AS MATERIALIZED (
   SELECT e.id, sum(w.weight ORDER BY w.term) AS covered, sum(
-      w.weight * p.count * {k1_1} / (p.count + {k1} * ({b_1} + {b} * e.length * part.entries / part.length)) ORDER BY w.term
+      w.weight * p.count * {k1_1} / (p.count + {k1} * ({b_1} + {b} * e.length * part.entries / part.length))
+      ORDER BY w.term
     ) AS score
   FROM part JOIN wanted w ON TRUE
   JOIN search_postings p ON p.partition = part.partition AND p.term = w.term
@@ -75,13 +76,15 @@ scored AS MATERIALIZED (
   WHERE TRUE{filters}
   GROUP BY e.entry
 ),
-by_words AS (SELECT s.id, row_number() OVER (ORDER BY s.score DESC, s.id) AS place FROM scored s ORDER BY place LIMIT $9),
-similar AS (
+by_words AS (
+  SELECT s.id, row_number() OVER (ORDER BY s.score DESC, s.id) AS place FROM scored s ORDER BY place LIMIT $9
+),
+alike AS (
   SELECT e.id, {similarity} AS similarity FROM part JOIN search_entries e ON e.partition = part.partition
   WHERE $7::text IS NOT NULL AND part.dimension = $8 AND e.vector IS NOT NULL{filters}
 ),
 by_meaning AS (
-  SELECT s.id, row_number() OVER (ORDER BY s.similarity DESC, s.id) AS place FROM similar s ORDER BY place LIMIT $9
+  SELECT s.id, row_number() OVER (ORDER BY s.similarity DESC, s.id) AS place FROM alike s ORDER BY place LIMIT $9
 )
 SELECT part.dimension, found.id, found.by_words, found.by_meaning, s.score, s.covered / total.weight AS coverage,
   (SELECT {similarity} FROM search_entries e

@@ -1,0 +1,208 @@
+"""A circuit breaker: what keeps failing is left alone for a while, then tried by one caller.
+
+The semantics are those of resilience4j's count-based breaker, with one probe::
+
+             failures in a row, or too many among the latest calls
+    closed ─────────────────────────────────────────────────────────► open
+      ▲                                                              │  ▲
+      │ the probe succeeds                       wait_seconds passed │  │ the probe fails
+      └─────────────────────────── half-open ◄───────────────────────┘  │
+                                       └─────────────────────────────────┘
+
+Each change of state begins a new generation, and the result of a call counts only in the generation in which the call
+was let through: a slow failure of yesterday does not open what has healed since.
+"""
+
+from collections import deque
+from collections.abc import Awaitable, Callable
+from math import ceil
+from time import monotonic
+from types import TracebackType
+from typing import Literal, TypeVar
+
+import msgspec
+
+from wenmai.errors import StoreUnavailable
+
+T = TypeVar("T")
+State = Literal["closed", "open", "half_open"]
+
+
+class BreakerPolicy(msgspec.Struct, frozen=True, kw_only=True):
+    """When a breaker opens, and for how long.
+
+    Attributes:
+        consecutive_failures: so many in a row open it.
+        window: how many of the latest calls the failure rate is taken over.
+        failure_rate: the share of failures, above 0 to 1, that opens it.
+        minimum_calls: before there were so many, the rate opens nothing.
+        slow_seconds: a call that takes so long counts as a failure, whatever its result; None for no limit.
+        wait_seconds: how long it stays open before a probe is let through.
+    """
+
+    consecutive_failures: int = 5
+    window: int = 100
+    failure_rate: float = 0.5
+    minimum_calls: int = 20
+    slow_seconds: float | None = None
+    wait_seconds: float = 30.0
+
+
+class BreakerStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """A breaker at one moment, for health checks and metrics.
+
+    Attributes:
+        failures: how many calls in a row have failed, up to now.
+        refused: how many calls were not let through since the breaker was made.
+        opened_at: the breaker's clock when it last opened, in seconds; None while it is closed.
+    """
+
+    name: str
+    state: State
+    failures: int
+    refused: int
+    opened_at: float | None
+
+
+class Breaker:
+    """Guards calls of one thing; for one event loop.
+
+    Args:
+        name: of what it guards, as in ``degraded``.
+        counted: the exceptions that are failures. Any other is an answer: "no such key" says that the server works.
+        policy: when it opens.
+        clock: seconds that never go back.
+        listener: is told of each change of state; it must not raise.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        counted: tuple[type[Exception], ...] = (StoreUnavailable, TimeoutError, OSError),
+        policy: BreakerPolicy | None = None,
+        clock: Callable[[], float] = monotonic,
+        listener: Callable[[BreakerStatus], None] | None = None,
+    ) -> None:
+        self.name = name
+        self._counted = counted
+        self._policy = policy or BreakerPolicy()
+        self._clock = clock
+        self._listener = listener
+        self._state: State = "closed"
+        self._generation = 0
+        self._failures = 0
+        self._latest: deque[bool] = deque(maxlen=self._policy.window)
+        self._refused = 0
+        self._opened_at: float | None = None
+        self._probing = False
+
+    @property
+    def status(self) -> BreakerStatus:
+        """How it stands. An open one is shown as open until a call finds that its wait is over."""
+        return BreakerStatus(
+            name=self.name,
+            state=self._state,
+            failures=self._failures,
+            refused=self._refused,
+            opened_at=self._opened_at,
+        )
+
+    async def call(self, work: Callable[[], Awaitable[T]]) -> T:
+        """The result of ``work()``, if it is let through.
+
+        Raises:
+            StoreUnavailable: it is not; ``retry_after`` says when a probe may be.
+        """
+        with self.guard():
+            return await work()
+
+    def guard(self) -> "Guard":
+        """A context for ``with``, around whatever is awaited; entering it raises as :meth:`call` does."""
+        return Guard(self)
+
+    def admit(self) -> int:
+        """Let a call through: the generation in which it began, to be given to :meth:`settle` or :meth:`release`.
+
+        Raises:
+            StoreUnavailable: the breaker is open, or another caller is the probe.
+        """
+        if self._state == "open" and self._remaining() <= 0:
+            self._change("half_open")
+        if self._state == "open" or self._probing:
+            self._refused += 1
+            wait = max(1, ceil(self._remaining()))
+            raise StoreUnavailable(self.name, "it has failed repeatedly and is left alone for now", retry_after=wait)
+        self._probing = self._state == "half_open"
+        return self._generation
+
+    def settle(self, generation: int, *, failed: bool) -> None:
+        """Count the result of a call; nothing if the state has changed since it was let through."""
+        if generation != self._generation:
+            return
+        if self._state == "half_open":
+            self._change("open" if failed else "closed")
+            return
+        self._failures = self._failures + 1 if failed else 0
+        self._latest.append(failed)
+        if failed and self._too_many():
+            self._change("open")
+
+    def release(self, generation: int) -> None:
+        """Forget a call that was given up before it had a result; if it was the probe, the next caller is."""
+        if generation == self._generation:
+            self._probing = False
+
+    def judge(self, error: BaseException | None, seconds: float) -> bool:
+        """Whether a call that took so long and ended so has failed."""
+        slow = self._policy.slow_seconds
+        return isinstance(error, self._counted) or (slow is not None and seconds >= slow)
+
+    def now(self) -> float:
+        """The breaker's clock."""
+        return self._clock()
+
+    def _too_many(self) -> bool:
+        policy, calls = self._policy, len(self._latest)
+        if self._failures >= policy.consecutive_failures:
+            return True
+        return calls >= policy.minimum_calls and sum(self._latest) / calls >= policy.failure_rate
+
+    def _remaining(self) -> float:
+        return 0.0 if self._opened_at is None else self._opened_at + self._policy.wait_seconds - self._clock()
+
+    def _change(self, state: State) -> None:
+        self._state = state
+        self._generation += 1
+        self._probing = False
+        self._latest.clear()
+        if state == "open":
+            self._opened_at = self._clock()
+        elif state == "closed":
+            self._failures = 0
+            self._opened_at = None
+        if self._listener is not None:
+            self._listener(self.status)
+
+
+class Guard:
+    """One call through a breaker, from :meth:`Breaker.guard`."""
+
+    def __init__(self, breaker: Breaker) -> None:
+        self._breaker = breaker
+        self._generation = 0
+        self._began = 0.0
+
+    def __enter__(self) -> None:
+        self._generation = self._breaker.admit()
+        self._began = self._breaker.now()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is not None and not isinstance(error, Exception):
+            # Cancelled: whoever asked has gone, which says nothing of what was asked.
+            self._breaker.release(self._generation)
+            return
+        failed = self._breaker.judge(error, self._breaker.now() - self._began)
+        self._breaker.settle(self._generation, failed=failed)

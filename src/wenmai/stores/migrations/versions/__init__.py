@@ -1,0 +1,1 @@
+"""The revisions, each a module and the SQL that it runs."""
