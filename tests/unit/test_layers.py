@@ -71,6 +71,7 @@ LIGHT = GROUND | {"", "blocking", "settings", "stores", "memory"}
 
 LATE_IMPORTERS = {
     "wenmai.stores.registry": "the backend of a URL",
+    "wenmai.stores.migrations": "Alembic, for a schema that is not current",
     "wenmai.providers": "packages that an extra brings",
     "wenmai.cli": "a command loads what it needs, so that --help is quick",
     "wenmai.text.cjk": "the stemmer, for the first Latin word",

@@ -140,10 +140,10 @@ class Breaker:
         """Count the result of a call; nothing if the state has changed since it was let through."""
         if generation != self._generation:
             return
+        self._failures = self._failures + 1 if failed else 0
         if self._state == "half_open":
             self._change("open" if failed else "closed")
             return
-        self._failures = self._failures + 1 if failed else 0
         self._latest.append(failed)
         if failed and self._too_many():
             self._change("open")
@@ -179,7 +179,6 @@ class Breaker:
         if state == "open":
             self._opened_at = self._clock()
         elif state == "closed":
-            self._failures = 0
             self._opened_at = None
         if self._listener is not None:
             self._listener(self.status)

@@ -20,6 +20,16 @@ GRACE_SECONDS = 1.0
 CACHED_STATEMENTS = 256
 """Prepared statements that a connection keeps; ours are about a hundred."""
 
+_SETTINGS = {
+    "application_name": "wenmai",
+    "default_transaction_isolation": "read committed",
+    "jit": "off",
+    # Statements are planned once a connection, maybe while the tables are still empty; ours are all for an index.
+    "enable_seqscan": "off",
+    "enable_bitmapscan": "off",
+}
+"""What our statements count on, whatever the server's configuration says."""
+
 _MARK = "\U0010ffff"
 """A code point that no text is meant to hold; PostgreSQL takes it, and refuses NUL."""
 
@@ -101,18 +111,14 @@ async def connect(address: Address) -> Connection:
         ValueError, asyncpg.InterfaceError: the URL is not one for the driver.
     """
     bounds = address.bounds
+    milliseconds = round(bounds.statement_seconds * 1_000)
     connection: Connection = await asyncpg.connect(
         address.dsn,
         timeout=bounds.connect_seconds,
         command_timeout=bounds.statement_seconds + GRACE_SECONDS,
         statement_cache_size=CACHED_STATEMENTS,
-        server_settings={
-            "application_name": "wenmai",
-            "default_transaction_isolation": "read committed",
-            "idle_in_transaction_session_timeout": str(round(bounds.statement_seconds * 1_000)),
-            "jit": "off",
-            "statement_timeout": str(round(bounds.statement_seconds * 1_000)),
-        },
+        server_settings=_SETTINGS
+        | dict.fromkeys(("statement_timeout", "idle_in_transaction_session_timeout"), str(milliseconds)),
     )
     return connection
 

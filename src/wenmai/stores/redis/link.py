@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from redis.asyncio.connection import Connection, SSLConnection
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
-from redis.exceptions import NoScriptError, RedisError, ResponseError
+from redis.exceptions import MovedError, NoScriptError, ReadOnlyError, RedisError, ResponseError
 from redis.exceptions import TimeoutError as RedisTimeout
 
 from wenmai.errors import StoreUnavailable
@@ -37,12 +37,15 @@ class Link:
 
     A call takes at most ``connect_timeout``, if no connection stands, and then ``command_timeout``. While all
     connections are busy, callers wait; if the server stops answering, the first timeout is everybody's. Nothing is
-    tried twice.
+    tried twice, but what a cluster says another node has: that node is asked, and from then on asked first, until it
+    fails. (All keys are in one slot, so there is one such node.)
     """
 
     def __init__(self, address: Address) -> None:
         self._address = address
         self._gate = Gate(address.max_connections)
+        self._home = (address.host, address.port)
+        self._node = self._home
         self._idle: list[Connection] = []
         self._open = True
 
@@ -100,7 +103,7 @@ class Link:
     async def close(self) -> None:
         """Close all connections; those in use, when they are given back."""
         self._open = False
-        await self._drop_idle()
+        await self._turn_to(self._home)
 
     async def _lend(self, talk: Callable[[Connection], Awaitable[T]]) -> T:
         """Let ``talk`` have a connection to itself; what fails or is cancelled half-way is not used again."""
@@ -109,18 +112,28 @@ class Link:
         except TimeoutError as error:
             raise self._unavailable(str(error)) from error
         try:
-            return await self._talk(talk)
+            return await self._follow(talk)
         except (TimeoutError, RedisTimeout) as error:
             self._gate.turn_away()
-            await self._drop_idle()
+            await self._turn_to(self._home)
             raise self._unavailable("no answer in time") from error
-        except ResponseError as error:
+        except RedisError as error:
+            if not isinstance(error, ResponseError) or isinstance(error, ReadOnlyError):
+                # What broke one connection, or made its server a replica, has most likely done so to the idle ones.
+                await self._turn_to(self._home)
             raise self._unavailable(str(error)) from error
-        except (RedisError, OSError) as error:
-            await self._drop_idle()
+        except OSError as error:
+            await self._turn_to(self._home)
             raise self._unavailable(str(error)) from error
         finally:
             self._gate.leave()
+
+    async def _follow(self, talk: Callable[[Connection], Awaitable[T]]) -> T:
+        try:
+            return await self._talk(talk)
+        except MovedError as moved:
+            await self._turn_to((moved.host or self._home[0], moved.port))
+            return await self._talk(talk)
 
     async def _talk(self, talk: Callable[[Connection], Awaitable[T]]) -> T:
         if not self._open:
@@ -143,16 +156,18 @@ class Link:
         else:
             await connection.disconnect()
 
-    async def _drop_idle(self) -> None:
-        # What broke one connection has most likely broken those that lie idle.
+    async def _turn_to(self, node: tuple[str, int]) -> None:
+        """Leave all idle connections; the next ones go to ``node``."""
+        self._node = node
         while self._idle:
             await self._idle.pop().disconnect(nowait=True)
 
     def _new_connection(self) -> Connection:
         address = self._address
+        host, port = self._node
         return (SSLConnection if address.tls else Connection)(
-            host=address.host,
-            port=address.port,
+            host=host,
+            port=port,
             db=address.database,
             username=address.username,
             password=address.password,
@@ -165,7 +180,8 @@ class Link:
     def _unavailable(self, reason: str) -> StoreUnavailable:
         if self._address.password:
             reason = reason.replace(self._address.password, "***")
-        return StoreUnavailable(STORE, f"{self._address.host}:{self._address.port}: {reason}")
+        host, port = self._home
+        return StoreUnavailable(STORE, f"{host}:{port}: {reason}")
 
 
 async def _ask(connection: Connection, *words: Word) -> Any:

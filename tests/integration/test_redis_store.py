@@ -1,0 +1,460 @@
+"""What is particular to the Redis store: formats that others read, and servers that are gone, hung, slow or empty."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import pytest
+from redis.asyncio import Redis
+
+from fault_proxy import FAULTS, Fault, FaultProxy, fault_proxy
+from redis_server import RedisServer, cluster_of_three, free_port
+from wenmai.clock import MovableClock, system_clock
+from wenmai.errors import InvalidInput, SessionNotFound, StoreUnavailable
+from wenmai.scope import Scope, ThreadKey
+from wenmai.stores.conformance.samples import HOSTILE_KEYS
+from wenmai.stores.records import EvidenceRecord, NewMessage, Preferences, Session, TraceRecord
+from wenmai.stores.redis import RedisStore, attach_store, open_store
+from wenmai.stores.redis.address import Address, parse_address
+from wenmai.stores.redis.keys import escape
+
+pytestmark = pytest.mark.xdist_group("redis")
+
+SCOPE = Scope("yantian", "yantian-main", "visitor")
+THREAD = ThreadKey("session-def456", "ancestor_yan")
+QUICK = "connect_timeout=0.2&command_timeout=0.2"
+BOUND_SECONDS = 0.4 + 1.0
+"""The timeouts of ``QUICK``, and what a busy machine may add."""
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+@pytest.fixture
+def empty_server(redis_server: RedisServer) -> RedisServer:
+    """The shared server without any key: started anew."""
+    redis_server.kill()
+    redis_server.start()
+    return redis_server
+
+
+@pytest.fixture
+async def raw(empty_server: RedisServer) -> AsyncIterator[Redis]:
+    """Another program's view of the server."""
+    client = Redis(port=empty_server.port, decode_responses=True)
+    yield client
+    await client.aclose()
+
+
+@pytest.fixture
+async def store(empty_server: RedisServer) -> AsyncIterator[RedisStore]:
+    """The store over the empty server, with the npc profile's prefix."""
+    async with open_store(f"{empty_server.url}?prefix=yantian&command_timeout=5", clock=system_clock) as opened:
+        yield opened
+
+
+def session(session_id: str = THREAD.session_id) -> Session:
+    """A session that outlives the test."""
+    return Session(session_id=session_id, expires_at=system_clock() + timedelta(days=1), lifetime_seconds=86_400)
+
+
+def said(text: str) -> list[NewMessage]:
+    """One turn."""
+    return [NewMessage(role="user", content=text), NewMessage(role="assistant", content=f"{text}。")]
+
+
+async def names(raw: Redis) -> list[str]:
+    """All keys of the server."""
+    return [key async for key in raw.scan_iter()]
+
+
+async def test_a_thread_is_a_list_of_json(store: RedisStore, raw: Redis) -> None:
+    """Key, type and fields are those that others read; the order is that of arrival."""
+    await store.documents.put(SCOPE, session())
+    asked = NewMessage(role="user", content="请问严氏家训有哪些？", timestamp=NOON)
+    answered = NewMessage(role="assistant", content="后生问得好…", id="m-2", completed=False, tokens=7)
+    await store.logs.append(SCOPE, THREAD, [asked, answered])
+    key = "yantian:session:short:yantian:yantian-main:session-def456:ancestor_yan"
+    assert await raw.type(key) == "list"
+    first, second = map(json.loads, await raw.lrange(key, 0, -1))
+    own_id = first.pop("id")
+    assert own_id.startswith("msg-")
+    assert first == {
+        "role": "user",
+        "content": "请问严氏家训有哪些？",
+        "timestamp": "2026-03-01T12:00:00Z",
+        "npc_id": "ancestor_yan",
+        "turn_id": 1,
+        "seq": 1,
+    }
+    assert second["timestamp"].endswith("Z")
+    assert (second["role"], second["turn_id"], second["seq"], second["id"]) == ("assistant", 1, 2, "m-2")
+    assert (second["completed"], second["tokens"]) == (False, 7)
+    await store.logs.settle(SCOPE, THREAD, 2, content="家训十则", tokens=9)
+    settled = json.loads((await raw.lrange(key, -1, -1))[0])
+    assert {**second, "content": "家训十则", "tokens": 9} == {**settled, "completed": False}
+
+
+async def test_preferences_are_a_hash(empty_server: RedisServer, raw: Redis) -> None:
+    """Key, type and fields are those that others read, the tags as a JSON array, the moment as RFC 3339."""
+    clock = MovableClock(NOON)
+    preferences = Preferences(
+        session_id="session-def456", verbosity="detailed", tone="respectful", interest_tags=["家训", "祠堂"]
+    )
+    async with open_store(f"{empty_server.url}?prefix=yantian", clock=clock) as store:
+        await store.documents.put(SCOPE, preferences)
+    key = "yantian:session:pref:yantian:yantian-main:session-def456"
+    assert await raw.type(key) == "hash"
+    fields = await raw.hgetall(key)
+    shown = {name: fields[name] for name in ("verbosity", "tone", "language", "updated_at")}
+    assert shown == {
+        "verbosity": "detailed",
+        "tone": "respectful",
+        "language": "zh",
+        "updated_at": "2026-03-01T12:00:00Z",
+    }
+    assert json.loads(fields["interest_tags"]) == ["家训", "祠堂"]
+
+
+async def test_the_default_prefix_is_our_name(empty_server: RedisServer, raw: Redis) -> None:
+    """Without ``prefix`` every key begins with ``wenmai:``; two prefixes of one server share nothing."""
+    async with open_store(empty_server.url, clock=system_clock) as store:
+        await store.documents.put(SCOPE, session())
+        await store.logs.append(SCOPE, THREAD, said("孝"))
+        assert {name.partition(":")[0] for name in await names(raw)} == {"wenmai"}
+        async with open_store(f"{empty_server.url}?prefix=other", clock=system_clock) as other:
+            assert await other.documents.get(SCOPE, Session, THREAD.session_id) is None
+
+
+async def test_keys_of_hostile_names_are_plain_and_distinct(store: RedisStore, raw: Redis) -> None:
+    """No part of a name reaches a key as a separator, brace, glob or blank, and no two names meet."""
+    await store.documents.put(SCOPE, session())
+    for name in HOSTILE_KEYS:
+        await store.logs.append(SCOPE, ThreadKey(THREAD.session_id, name), said("孝"))
+    keys = [key for key in await names(raw) if ":short:" in key]
+    assert len(keys) == len(set(keys)) == len(HOSTILE_KEYS)
+    for key in keys:
+        assert key.count(":") == 6
+        assert not set(key) & set("{}*?[]\\ \n\t")
+        assert key.isascii()
+    assert len({escape(name) for name in HOSTILE_KEYS}) == len(HOSTILE_KEYS)
+
+
+async def test_what_is_deleted_leaves_nothing_behind(store: RedisStore, raw: Redis) -> None:
+    """When all records are deleted the server has no key left: no index, no filter, no thread, no number."""
+    trace = TraceRecord(trace_id="t", started_at=NOON, completed_at=NOON, npc_id="elder", session_id="s")
+    await store.documents.put(SCOPE, session())
+    for npc_id in ("elder", "ancestor_yan"):
+        opened = [*said("孝"), NewMessage(role="assistant", content="", completed=False, id="m")]
+        await store.logs.append(SCOPE, ThreadKey(THREAD.session_id, npc_id), opened)
+    await store.documents.put(SCOPE, trace, keep_until=system_clock() + timedelta(days=1))
+    await store.documents.put(SCOPE, TraceRecord(trace_id="t", started_at=NOON, completed_at=NOON, npc_id="other"))
+    await store.documents.put(SCOPE, EvidenceRecord(evidence_id="e", title="", text="", source_ref="卷一"))
+    assert await raw.dbsize() > 8
+    await store.documents.delete(SCOPE, Session, THREAD.session_id)
+    await store.documents.delete(SCOPE, TraceRecord, "t")
+    await store.documents.delete(SCOPE, EvidenceRecord, "e")
+    assert await names(raw) == []
+
+
+async def test_a_sweep_takes_the_threads_along(empty_server: RedisServer, raw: Redis) -> None:
+    """A session past its end goes with all its threads, and so does one whose id is taken again before any sweep."""
+    clock = MovableClock(NOON)
+    async with open_store(empty_server.url, clock=clock) as store:
+        for how in ("sweep", "put"):
+            await store.documents.put(SCOPE, session(), keep_until=clock() + timedelta(hours=1))
+            await store.logs.append(SCOPE, THREAD, said("孝"), slide=False)
+            clock.advance(timedelta(hours=2))
+            if how == "sweep":
+                assert await store.documents.sweep() == 1
+            else:
+                await store.documents.put(SCOPE, session(), expected=0)
+                await store.documents.delete(SCOPE, Session, THREAD.session_id)
+            assert await names(raw) == []
+
+
+async def test_the_server_drops_what_no_sweep_has(store: RedisStore, raw: Redis) -> None:
+    """With the system's clock a record with an end has the server's expiry an hour after it; one without has none."""
+    end = system_clock() + timedelta(hours=1)
+    await store.documents.put(SCOPE, Preferences(session_id="s"), keep_until=end)
+    key = "yantian:session:pref:yantian:yantian-main:s"
+    assert await raw.pexpiretime(key) == int((end + timedelta(hours=1)).timestamp() * 1000)
+    await store.documents.put(SCOPE, Preferences(session_id="s"))
+    assert await raw.pexpiretime(key) == -1
+
+
+async def test_a_listing_forgets_what_the_server_dropped(store: RedisStore, raw: Redis) -> None:
+    """A record that vanished by itself is not listed, its place in the index goes, and pages stay full."""
+    for number in range(5):
+        await store.documents.put(SCOPE, Preferences(session_id=f"s{number}"))
+    for number in (4, 2):
+        await raw.delete(f"yantian:session:pref:yantian:yantian-main:s{number}")
+    page = await store.documents.list(SCOPE, Preferences, limit=2)
+    assert [stored.record.session_id for stored in page.items] == ["s3", "s1"]
+    rest = await store.documents.list(SCOPE, Preferences, limit=2, cursor=page.next_cursor)
+    assert [stored.record.session_id for stored in rest.items] == ["s0"]
+    assert await raw.zcard("yantian:index:preferences:yantian:yantian-main:visitor") == 3
+
+
+async def test_a_thread_that_lost_a_part_begins_anew(store: RedisStore, raw: Redis) -> None:
+    """If the server evicts a thread's list or its numbers, the thread is absent and the next append begins at 1."""
+    await store.documents.put(SCOPE, session())
+    for part in ("short", "numbers"):
+        await store.logs.append(SCOPE, THREAD, said("孝"))
+        await raw.delete(f"yantian:session:{part}:yantian:yantian-main:session-def456:ancestor_yan")
+        assert await store.logs.read(SCOPE, THREAD) == []
+        appended = await store.logs.append(SCOPE, THREAD, said("悌"), tail=10)
+        assert [message.seq for message in appended.tail] == [1, 2]
+
+
+async def test_flushall_makes_everything_absent(store: RedisStore, raw: Redis) -> None:
+    """After FLUSHALL and SCRIPT FLUSH reads give nothing, appends say that there is no session, and work goes on."""
+    await store.documents.put(SCOPE, session())
+    await store.logs.append(SCOPE, THREAD, said("孝"))
+    await raw.flushall()
+    await raw.script_flush()
+    assert await store.documents.get(SCOPE, Session, THREAD.session_id) is None
+    assert await store.logs.latest(SCOPE, THREAD, 5) == []
+    assert (await store.documents.list(SCOPE, Session)).items == []
+    with pytest.raises(SessionNotFound):
+        await store.logs.append(SCOPE, THREAD, said("孝"))
+    await store.documents.put(SCOPE, session(), expected=0)
+    assert (await store.logs.append(SCOPE, THREAD, said("悌"))).messages[0].seq == 1
+
+
+async def test_a_full_server_refuses_and_keeps_what_it_has(store: RedisStore, raw: Redis) -> None:
+    """Past ``maxmemory`` writes are StoreUnavailable and change nothing; reads answer; with room, work goes on."""
+    await store.documents.put(SCOPE, session())
+    await store.logs.append(SCOPE, THREAD, said("孝"))
+    await raw.config_set("maxmemory", "1mb")
+    before = await store.documents.get(SCOPE, Session, THREAD.session_id)
+    with pytest.raises(StoreUnavailable, match="maxmemory"):
+        await store.logs.append(SCOPE, THREAD, said("悌"))
+    with pytest.raises(StoreUnavailable, match="maxmemory"):
+        await store.documents.put(SCOPE, Preferences(session_id="s"))
+    with pytest.raises(StoreUnavailable, match="maxmemory"):
+        await store.documents.put(SCOPE, session())
+    assert len(await store.logs.read(SCOPE, THREAD)) == 2
+    assert await store.documents.get(SCOPE, Session, THREAD.session_id) == before
+    await raw.config_set("maxmemory", "0")
+    assert (await store.logs.append(SCOPE, THREAD, said("悌"))).messages[0].seq == 3
+
+
+CALLS: dict[str, Callable[[RedisStore], Awaitable[Any]]] = {
+    "ping": lambda store: store.ping(),
+    "get": lambda store: store.documents.get(SCOPE, Session, THREAD.session_id),
+    "get_many": lambda store: store.documents.get_many(SCOPE, Session, ["a", "b"]),
+    "put": lambda store: store.documents.put(SCOPE, Preferences(session_id="s")),
+    "delete": lambda store: store.documents.delete(SCOPE, Preferences, "s"),
+    "list": lambda store: store.documents.list(SCOPE, Session),
+    "sweep": lambda store: store.documents.sweep(),
+    "append": lambda store: store.logs.append(SCOPE, THREAD, said("孝"), tail=10),
+    "latest": lambda store: store.logs.latest(SCOPE, THREAD, 5),
+    "read": lambda store: store.logs.read(SCOPE, THREAD),
+    "settle": lambda store: store.logs.settle(SCOPE, THREAD, 1, content="x"),
+    "threads": lambda store: store.logs.threads(SCOPE, THREAD.session_id),
+    "erase": lambda store: store.logs.erase(SCOPE, THREAD.session_id),
+}
+
+
+@pytest.fixture
+async def behind_proxy(empty_server: RedisServer) -> AsyncIterator[tuple[RedisStore, FaultProxy]]:
+    """A store that reaches the server through a proxy, with a session in it."""
+    async with (
+        fault_proxy(empty_server.port) as proxy,
+        open_store(f"redis://127.0.0.1:{proxy.port}?{QUICK}", clock=system_clock) as opened,
+    ):
+        await opened.documents.put(SCOPE, session())
+        yield opened, proxy
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+async def test_each_call_fails_within_its_bound_and_works_again(
+    fault: Fault, behind_proxy: tuple[RedisStore, FaultProxy]
+) -> None:
+    """Every method raises StoreUnavailable in time, on standing and new connections; healed, the first call works."""
+    store, proxy = behind_proxy
+    for name, call in CALLS.items():
+        await proxy.break_with(fault)
+        for attempt in ("standing", "new"):
+            began = monotonic()
+            with pytest.raises(StoreUnavailable, match="redis is unavailable"):
+                await call(store)
+            assert monotonic() - began < BOUND_SECONDS, f"{name} on a {attempt} connection"
+        await proxy.heal()
+        await call(store)
+
+
+async def test_a_hung_server_delays_nobody_twice(empty_server: RedisServer) -> None:
+    """Of 200 callers for 4 connections none waits for the timeouts of those before it."""
+    async with fault_proxy(empty_server.port) as proxy:
+        url = f"redis://127.0.0.1:{proxy.port}?{QUICK}&max_connections=4"
+        async with open_store(url, clock=system_clock) as store:
+            await proxy.break_with("hang")
+            began = monotonic()
+            outcomes = await asyncio.gather(*(store.ping() for _ in range(200)), return_exceptions=True)
+            assert monotonic() - began < BOUND_SECONDS
+            assert {type(outcome) for outcome in outcomes} == {StoreUnavailable}
+            await proxy.heal()
+            await asyncio.gather(*(store.ping() for _ in range(200)))
+
+
+async def test_cancelled_callers_mix_up_no_answers(store: RedisStore) -> None:
+    """Callers that are cancelled at any moment leave no answer behind for the next user of a connection."""
+    await store.documents.put(SCOPE, session())
+    for number in range(8):
+        await store.documents.put(SCOPE, Preferences(session_id=f"s{number}", language=f"zh-{number}"))
+
+    async def get(number: int) -> bool:
+        stored = await store.documents.get(SCOPE, Preferences, f"s{number}")
+        return stored is not None and stored.record.language == f"zh-{number}"
+
+    for delay in range(12):
+        calls = [asyncio.ensure_future(get(number % 8)) for number in range(80)]
+        for _ in range(delay):
+            await asyncio.sleep(0)
+        for call in calls[::2]:
+            call.cancel()
+        assert all(await asyncio.gather(*calls[1::2]))
+        await asyncio.gather(*calls, return_exceptions=True)
+    assert all(await asyncio.gather(*(get(number % 8) for number in range(80))))
+
+
+async def test_a_killed_server_is_reported_and_taken_back(empty_server: RedisServer) -> None:
+    """After SIGKILL calls are StoreUnavailable; once it runs again the first call works, and finds it empty."""
+    async with open_store(f"{empty_server.url}?{QUICK}", clock=system_clock) as store:
+        await store.documents.put(SCOPE, session())
+        await asyncio.gather(*(store.logs.append(SCOPE, THREAD, said(str(number))) for number in range(40)))
+        empty_server.kill()
+        for call in CALLS.values():
+            with pytest.raises(StoreUnavailable):
+                await call(store)
+        empty_server.start()
+        assert await store.documents.get(SCOPE, Session, THREAD.session_id) is None
+        await store.documents.put(SCOPE, session())
+        assert (await store.logs.append(SCOPE, THREAD, said("孝"))).messages[0].seq == 1
+
+
+async def test_connections_that_the_server_closed_are_replaced(store: RedisStore, raw: Redis) -> None:
+    """A server that ends idle connections, by its ``timeout`` or by restarting, costs no call."""
+    await asyncio.gather(*(store.ping() for _ in range(10)))
+    await raw.client_kill_filter(_type="normal", skipme=True)
+    await asyncio.sleep(0.05)
+    await asyncio.gather(*(store.ping() for _ in range(10)))
+
+
+async def test_nobody_listening_is_told_at_the_start() -> None:
+    """Opening names host and port; attaching does not ask, so a tier may be absent when the program starts."""
+    url = f"redis://127.0.0.1:{free_port()}?{QUICK}"
+    with pytest.raises(StoreUnavailable, match=r"127\.0\.0\.1:\d+.*[Cc]onnect"):
+        async with open_store(url, clock=system_clock):
+            pass
+    async with attach_store(url, clock=system_clock) as store:
+        with pytest.raises(StoreUnavailable):
+            await store.ping()
+
+
+@pytest.fixture(scope="module")
+def guarded_server() -> Iterator[RedisServer]:
+    """A server with a password."""
+    server = RedisServer("--requirepass", "s3cret:p@ss")
+    server.start()
+    yield server
+    server.stop()
+
+
+async def test_the_right_password_opens(guarded_server: RedisServer) -> None:
+    """User and password may hold any character, percent-encoded."""
+    async with open_store(f"redis://default:s3cret%3Ap%40ss@127.0.0.1:{guarded_server.port}", clock=system_clock) as ok:
+        await ok.ping()
+
+
+@pytest.mark.parametrize("user", ["", ":wr0ng-s3cret@", "nobody:wr0ng-s3cret@"])
+async def test_a_wrong_password_is_told_and_not_shown(user: str, guarded_server: RedisServer) -> None:
+    """Opening says that the password is the trouble, without showing it."""
+    with pytest.raises(StoreUnavailable, match=r"(?i)auth|password") as told:
+        async with open_store(f"redis://{user}127.0.0.1:{guarded_server.port}", clock=system_clock):
+            pass
+    assert "s3cret" not in str(told.value)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "redis://",
+        "redis:///0",
+        "redis://host:port",
+        "redis://host:99999",
+        "redis://host/first",
+        "redis://host/0#x",
+        "redis://u:hidden@host?prefix=a:b",
+        "redis://u:hidden@host?prefix=",
+        "redis://u:hidden@host?prefix={a}{b}",
+        "redis://u:hidden@host?command_timeout=0",
+        "redis://u:hidden@host?command_timeout=soon",
+        "redis://u:hidden@host?max_connections=-1",
+        "redis://u:hidden@host?pasword=hidden",
+        "redis://u:hidden@host:port?prefix=a",
+    ],
+)
+def test_a_wrong_url_is_refused(url: str) -> None:
+    """What is wrong is told before anything is asked of a server, and no password is shown."""
+    with pytest.raises(InvalidInput, match="store") as told:
+        parse_address(url)
+    assert "hidden" not in str(told.value)
+
+
+def test_a_url_says_all() -> None:
+    """Every part and option of a URL is taken over; a password does not show in the address."""
+    address = parse_address(
+        "rediss://u:p%2Fw@[::1]:6400/3?prefix={yantian}&connect_timeout=0.1&command_timeout=0.2&max_connections=5"
+    )
+    assert address == Address(
+        host="::1",
+        port=6400,
+        database=3,
+        username="u",
+        password="p/w",  # noqa: S106 — nobody's
+        tls=True,
+        prefix="{yantian}",
+        connect_timeout=0.1,
+        command_timeout=0.2,
+        max_connections=5,
+    )
+    assert address.hash_tag
+    assert "p/w" not in repr(address)
+    assert parse_address("redis://host") == Address(host="host")
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[list[RedisServer]]:
+    """Three servers that are one cluster."""
+    with cluster_of_three(tmp_path) as servers:
+        yield servers
+
+
+async def test_a_cluster_is_used_through_any_node(cluster: list[RedisServer]) -> None:
+    """With a hash tag in the prefix the store works whichever node the URL names; without one it says what to set."""
+    for number, server in enumerate(cluster):
+        thread = ThreadKey(f"session-{number}", "elder")
+        async with open_store(f"{server.url}?prefix={{yantian}}&command_timeout=5", clock=system_clock) as store:
+            await store.documents.put(SCOPE, session(thread.session_id))
+            await asyncio.gather(*(store.logs.append(SCOPE, thread, said("孝"), tail=2) for _ in range(20)))
+            assert len(await store.logs.read(SCOPE, thread)) == 40
+            assert len((await store.documents.list(SCOPE, Session)).items) == number + 1
+            assert await store.documents.delete(SCOPE, Session, "session-0") is (number == 0)
+            await store.documents.put(SCOPE, session("session-0"))
+        with pytest.raises(StoreUnavailable, match=r"cluster: set \?prefix=\{yantian\}"):
+            async with open_store(f"{server.url}?prefix=yantian", clock=system_clock):
+                pass
+
+
+async def test_a_closed_store_refuses_work(empty_server: RedisServer) -> None:
+    """Nothing is sent after the end of the context."""
+    async with open_store(empty_server.url, clock=system_clock) as store:
+        kept = store
+    with pytest.raises(StoreUnavailable, match="closed"):
+        await kept.ping()
