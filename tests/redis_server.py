@@ -108,7 +108,7 @@ def cluster_of_three(folder: Path) -> Iterator[list[RedisServer]]:
 def _cluster(server: RedisServer, *words: str | int) -> Any:
     """The server's answer to a CLUSTER command."""
     with Redis(port=server.port) as client:
-        return client.execute_command(f"CLUSTER {words[0]}", *words[1:])  # type: ignore[no-untyped-call] # not typed
+        return client.execute_command(f"CLUSTER {words[0]}", *words[1:])
 
 
 def free_port() -> int:

@@ -31,6 +31,12 @@ def redis_of(request: pytest.FixtureRequest) -> str:
     return f"{server.url}?command_timeout=10"
 
 
+def cluster_of(request: pytest.FixtureRequest) -> str:
+    """A cluster through the first of its nodes, with a prefix that keeps all keys together."""
+    servers: list[RedisServer] = request.getfixturevalue("redis_cluster")
+    return f"{servers[0].url}?prefix={{wenmai}}&command_timeout=10"
+
+
 def postgres_of(request: pytest.FixtureRequest) -> str:
     """A database of the running PostgreSQL server, the same for all cases."""
     url: str = request.getfixturevalue("conformance_database")
@@ -42,6 +48,7 @@ BACKENDS = (
     Backend("sqlite", lambda request: f"sqlite:///{folder_of(request)}/wenmai.db"),
     Backend("postgresql", postgres_of, (pytest.mark.xdist_group("postgresql"),)),
     Backend("redis", redis_of, (pytest.mark.xdist_group("redis"),)),
+    Backend("redis-cluster", cluster_of, (pytest.mark.xdist_group("redis"), pytest.mark.soak)),
 )
 
 

@@ -24,9 +24,12 @@ _SETTINGS = {
     "application_name": "wenmai",
     "default_transaction_isolation": "read committed",
     "jit": "off",
-    # Statements are planned once a connection, maybe while the tables are still empty; ours are all for an index.
+    # A statement is planned once a connection, not at each call, which took longer than the tail of an append itself.
+    "plan_cache_mode": "force_generic_plan",
+    # The tables may still be empty then; ours are all statements for an index, in its order.
     "enable_seqscan": "off",
     "enable_bitmapscan": "off",
+    "enable_sort": "off",
 }
 """What our statements count on, whatever the server's configuration says."""
 

@@ -42,6 +42,7 @@ class Pool:
         Raises:
             StoreUnavailable: none became free in time, or the pool is closed.
         """
+        self._check_open()
         if self._places.locked():
             try:
                 async with asyncio.timeout(self._wait_seconds):
@@ -52,6 +53,7 @@ class Pool:
         else:
             await self._places.acquire()
         try:
+            self._check_open()
             return self._waiting() or await self._connect()
         except BaseException:
             self._places.release()
@@ -59,13 +61,15 @@ class Pool:
 
     def _waiting(self) -> "Connection | None":
         """The connection that was used last, if the server has not closed it meanwhile."""
-        if self._closed:
-            raise StoreUnavailable("postgresql", "the store is closed")
         while self._idle:
             connection = self._idle.pop()
             if not connection.is_closed():
                 return connection
         return None
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise StoreUnavailable("postgresql", "the store is closed")
 
     def give(self, connection: Connection) -> None:
         """Take a connection back that is as it was."""
@@ -85,10 +89,14 @@ class Pool:
     async def close(self) -> None:
         """Let the statements that run end, within a bound, and close all connections."""
         self._closed = True
+        taken = 0
         with suppress(TimeoutError):
             async with asyncio.timeout(CLOSE_SECONDS):
-                for _ in range(self._size):
+                while taken < self._size:
                     await self._places.acquire()
+                    taken += 1
+        for _ in range(taken):
+            self._places.release()
         while self._idle:
             connection = self._idle.pop()
             try:

@@ -216,7 +216,8 @@ def _values(values: str | Sequence[str]) -> Sequence[str]:
 
 def _filters(where: Mapping[str, str | Sequence[str]], *, first: int) -> tuple[str, list[Any]]:
     """The conditions, with marks from ``first`` on, and what is bound to them."""
-    conditions, bound = "", []
+    conditions = ""
+    bound: list[Any] = []
     for field, values in where.items():
         allowed = list(_values(values))
         mark = first + len(bound)

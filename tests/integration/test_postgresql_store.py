@@ -1,0 +1,382 @@
+"""What is particular to the PostgreSQL store: what it refuses at opening, how it fails, and what its tables are."""
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from pathlib import Path
+from urllib.parse import quote
+
+import asyncpg
+import pytest
+
+from postgres_server import LOCKED_USER, PASSWORD, PostgresServer
+from wenmai.clock import system_clock
+from wenmai.errors import InvalidInput, SessionNotFound, StoreTooNew, StoreUnavailable
+from wenmai.scope import Scope, ThreadKey
+from wenmai.stores.base import SearchEntry
+from wenmai.stores.migrations import REVISION, VERSION_TABLE
+from wenmai.stores.postgresql import PostgresqlStore, open_store
+from wenmai.stores.postgresql.documents import SQL_TYPES
+from wenmai.stores.records import RECORDS, NewMessage, Session
+from wenmai.stores.sql_columns import columns_of
+
+pytestmark = pytest.mark.xdist_group("postgresql")
+
+SCOPE = Scope()
+THREAD = ThreadKey("session-1", "assistant")
+SECRET = quote(PASSWORD, safe="")
+
+
+def session(session_id: str = "session-1") -> Session:
+    """A session that outlives the test."""
+    end = system_clock() + timedelta(days=1)
+    return Session(session_id=session_id, expires_at=end, lifetime_seconds=86_400)
+
+
+def said(text: str) -> list[NewMessage]:
+    """One turn."""
+    return [NewMessage(role="user", content=text), NewMessage(role="assistant", content=text)]
+
+
+@pytest.fixture
+def url(postgres_server: PostgresServer) -> str:
+    """The URL of an empty database."""
+    return postgres_server.database()
+
+
+@asynccontextmanager
+async def opened(url: str) -> AsyncIterator[PostgresqlStore]:
+    """The store with a session in it."""
+    async with open_store(url, clock=system_clock) as store:
+        await store.documents.put(SCOPE, session())
+        yield store
+
+
+async def refusal(url: str) -> str:
+    """What is said when the URL cannot be used, which must not be the moment's fault."""
+    with pytest.raises(InvalidInput) as caught:
+        async with open_store(url, clock=system_clock):
+            pass
+    return str(caught.value)
+
+
+async def test_a_password_is_asked_for_and_never_told(postgres_server: PostgresServer) -> None:
+    """A wrong password and a missing one are refused, naming the setting; the right one, escaped, opens."""
+    url = postgres_server.database()
+    database = url.partition("?")[0].rpartition("/")[2]
+    postgres_server.sql(f"GRANT CREATE ON DATABASE {database} TO {LOCKED_USER}")
+    for user in (LOCKED_USER, f"{LOCKED_USER}:wr0ng"):
+        told = await refusal(postgres_server.url(database, user))
+        assert told.startswith("store: ")
+        assert "password" in told
+        assert "wr0ng" not in told
+    told = await refusal(postgres_server.url(database, f"{LOCKED_USER}:{SECRET}"))
+    assert "create tables" in told
+    assert PASSWORD not in told
+    async with open_store(url, clock=system_clock):
+        pass
+    postgres_server.sql(f"\\c {database}\nGRANT ALL ON ALL TABLES IN SCHEMA public TO {LOCKED_USER}")
+    async with opened(postgres_server.url(database, f"{LOCKED_USER}:{SECRET}")) as store:
+        assert len((await store.logs.append(SCOPE, THREAD, said("孝"))).messages) == 2
+
+
+async def test_a_missing_database_is_named(postgres_server: PostgresServer) -> None:
+    """The error says which database is not there."""
+    told = await refusal(postgres_server.url("nowhere"))
+    assert "store: " in told
+    assert '"nowhere" does not exist' in told
+
+
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [
+        ("postgresql://u:p/w@host:5432/db", "special characters escaped"),
+        ("postgresql://u:pw@host:port/db", "special characters escaped"),
+        ("postgresql://host/db?pool=0", "store.pool: '0' is not a number from 1"),
+        ("postgresql://host/db?pool=many", "store.pool"),
+        ("postgresql://host/db?statement_timeout=5s", "store.statement_timeout"),
+        ("postgresql://host/db?connect_timeout=", "store.connect_timeout"),
+        ("postgresql://host/db?sslmode=perhaps", "store: "),
+    ],
+)
+async def test_an_url_that_cannot_be_read_is_refused(url: str, told: str) -> None:
+    """The error says what is wrong with it, without the user part."""
+    said_ = await refusal(url)
+    assert told in said_
+    assert "u:p" not in said_
+
+
+async def test_a_parameter_that_the_server_does_not_know_is_refused(url: str) -> None:
+    """A typing error in the URL is told in the server's words."""
+    assert 'parameter "pol"' in await refusal(f"{url}&pol=3")
+
+
+@pytest.mark.parametrize("url", ["postgresql://127.0.0.1:1/db", "postgresql:///db?host=/nowhere"])
+async def test_a_server_that_is_not_there_is_unavailable(url: str) -> None:
+    """A refused connection is worth another try later; the error names the server."""
+    with pytest.raises(StoreUnavailable, match="no connection to postgresql://") as caught:
+        async with open_store(url, clock=system_clock):
+            pass
+    assert caught.value.retry_after > 0
+
+
+async def test_a_server_that_never_answers_is_given_up() -> None:
+    """Opening ends within the connection's bound, whatever takes the connection."""
+    held = asyncio.Event()
+
+    async def silent(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await held.wait()
+        writer.close()
+
+    server = await asyncio.start_server(silent, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    try:
+        async with asyncio.timeout(10):
+            with pytest.raises(StoreUnavailable, match=r"in time|no connection"):
+                async with open_store(f"postgresql://u:pw@127.0.0.1:{port}/db?connect_timeout=1", clock=system_clock):
+                    pass
+    finally:
+        held.set()
+        server.close()
+        await server.wait_closed()
+
+
+async def test_a_newer_schema_is_refused_and_left_alone(url: str) -> None:
+    """The error names both versions and what to do."""
+    async with open_store(url, clock=system_clock):
+        pass
+    connection = await asyncpg.connect(url)
+    await connection.execute(f"UPDATE {VERSION_TABLE} SET version_num = '0999'")  # noqa: S608 — a name of ours
+    with pytest.raises(StoreTooNew, match=rf"999.*up to {int(REVISION)}.*upgrade Wenmai"):
+        async with open_store(url, clock=system_clock):
+            pass
+    assert await connection.fetchval(f"SELECT version_num FROM {VERSION_TABLE}") == "0999"  # noqa: S608 — the same
+    await connection.close()
+
+
+async def test_another_programs_tables_are_left_alone(url: str) -> None:
+    """A table of the same name that is not ours is no reason to add others."""
+    connection = await asyncpg.connect(url)
+    await connection.execute("CREATE TABLE conversations (theirs int)")
+    with pytest.raises(StoreUnavailable, match="another program"):
+        async with open_store(url, clock=system_clock):
+            pass
+    tables = await connection.fetch("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")
+    assert [row["tablename"] for row in tables] == ["conversations"]
+    await connection.close()
+
+
+async def test_four_openings_at_once_make_one_schema(url: str) -> None:
+    """Of processes that start together on an empty database one creates the tables and the others wait for it."""
+
+    async def use(number: int) -> int:
+        async with open_store(url, clock=system_clock) as store:
+            await store.documents.put(SCOPE, session(f"s{number}"))
+            return len((await store.logs.append(SCOPE, ThreadKey(f"s{number}", "elder"), said("孝"))).messages)
+
+    assert await asyncio.gather(*map(use, range(4))) == [2] * 4
+
+
+async def test_a_current_schema_needs_no_alembic(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only a schema that is not current pays for the migrations."""
+    async with open_store(url, clock=system_clock):
+        pass
+
+    def fails(_found: str | None) -> str:
+        raise AssertionError("the schema was taken for an old one")
+
+    monkeypatch.setattr("wenmai.stores.postgresql.schema.upgrade_script", fails)
+    async with open_store(url, clock=system_clock):
+        pass
+
+
+async def test_the_tables_are_what_the_records_declare(url: str) -> None:
+    """Each field of each record is a column of the type that the store reads; a new field wants a revision."""
+    async with open_store(url, clock=system_clock):
+        pass
+    connection = await asyncpg.connect(url)
+    own = {"row_id", "tenant_id", "site_id", "user_id", "version", "created_at", "updated_at", "keep_until"}
+    for record in RECORDS:
+        rows = await connection.fetch(
+            "SELECT column_name, data_type FROM information_schema.columns WHERE table_name = $1",
+            record.spec.collection,
+        )
+        found = {row["column_name"]: row["data_type"] for row in rows if row["column_name"] not in own}
+        assert found == {column.name: column.sql_type for column in columns_of(record, SQL_TYPES)}
+    await connection.close()
+
+
+async def test_a_server_that_stops_is_reported_and_used_again(postgres_server: PostgresServer, url: str) -> None:
+    """While the server is gone every call ends with StoreUnavailable; once it is back the same store works on."""
+    async with opened(url) as store:
+        await store.logs.append(SCOPE, THREAD, said("before"))
+        await asyncio.to_thread(postgres_server.stop)
+        try:
+            async with asyncio.timeout(10):
+                for call in (store.ping, lambda: store.logs.append(SCOPE, THREAD, said("lost"))):
+                    with pytest.raises(StoreUnavailable) as caught:
+                        await call()
+                    assert caught.value.store == "postgresql"
+        finally:
+            await asyncio.to_thread(postgres_server.start)
+        await store.logs.append(SCOPE, THREAD, said("after"))
+        kept = await store.logs.read(SCOPE, THREAD)
+    assert [(message.seq, message.content) for message in kept] == [
+        (1, "before"),
+        (2, "before"),
+        (3, "after"),
+        (4, "after"),
+    ]
+
+
+async def test_a_server_that_hangs_is_given_up(postgres_server: PostgresServer, url: str) -> None:
+    """A statement on a connection that has gone silent ends within its bound; the next one gets a new connection."""
+    async with opened(f"{url}&statement_timeout=500") as store:
+        await store.ping()
+        [backend] = postgres_server.backends("SELECT 1")
+        os.kill(backend, signal.SIGSTOP)
+        try:
+            async with asyncio.timeout(10):
+                with pytest.raises(StoreUnavailable, match="in time"):
+                    await store.ping()
+                await store.ping()
+        finally:
+            os.kill(backend, signal.SIGCONT)
+
+
+async def test_a_statement_has_a_bound(url: str) -> None:
+    """A writer that waits for a lock for too long is told so, and nothing of it is stored."""
+    async with opened(f"{url}&statement_timeout=300") as store:
+        await store.logs.append(SCOPE, THREAD, said("before"))
+        other = await asyncpg.connect(url)
+        async with other.transaction():
+            await other.execute("LOCK TABLE messages IN EXCLUSIVE MODE")
+            with pytest.raises(StoreUnavailable, match="statement timeout"):
+                await store.logs.append(SCOPE, THREAD, said("lost"))
+        await other.close()
+        assert [message.content for message in await store.logs.read(SCOPE, THREAD)] == ["before"] * 2
+
+
+async def test_waiting_for_a_connection_has_a_bound(url: str) -> None:
+    """When all connections are held, others wait for a bound and are told; afterwards all goes on."""
+    async with opened(f"{url}&pool=1&connect_timeout=1") as store:
+        async with store._database.transaction():
+            with pytest.raises(StoreUnavailable, match="all 1 connections were busy for 1 s"):
+                await store.ping()
+        await asyncio.gather(*(store.ping() for _ in range(20)))
+
+
+async def test_a_call_that_is_given_up_harms_no_other(url: str) -> None:
+    """Cancelled appends leave whole batches, and the pool's places come back."""
+    async with opened(f"{url}&pool=2") as store:
+        tasks = [asyncio.create_task(store.logs.append(SCOPE, THREAD, said(str(n)))) for n in range(50)]
+        await asyncio.sleep(0.02)
+        for task in tasks[::2]:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        kept = await store.logs.read(SCOPE, THREAD)
+    assert [message.seq for message in kept] == list(range(1, len(kept) + 1))
+    assert {str(n) for n in range(1, 50, 2)} <= {message.content for message in kept}
+    assert all(question.content == answer.content for question, answer in zip(kept[::2], kept[1::2], strict=True))
+
+
+async def test_appends_race_with_the_sessions_end(url: str) -> None:
+    """Appends while the session is deleted are stored before it or find it absent; nothing stays behind."""
+    async with opened(url) as store:
+        for _ in range(10):
+            await store.documents.put(SCOPE, session())
+            outcomes = await asyncio.gather(
+                *(store.logs.append(SCOPE, ThreadKey("session-1", f"npc-{n % 4}"), said(str(n))) for n in range(12)),
+                store.documents.delete(SCOPE, Session, "session-1"),
+                store.logs.erase(SCOPE, "session-1"),
+                return_exceptions=True,
+            )
+            assert {type(each) for each in outcomes if isinstance(each, BaseException)} <= {SessionNotFound}
+    connection = await asyncpg.connect(url)
+    left = await connection.fetchrow("SELECT (SELECT count(*) FROM threads), (SELECT count(*) FROM messages)")
+    await connection.close()
+    assert left is not None
+    assert tuple(left) == (0, 0)
+
+
+async def test_nul_comes_back_as_it_was(url: str) -> None:
+    """PostgreSQL refuses NUL in texts; records, messages and entries keep it all the same, and what stands for it."""
+    odd = "a\0b\U0010ffff0\U0010ffff"
+    async with opened(url) as store:
+        record = Session(
+            session_id=f"odd{odd[3:]}",
+            expires_at=system_clock() + timedelta(days=1),
+            lifetime_seconds=60,
+            title=odd,
+            metadata={odd: [odd]},
+        )
+        await store.documents.put(SCOPE, record)
+        got = await store.documents.get(SCOPE, Session, record.session_id)
+        assert got is not None
+        assert got.record == record
+        message = NewMessage(role="user", content=odd, name=odd, metadata={odd: odd}, tool_calls=[{"x": odd}])
+        appended = await store.logs.append(SCOPE, THREAD, [message], tail=1)
+        assert appended.tail == appended.messages == await store.logs.read(SCOPE, THREAD)
+        assert (appended.tail[0].content, appended.tail[0].metadata) == (odd, {odd: odd})
+        await store.search.index(SCOPE, "c", [SearchEntry(id=odd, text="孝", fields={"f": odd})])
+        assert [hit.id for hit in await store.search.query(SCOPE, "c", text="孝", where={"f": odd})] == [odd]
+
+
+async def test_long_names_and_values_fit_the_indexes(url: str) -> None:
+    """Keys of 512 rare characters, long filters and endless words are stored and found."""
+    rare = "".join(map(chr, range(0x4E00, 0x4E00 + 512)))
+    word = "".join(chr(97 + n * n % 26) for n in range(5_000))
+    async with opened(url) as store:
+        await store.documents.put(SCOPE, session(rare))
+        assert await store.documents.get(SCOPE, Session, rare) is not None
+        appended = await store.logs.append(
+            SCOPE, ThreadKey(rare, rare), [NewMessage(role="user", content="x", id=rare)]
+        )
+        assert appended.messages[0].id == rare
+        entries = [
+            SearchEntry(id=rare, text=word, fields={"ref": rare * 9}),
+            SearchEntry(id="other", text=word + "b", fields={"ref": rare * 9 + "x"}),
+        ]
+        await store.search.index(SCOPE, rare, entries)
+        assert [hit.id for hit in await store.search.query(SCOPE, rare, text=word)] == [rare]
+        found = await store.search.query(SCOPE, rare, text=f"{word} {word}b", where={"ref": rare * 9})
+        assert [hit.id for hit in found] == [rare]
+
+
+async def test_what_cannot_be_kept_is_the_callers_fault(url: str) -> None:
+    """A number or vector beyond what the database can hold is refused as input, and the store works on."""
+    async with opened(url) as store:
+        with pytest.raises(InvalidInput):
+            await store.logs.append(SCOPE, THREAD, [NewMessage(role="user", content="x", tokens=2**70)])
+        with pytest.raises(InvalidInput):
+            await store.search.index(SCOPE, "c", [SearchEntry(id="a", text="x", vector=[float("nan")])])
+        assert (await store.logs.append(SCOPE, THREAD, said("x"))).messages[0].seq == 1
+
+
+async def test_a_vector_without_direction_is_like_nothing(url: str) -> None:
+    """The cosine with a zero vector is 0, not undefined."""
+    async with opened(url) as store:
+        await store.search.index(SCOPE, "c", [SearchEntry(id="a", text="x", vector=[0.0, 0.0])])
+        [hit] = await store.search.query(SCOPE, "c", vector=[1.0, 0.0])
+    assert hit.similarity == 0
+
+
+async def test_a_closed_store_refuses_work(url: str) -> None:
+    """Nothing is taken that would not be done."""
+    async with opened(url) as store:
+        kept = store
+    with pytest.raises(StoreUnavailable, match="closed"):
+        await kept.ping()
+
+
+def test_the_sql_of_the_revisions_is_shipped() -> None:
+    """The statements lie beside the modules that run them."""
+    folder = Path(__file__).parents[2] / "src/wenmai/stores/migrations/versions"
+    assert {path.name for path in folder.glob("*.sql")} == {
+        "r0001_documents.sql",
+        "r0001_logs.sql",
+        "r0001_search.sql",
+    }
