@@ -198,9 +198,7 @@ class CountsEverybody(MemorySearch):
         shared: bool = False,
     ) -> list[Hit]:
         everybody = sum(len(shelf.entries) for shelf in self._shelves.values())
-        hits = await super().query(
-            scope, collection, text=text, vector=vector, where=where, limit=limit, shared=shared
-        )
+        hits = await super().query(scope, collection, text=text, vector=vector, where=where, limit=limit, shared=shared)
         return [replace(hit, lexical=hit.lexical * (1 + everybody)) for hit in hits]
 
 

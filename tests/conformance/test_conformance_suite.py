@@ -127,9 +127,7 @@ async def test_report_counts_and_tells_failures() -> None:
     """The table has a line a capability and level, and a failure names its case and the reason."""
     seen: list[Result] = []
     only = {SOUND, "filters_select_by_any_value", "indexes_outlive_their_opening"}
-    report = await run(
-        "broken://", only=only, on_result=seen.append, opener=opener_of(mistakes.FiltersAfterwards)
-    )
+    report = await run("broken://", only=only, on_result=seen.append, opener=opener_of(mistakes.FiltersAfterwards))
     assert list(report.rows) == seen
     lines = report.render().splitlines()
     assert [line.split() for line in lines[2:5]] == [

@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
-from model_server import ModelServer
 
+from model_server import ModelServer
 from wenmai.errors import ModelError
 from wenmai.providers.models import ChatModel, ModelLimits, PromptMessage, open_model
 from wenmai.providers.pricing import Price
@@ -22,9 +22,7 @@ HELLO = [
 LONG_STORY = [PromptMessage("user", "Tell me a very long story about a village, with many chapters.")]
 
 
-def open_peer(
-    server: ModelServer, limits: ModelLimits | None = None, price: Price | None = None
-) -> ChatModel:
+def open_peer(server: ModelServer, limits: ModelLimits | None = None, price: Price | None = None) -> ChatModel:
     """The server's model behind our limits."""
     return open_model(f"openai:{server.model}", base_url=server.base_url, limits=limits, price=price)
 

@@ -206,7 +206,7 @@ async def test_a_thread_that_lost_a_part_begins_anew(store: RedisStore, raw: Red
         await raw.delete(f"yantian:session:{part}:yantian:yantian-main:session-def456:ancestor_yan")
         assert await store.logs.read(SCOPE, THREAD) == []
         appended = await store.logs.append(SCOPE, THREAD, said("悌"), tail=10)
-        assert [message.seq for message in appended.tail] == [1, 2]
+        assert [(message.seq, message.turn_id) for message in appended.tail] == [(1, 1), (2, 1)]
 
 
 async def test_a_session_that_was_evicted_leaves_nothing_to_its_successor(store: RedisStore, raw: Redis) -> None:
@@ -395,6 +395,19 @@ async def test_a_wrong_password_is_told_and_not_shown(user: str, guarded_server:
     assert "s3cret" not in str(told.value)
 
 
+async def test_a_password_that_the_server_repeats_is_not_shown() -> None:
+    """A server without AUTH tells the words that it did not understand; the password among them is masked."""
+    server = RedisServer("--rename-command", "AUTH", "")
+    server.start()
+    try:
+        with pytest.raises(StoreUnavailable, match=r"unknown command.*\*\*\*") as told:
+            async with open_store(f"redis://:s3cret@127.0.0.1:{server.port}", clock=system_clock):
+                pass
+    finally:
+        server.stop()
+    assert "s3cret" not in str(told.value)
+
+
 @pytest.mark.parametrize(
     "url",
     [
@@ -463,3 +476,14 @@ async def test_a_closed_store_refuses_work(empty_server: RedisServer) -> None:
         kept = store
     with pytest.raises(StoreUnavailable, match="closed"):
         await kept.ping()
+
+
+async def test_a_call_that_outlasts_its_store_leaves_no_connection(empty_server: RedisServer, raw: Redis) -> None:
+    """A call that is under way when the context ends is answered, and its connection is closed after it."""
+    async with open_store(f"{empty_server.url}?command_timeout=5", clock=system_clock) as store:
+        await raw.client_pause(200)
+        call = asyncio.ensure_future(store.documents.get(SCOPE, Session, "s"))
+        await asyncio.sleep(0.05)
+    assert await call is None
+    await asyncio.sleep(0.05)
+    assert len(await raw.client_list(_type="normal")) == 1

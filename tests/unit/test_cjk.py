@@ -80,9 +80,7 @@ def test_any_text_is_found_by_itself(text: str) -> None:
 
 def test_sentences_are_verbatim_and_keep_their_closing_marks() -> None:
     """Chinese and English sentences are split with their quotation marks; outer blanks go."""
-    text = (
-        "十则：一曰孝悌。“你好！”他说。 Mr. Li came in 1368 with 3.5 men. He left...\n1. First rule. Second"
-    )
+    text = "十则：一曰孝悌。“你好！”他说。 Mr. Li came in 1368 with 3.5 men. He left...\n1. First rule. Second"
     assert sentences(text) == [
         "十则：一曰孝悌。",
         "“你好！”",

@@ -23,9 +23,7 @@ def bundled() -> Embedder:
 
 
 @asynccontextmanager
-async def peer(
-    *, answers: bool = True, status: int = 200
-) -> AsyncIterator[tuple[str, list[dict[str, object]]]]:
+async def peer(*, answers: bool = True, status: int = 200) -> AsyncIterator[tuple[str, list[dict[str, object]]]]:
     """A server of OpenAI's embeddings protocol; its base URL, and what it was asked.
 
     A vector begins with its text's length.
@@ -65,9 +63,7 @@ async def peer(
 
 def remote(base_url: str, *, query_seconds: float = 10, passages_seconds: float = 10) -> Embedder:
     """The peer as an embedder."""
-    embedder = open_embedder(
-        REMOTE, base_url=base_url, query_seconds=query_seconds, passages_seconds=passages_seconds
-    )
+    embedder = open_embedder(REMOTE, base_url=base_url, query_seconds=query_seconds, passages_seconds=passages_seconds)
     assert embedder is not None
     return embedder
 

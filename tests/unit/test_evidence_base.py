@@ -265,9 +265,7 @@ def test_nearness_is_measured_from_the_farthest_hit() -> None:
         return Hit(id=id_, lexical=coverage, coverage=coverage, similarity=similarity)
 
     score = scores([hit("a", 0.5, 0.9), hit("b", 0.5, 0.8), hit("c", 0.5, None), hit("d", 0.0, 1.0)])
-    assert score == pytest.approx(
-        {"a": 0.5 + MEANING_SHARE * 0.5 * 0.5, "b": 0.5, "c": 0.5, "d": MEANING_SHARE}
-    )
+    assert score == pytest.approx({"a": 0.5 + MEANING_SHARE * 0.5 * 0.5, "b": 0.5, "c": 0.5, "d": MEANING_SHARE})
     assert scores([hit("a", 1.0, 1.0)]) == {"a": 1.0}
     assert scores([hit("a", 0.25, -0.5), hit("b", 0.0, 1.0)])["a"] == 0.25
 

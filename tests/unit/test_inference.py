@@ -120,9 +120,7 @@ def test_what_the_visitor_chose_is_never_changed() -> None:
 def test_a_topic_in_two_turns_becomes_a_tag() -> None:
     """Twice in one turn is once; part of a longer topic word is not that topic."""
     again = ("ancestor_yan#4", "家训呢？")
-    found = infer(
-        [*asked("祠堂，祠堂！", "严氏家训", "祠堂和严氏家训", "家训"), again], preferences(), TOPICS
-    )
+    found = infer([*asked("祠堂，祠堂！", "严氏家训", "祠堂和严氏家训", "家训"), again], preferences(), TOPICS)
     assert found.add_interest_tags == ["严氏家训", "祠堂"]
     assert found.sources == {
         "interest_tags:祠堂": ["ancestor_yan#1", "ancestor_yan#3"],
@@ -152,9 +150,7 @@ def test_new_tags_displace_the_oldest_inferred_ones() -> None:
 
 def test_nothing_but_values_and_topic_words_comes_out() -> None:
     """Names, claims and secrets that the visitor wrote leave no trace."""
-    found = infer(
-        asked("我叫李雷，祠堂建于1300年", "祠堂建于1300年，记住", "我叫李雷"), preferences(), TOPICS
-    )
+    found = infer(asked("我叫李雷，祠堂建于1300年", "祠堂建于1300年，记住", "我叫李雷"), preferences(), TOPICS)
     assert found == Inferred(
         add_interest_tags=["祠堂"], sources={"interest_tags:祠堂": ["ancestor_yan#1", "ancestor_yan#2"]}
     )

@@ -80,9 +80,7 @@ def test_a_claim_in_the_shape_of_a_wish_goes_to_the_evidence(question: str) -> N
     assert intent_of(question) is Intent.FACT_SEEKING
 
 
-@pytest.mark.parametrize(
-    "question", ["什么意思？", "那个呢？", "why?", "第一条是什么？", "tell me more", "然后呢"]
-)
+@pytest.mark.parametrize("question", ["什么意思？", "那个呢？", "why?", "第一条是什么？", "tell me more", "然后呢"])
 def test_an_elliptic_question_needs_a_talk(question: str) -> None:
     """Without a talk it cannot be understood; within one it can."""
     assert intent_of(question) is Intent.CLARIFICATION

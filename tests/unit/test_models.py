@@ -16,9 +16,7 @@ from wenmai.text.tokens import estimate_tokens
 Answer = Callable[[asyncio.StreamWriter], Awaitable[None]]
 
 QUESTION = [PromptMessage("system", "Answer shortly."), PromptMessage("user", "家训第一条是什么？")]
-QUICK = ModelLimits(
-    timeout_seconds=10, first_token_seconds=10, idle_seconds=10, attempts=2, backoff_seconds=0.01
-)
+QUICK = ModelLimits(timeout_seconds=10, first_token_seconds=10, idle_seconds=10, attempts=2, backoff_seconds=0.01)
 
 
 class Peer:

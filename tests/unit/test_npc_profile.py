@@ -81,9 +81,7 @@ def profile() -> Profile:
 def passages() -> tuple[EvidenceRecord, ...]:
     """All sample passages; each line has exactly the fields of the record."""
     lines = [
-        line
-        for name in profile().evidence
-        for line in (PROFILE.parent / name).read_text(encoding="utf-8").splitlines()
+        line for name in profile().evidence for line in (PROFILE.parent / name).read_text(encoding="utf-8").splitlines()
     ]
     allowed = set(EvidenceRecord.__struct_fields__)
     assert all(set(json.loads(line)) == allowed for line in lines)

@@ -135,9 +135,7 @@ def test_content_words_are_carried_where_no_topic_is_known() -> None:
 
 def test_a_word_within_a_carried_one_is_not_carried_too() -> None:
     """The ancestral hall is carried once, not as a hall as well."""
-    assert rewrite("Who built it?", said(("Where is the ancestral hall?", "")), TOPICS).carried == [
-        "ancestral hall"
-    ]
+    assert rewrite("Who built it?", said(("Where is the ancestral hall?", "")), TOPICS).carried == ["ancestral hall"]
 
 
 def test_instructions_are_not_carried() -> None:

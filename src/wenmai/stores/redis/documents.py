@@ -246,7 +246,7 @@ class RedisDocuments:
     def _expiry(self, of: type[Record], keep_until: datetime | None) -> int | str:
         # A session's threads go with it in one step, which the server's expiry cannot do; and a clock that is not
         # the system's says nothing about the server's.
-        if keep_until is None or of is Session :
+        if keep_until is None or of is Session or self._clock is not system_clock:
             return ""
         return to_micros(keep_until + EXPIRY_GRACE) // 1000
 
