@@ -95,8 +95,8 @@ async def test_a_missing_database_is_named(postgres_server: PostgresServer) -> N
     [
         ("postgresql://u:p/w@host:5432/db", "special characters escaped"),
         ("postgresql://u:pw@host:port/db", "special characters escaped"),
-        ("postgresql://host/db?pool=0", "store.pool: '0' is not a number from 1"),
-        ("postgresql://host/db?pool=many", "store.pool"),
+        ("postgresql://host/db?max_connections=0", "store.max_connections: '0' is not a number from 1"),
+        ("postgresql://host/db?max_connections=many", "store.max_connections"),
         ("postgresql://host/db?statement_timeout=5s", "store.statement_timeout"),
         ("postgresql://host/db?connect_timeout=", "store.connect_timeout"),
         ("postgresql://host/db?sslmode=perhaps", "store: "),
@@ -262,7 +262,7 @@ async def test_a_statement_has_a_bound(url: str) -> None:
 
 async def test_waiting_for_a_connection_has_a_bound(url: str) -> None:
     """When all connections are held, others wait for a bound and are told; afterwards all goes on."""
-    async with opened(f"{url}&pool=1&connect_timeout=1") as store:
+    async with opened(f"{url}&max_connections=1&connect_timeout=1") as store:
         async with store._database.transaction():
             with pytest.raises(StoreUnavailable, match="all 1 connections were busy for 1 s"):
                 await store.ping()
@@ -271,7 +271,7 @@ async def test_waiting_for_a_connection_has_a_bound(url: str) -> None:
 
 async def test_a_call_that_is_given_up_harms_no_other(url: str) -> None:
     """Cancelled appends leave whole batches, and the pool's places come back."""
-    async with opened(f"{url}&pool=2") as store:
+    async with opened(f"{url}&max_connections=2") as store:
         tasks = [asyncio.create_task(store.logs.append(SCOPE, THREAD, said(str(n)))) for n in range(50)]
         await asyncio.sleep(0.02)
         for task in tasks[::2]:
@@ -347,8 +347,11 @@ async def test_long_names_and_values_fit_the_indexes(url: str) -> None:
 
 
 async def test_what_cannot_be_kept_is_the_callers_fault(url: str) -> None:
-    """A number or vector beyond what the database can hold is refused as input, and the store works on."""
+    """Names, numbers and vectors beyond what the database can hold are refused as input, and the store works on."""
+    rare = "".join(map(chr, range(0x4E00, 0x4E00 + 512)))
     async with opened(url) as store:
+        with pytest.raises(InvalidInput):
+            await store.documents.put(Scope(rare, rare, rare), session(rare))
         with pytest.raises(InvalidInput):
             await store.logs.append(SCOPE, THREAD, [NewMessage(role="user", content="x", tokens=2**70)])
         with pytest.raises(InvalidInput):

@@ -12,12 +12,12 @@ class Bounds(NamedTuple):
     """How much a process asks of the server, and how long it waits.
 
     Attributes:
-        pool: connections at most.
+        connections: how many at most.
         connect_seconds: for a new connection, and for a free one of the pool.
         statement_seconds: for a statement, after which the server gives it up.
     """
 
-    pool: int
+    connections: int
     connect_seconds: float
     statement_seconds: float
 
@@ -42,11 +42,11 @@ class _Parameter(NamedTuple):
 
 
 _PARAMETERS = {
-    "pool": _Parameter(10, 1, 1_000),
+    "max_connections": _Parameter(10, 1, 1_000),
     "connect_timeout": _Parameter(5, 1, 60),
     "statement_timeout": _Parameter(10_000, 100, 600_000),
 }
-"""Our parameters of the URL: connections, seconds (as for libpq), milliseconds (as for the server)."""
+"""Our parameters of the URL: a number, seconds (as for libpq), milliseconds (as for the server)."""
 
 
 def parse_url(url: str) -> Address:
@@ -70,7 +70,7 @@ def parse_url(url: str) -> Address:
     return Address(
         urlunsplit(("postgresql", parts.netloc, parts.path, urlencode(rest), "")),
         shown,
-        Bounds(numbers["pool"], numbers["connect_timeout"], numbers["statement_timeout"] / 1_000),
+        Bounds(numbers["max_connections"], numbers["connect_timeout"], numbers["statement_timeout"] / 1_000),
     )
 
 

@@ -26,10 +26,9 @@ _SETTINGS = {
     "jit": "off",
     # A statement is planned once a connection, not at each call, which took longer than the tail of an append itself.
     "plan_cache_mode": "force_generic_plan",
-    # The tables may still be empty then; ours are all statements for an index, in its order.
+    # The tables may still be empty then; ours are all statements for an index.
     "enable_seqscan": "off",
     "enable_bitmapscan": "off",
-    "enable_sort": "off",
 }
 """What our statements count on, whatever the server's configuration says."""
 
@@ -80,7 +79,9 @@ class Database:
 
     def __init__(self, address: Address) -> None:
         self._bounds = address.bounds
-        self._pool = Pool(lambda: connect(address), size=self._bounds.pool, wait_seconds=self._bounds.connect_seconds)
+        self._pool = Pool(
+            lambda: connect(address), size=self._bounds.connections, wait_seconds=self._bounds.connect_seconds
+        )
 
     async def fetch(self, sql: str, *arguments: Any) -> list[Row]:
         """All rows of one statement, which is a transaction of its own."""

@@ -59,6 +59,7 @@ WHERE partition = $1 RETURNING entries"""
 # Sums are in the order of the terms, so that equal entries score equally to the last bit.
 _QUERY = """
 WITH part AS MATERIALIZED (SELECT * FROM search_partitions WHERE {owner}),
+sought AS MATERIALIZED (SELECT $7::text::vector AS vector),
 wanted AS MATERIALIZED (
   SELECT u.term, ln(1 + (part.entries - held.entries + 0.5::float8) / (held.entries + 0.5::float8)) AS weight
   FROM part, unnest($6::text[]) AS u (term), LATERAL (
@@ -77,14 +78,16 @@ scored AS MATERIALIZED (
   GROUP BY e.entry
 ),
 by_words AS (
-  SELECT s.id, row_number() OVER (ORDER BY s.score DESC, s.id) AS place FROM scored s ORDER BY place LIMIT $9
-),
-alike AS (
-  SELECT e.id, {similarity} AS similarity FROM part JOIN search_entries e ON e.partition = part.partition
-  WHERE $7::text IS NOT NULL AND part.dimension = $8 AND e.vector IS NOT NULL{filters}
+  SELECT s.id, row_number() OVER (ORDER BY s.score DESC, s.id) AS place
+  FROM (SELECT * FROM scored ORDER BY score DESC, id LIMIT $9) s
 ),
 by_meaning AS (
-  SELECT s.id, row_number() OVER (ORDER BY s.similarity DESC, s.id) AS place FROM alike s ORDER BY place LIMIT $9
+  SELECT s.id, row_number() OVER (ORDER BY s.similarity DESC, s.id) AS place
+  FROM (
+    SELECT e.id, {similarity} AS similarity FROM part JOIN search_entries e ON e.partition = part.partition
+    WHERE $7::text IS NOT NULL AND part.dimension = $8 AND e.vector IS NOT NULL{filters}
+    ORDER BY similarity DESC, id LIMIT $9
+  ) s
 )
 SELECT part.dimension, found.id, found.by_words, found.by_meaning, s.score, s.covered / total.weight AS coverage,
   (SELECT {similarity} FROM search_entries e
@@ -94,7 +97,8 @@ LEFT JOIN (
   SELECT id, w.place AS by_words, m.place AS by_meaning FROM by_words w FULL JOIN by_meaning m USING (id)
 ) found ON TRUE
 LEFT JOIN scored s ON s.id = found.id"""
-_SIMILARITY = "coalesce(nullif(1 - (e.vector <=> $7::text::vector), 'NaN'), CASE WHEN e.vector IS NOT NULL THEN 0 END)"
+_SIMILARITY = """coalesce(nullif(1 - (e.vector <=> (SELECT vector FROM sought)), 'NaN'),
+      CASE WHEN e.vector IS NOT NULL THEN 0 END)"""
 _FILTER = """
   AND EXISTS (SELECT FROM search_fields f WHERE f.entry = e.entry AND f.partition = e.partition AND f.field = ${0}
     AND left(f.value, {1}) = ANY(${2}::text[]) AND f.value = ANY(${3}::text[]))"""

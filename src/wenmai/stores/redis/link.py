@@ -179,7 +179,7 @@ class Link:
 
     def _unavailable(self, reason: str) -> StoreUnavailable:
         if self._address.password:
-            pass
+            reason = reason.replace(self._address.password, "***")
         host, port = self._home
         return StoreUnavailable(STORE, f"{host}:{port}: {reason}")
 
