@@ -188,23 +188,6 @@ async def test_unfinished_turns_are_in_no_window_but_in_the_transcript(session: 
     assert [message.content for message in await session.messages()] == ["q0", "a0", "half", "…"]
 
 
-async def test_threads_are_merged_by_time(memory: Memory, clock: MovableClock, session: SessionMemory) -> None:
-    """The newest of all personas' messages, ascending; at one moment the order within a thread is kept."""
-    elder = session.with_persona("elder")
-    for number in range(3):
-        await session.append([{"role": "user", "content": f"assistant {number}"}])
-        clock.advance(timedelta(seconds=1))
-        await elder.append([{"role": "user", "content": f"elder {number}"}, {"role": "assistant", "content": "yes"}])
-        clock.advance(timedelta(seconds=1))
-    merged = await memory.transcript.merged(SCOPE, "s", 100)
-    assert [message.content for message in merged] == [
-        text for number in range(3) for text in (f"assistant {number}", f"elder {number}", "yes")
-    ]
-    newest = await memory.transcript.merged(SCOPE, "s", 4)
-    assert newest == merged[-4:]
-    assert await memory.transcript.merged(SCOPE, "nowhere", 4) == []
-
-
 async def test_everything_is_read_in_pages(session: SessionMemory) -> None:
     """Each message once, in order, over many pages; none of a thread without messages."""
     for _ in range(2):

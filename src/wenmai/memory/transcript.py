@@ -89,14 +89,6 @@ class Transcript:
         """The session's threads, in the order in which they began."""
         return await self._logs.threads(scope, session_id)
 
-    async def merged(self, scope: Scope, session_id: str, limit: int) -> list[Message]:
-        """The newest ``limit`` messages of all the session's personas, ascending by time."""
-        found: list[Message] = []
-        for info in await self._logs.threads(scope, session_id):
-            found += await self._logs.latest(scope, ThreadKey(session_id, info.npc_id), limit)
-        found.sort(key=lambda message: (message.timestamp, message.npc_id, message.seq))
-        return found[-limit:]
-
     async def read_all(self, scope: Scope, thread: ThreadKey) -> AsyncIterator[Message]:
         """Every message of the thread, ascending, read in pages."""
         start = 1
