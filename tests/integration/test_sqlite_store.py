@@ -118,13 +118,19 @@ async def test_one_writers_failure_harms_no_other(tmp_path: Path) -> None:
             connection.execute("DELETE FROM messages")
             raise ZeroDivisionError
 
-        results = await asyncio.gather(
+        released = threading.Event()
+        held = store._lanes.write(lambda _: released.wait(10))  # so that the others wait, and share one commit
+        together = asyncio.gather(
             store.logs.append(SCOPE, THREAD, said("one")),
             store.logs.append(SCOPE, foreign, said("two")),
             store._lanes.write(breaks),
             store.logs.append(SCOPE, THREAD, said("three")),
             return_exceptions=True,
         )
+        await asyncio.sleep(0.05)
+        released.set()
+        await held
+        results = await asyncio.wait_for(together, timeout=10)
         assert [type(result) for result in results[1:3]] == [SessionNotFound, ZeroDivisionError]
         kept = await store.logs.latest(SCOPE, THREAD, 10)
     assert [message.content for message in kept] == ["one", "one", "three", "three"]

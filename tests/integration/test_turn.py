@@ -21,6 +21,7 @@ from wenmai.errors import (
     ThreadBusy,
 )
 from wenmai.memory.preferences import PreferenceChange
+from wenmai.memory.turns import _Lease
 from wenmai.scope import Scope, ThreadKey
 from wenmai.stores.records import IdempotentTurn, Preferences, TraceRecord, TurnLease
 
@@ -289,6 +290,28 @@ async def test_incognito_leaves_preferences_alone(engine: Engine) -> None:
     assert len(await session.messages()) == 0
     thread = ThreadKey(session.session_id, "ancestor_yan")
     assert len(await engine.memory.transcript.latest(VISITOR, thread, 10)) == 2
+
+
+async def test_incognito_infers_nothing(engine: Engine) -> None:
+    """A wish that would be remembered leaves no preferences behind."""
+    request = TurnRequest(scope=VISITOR, npc_id="ancestor_yan", query="请说得详细一点", incognito=True)
+    answer = await engine.chat.ask(request)
+    await engine.chat.drain()
+    assert (await engine.memory.preferences.get(VISITOR, answer.session_id)).updated_at is None
+
+
+async def test_a_lease_that_runs_out_frees_the_thread_for_another_user(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a process left that died while it held the thread ends by itself, whoever has the session id by then."""
+    monkeypatch.setattr("wenmai.memory.turns.LEASE", timedelta(seconds=0.2))
+    documents = engine.store.documents
+    assert documents is not None
+    thread = ThreadKey("session-1", "ancestor_yan")
+    lease = _Lease(documents, engine.clock, Scope("default", "default", "gone"), thread)
+    await lease.acquire("wait")
+    answer = await asyncio.wait_for(ask(engine, "请问严氏家训有哪些？", session_id="session-1"), timeout=5)
+    assert answer.session_id == "session-1"
 
 
 async def test_preferences_are_inferred_and_name_their_turns(engine: Engine) -> None:

@@ -53,7 +53,7 @@ async def open_turn(state: TurnState, run: TurnRun) -> TurnState:
         thread=thread,
         turn_id=answer.turn_id,
         answer=answer,
-        window=[message for message in seen if message.turn_id != answer.turn_id],
+        window=seen,  # of completed turns, which this one is not yet
         first=not session.stored.record.first_question,
     )
     return {"opened": opened, "request": msgspec.structs.replace(request, session_id=thread.session_id)}
