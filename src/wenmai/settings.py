@@ -44,8 +44,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         prompt_budget_tokens: of everything that a model is shown.
         language: of those who have not said or shown another.
         sample_sites: ``tenant/site`` pairs that get the profile's sample evidence if they have none.
-        redis_url: of the hot tier.
-        key_prefix: of the keys in Redis.
+        hot: URL of the hot tier, a Redis in front of the store; empty for none.
+        key_prefix: of the keys in Redis, unless its URL says another.
         log_level: of the service's log.
         shutdown_seconds: how long running turns may take to end when the service stops.
     """
@@ -74,7 +74,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     prompt_budget_tokens: Annotated[int, msgspec.Meta(ge=500)] = 8000
     language: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*\Z")] = "zh"
     sample_sites: tuple[Annotated[str, msgspec.Meta(pattern=r"^[^/]+/[^/]+\Z")], ...] = ("default/default",)
-    redis_url: str = ""
+    hot: str = ""
     key_prefix: str = "wenmai"
     log_level: Annotated[str, msgspec.Meta(pattern=r"^(debug|info|warning|error)\Z")] = "info"
     shutdown_seconds: Seconds = 10.0
@@ -85,12 +85,12 @@ ALIASES = {
     "MEMORY_MAX_MESSAGES": "window_messages",
     "MEMORY_MAX_CHARS": "window_characters",
     "MEMORY_TTL_SECONDS": "session_lifetime_seconds",
-    "REDIS_URL": "redis_url",
+    "REDIS_URL": "hot",
 }
 """Older names in the environment; ``WENMAI_<KEY>`` beats them."""
 
 SECRETS = frozenset({"model_api_key"})
-_URLS = frozenset({"store", "redis_url", "model_base_url"})
+_URLS = frozenset({"store", "hot", "model_base_url"})
 _HINTS = get_type_hints(Settings, include_extras=True)
 
 

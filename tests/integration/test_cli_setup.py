@@ -74,7 +74,7 @@ def test_config_shows_values_and_origins(monkeypatch: pytest.MonkeyPatch) -> Non
     assert shown["port"] == {"value": 9000, "origin": "file wenmai.toml"}
     assert shown["session_lifetime_seconds"] == {"value": 86400, "origin": "profile"}
     assert shown["host"] == {"value": "127.0.0.1", "origin": "default"}
-    assert (shown["model_api_key"]["value"], shown["redis_url"]["value"]) == ("***", "redis://me:***@cache/0")
+    assert (shown["model_api_key"]["value"], shown["hot"]["value"]) == ("***", "redis://me:***@cache/0")
     table = run("config", "--config", "wenmai.toml")
     assert "hidden" not in result.output + table.output
     assert ["port", "9000", "file", "wenmai.toml"] in [line.split() for line in table.stdout.splitlines()]

@@ -59,8 +59,8 @@ def test_older_names_are_read_and_ours_beat_them() -> None:
     """Each alias sets its key; the same key as WENMAI_… wins."""
     assert set(ALIASES.values()) <= set(Settings.__struct_fields__)
     both = load({"MEMORY_TTL_SECONDS": "60", "WENMAI_SESSION_LIFETIME_SECONDS": "90", "REDIS_URL": "redis://r"})
-    assert (both.values.session_lifetime_seconds, both.values.redis_url) == (90, "redis://r")
-    assert both.origins["redis_url"] == "environment REDIS_URL"
+    assert (both.values.session_lifetime_seconds, both.values.hot) == (90, "redis://r")
+    assert both.origins["hot"] == "environment REDIS_URL"
 
 
 @pytest.mark.parametrize(("text", "value"), [("true", True), ("1", True), ("False", False), ("0", False)])
@@ -141,7 +141,7 @@ def test_secrets_are_masked_wherever_they_are_shown() -> None:
     """Keys and passwords in URLs are neither in the listing nor in an error."""
     loaded = load({"WENMAI_MODEL_API_KEY": "sk-secret", "REDIS_URL": "redis://me:secret@cache:6379/0"})
     listed = {key: text for key, text, _ in shown(loaded)}
-    assert (listed["model_api_key"], listed["redis_url"]) == ("***", "redis://me:***@cache:6379/0")
+    assert (listed["model_api_key"], listed["hot"]) == ("***", "redis://me:***@cache:6379/0")
     assert "secret" not in str(listed)
     with pytest.raises(ConfigError) as refused:
         load(flags={"model_api_key": ["sk-secret"]})
