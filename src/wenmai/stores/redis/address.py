@@ -1,17 +1,16 @@
 """The URL of a Redis store: where the server is, which keys are ours, and how long it may take."""
 
-import re
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 import msgspec
 from msgspec.structs import replace
 
 from wenmai.errors import InvalidInput, mask_url
+from wenmai.stores.key_prefix import ALLOWED, PREFIX
 
 SCHEMES = ("redis", "rediss")
 DEFAULT_PORT = 6379
 _FORM = "redis://[user:password@]host[:port][/database][?option=value&…]"
-_PREFIX = re.compile(r"(?=.{1,64}$)[A-Za-z0-9_.-]*(\{[A-Za-z0-9_.-]+\})?[A-Za-z0-9_.-]*")
 _LONGEST_SECONDS = 60.0
 _MOST_CONNECTIONS = 1_000
 
@@ -47,8 +46,12 @@ class Address(msgspec.Struct, frozen=True, kw_only=True):
         return f"Address({self.host}:{self.port}/{self.database})"
 
 
-def parse_address(url: str) -> Address:
-    """Read a store URL.
+def parse_address(url: str, *, setting: str = "store") -> Address:
+    """Read the URL of a server.
+
+    Args:
+        url: see :class:`Address` for its options.
+        setting: whose value it is, for errors.
 
     Raises:
         InvalidInput: it names no host, or a part or an option of it is not allowed; the message shows no password.
@@ -58,11 +61,11 @@ def parse_address(url: str) -> Address:
         parts = urlsplit(url)
         port = parts.port or DEFAULT_PORT
     except ValueError as error:
-        raise InvalidInput("store", shown, f"{_FORM} ({error})") from None
+        raise InvalidInput(setting, shown, f"{_FORM} ({error})") from None
     database = parts.path.strip("/") or "0"
     if parts.scheme.lower() not in SCHEMES or not parts.hostname or not database.isdecimal() or parts.fragment:
-        raise InvalidInput("store", shown, _FORM)
-    options = _options(parts)
+        raise InvalidInput(setting, shown, _FORM)
+    options = _options(parts, setting)
     plain = Address(
         host=parts.hostname,
         port=port,
@@ -74,25 +77,24 @@ def parse_address(url: str) -> Address:
     return replace(plain, **options)
 
 
-def _options(parts: SplitResult) -> dict[str, str | float | int]:
+def _options(parts: SplitResult, setting: str) -> dict[str, str | float | int]:
     options: dict[str, str | float | int] = {}
     for name, text in parse_qsl(parts.query, keep_blank_values=True):
         if name == "prefix":
-            options[name] = _prefix(text)
+            options[name] = _prefix(text, setting)
         elif name in ("connect_timeout", "command_timeout"):
-            options[name] = _number(name, text, _LONGEST_SECONDS)
+            options[name] = _number(f"{setting} {name}", text, _LONGEST_SECONDS)
         elif name == "max_connections":
-            options[name] = max(1, int(_number(name, text, _MOST_CONNECTIONS)))
+            options[name] = max(1, int(_number(f"{setting} {name}", text, _MOST_CONNECTIONS)))
         else:
             known = "prefix, connect_timeout, command_timeout, max_connections"
-            raise InvalidInput("store", f"?{name}=…", f"an option of a Redis URL ({known})")
+            raise InvalidInput(setting, f"?{name}=…", f"an option of a Redis URL ({known})")
     return options
 
 
-def _prefix(text: str) -> str:
-    if not _PREFIX.fullmatch(text):
-        allowed = "1 to 64 of A-Z a-z 0-9 _ . - with at most one part in braces"
-        raise InvalidInput("store prefix", text, allowed)
+def _prefix(text: str, setting: str) -> str:
+    if not PREFIX.fullmatch(text):
+        raise InvalidInput(f"{setting} prefix", text, ALLOWED)
     return text
 
 
@@ -102,5 +104,5 @@ def _number(name: str, text: str, most: float) -> float:
     except ValueError:
         number = 0.0
     if not 0 < number <= most:
-        raise InvalidInput(f"store {name}", text, f"a number above 0, at most {most:g}")
+        raise InvalidInput(name, text, f"a number above 0, at most {most:g}")
     return number

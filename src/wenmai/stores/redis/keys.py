@@ -11,6 +11,8 @@ key                                                               type   holds
 ``{prefix}:index:{collection}:{tenant}:{site}[:{user}]``          zset   the owner's records by creation
 ``{prefix}:filter:{collection}:{tenant}:{site}[:{user}]:{f}:{v}`` zset   those of them whose field f is v
 ``{prefix}:ending``                                               zset   records that have an end, by it
+``{prefix}:session:copy:{tenant}:{site}:{session}``               hash   as a hot tier: what is copied, since when
+``{prefix}:session:changes``                                      –      as a hot tier: the channel of changes
 ================================================================  =====  ==========================================
 
 Each part between colons is percent-encoded (RFC 3986, all but ``A-Z a-z 0-9 _ . - ~``), so any text is a key and
@@ -57,6 +59,7 @@ class Keys:
     def __init__(self, prefix: str) -> None:
         self._prefix = prefix
         self.ending = f"{prefix}:ending"
+        self.changes = f"{prefix}:session:changes"
 
     def document(self, scope: Scope, of: type[Record], key: str) -> str:
         """Where a record is kept."""
@@ -78,6 +81,10 @@ class Keys:
         for npc_id in map(escape, npc_ids):
             keys += self._thread(f"{site}:{session}:{npc_id}")
         return keys
+
+    def copy(self, scope: Scope, session_id: str) -> str:
+        """What is known of a session's copy, where this server is the hot tier of another store."""
+        return self._of_site("session:copy", scope, session_id)
 
     def thread(self, scope: Scope, thread: ThreadKey) -> ThreadKeys:
         """The keys of a thread and of its session."""

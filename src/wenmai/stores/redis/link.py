@@ -14,6 +14,7 @@ from redis.exceptions import TimeoutError as RedisTimeout
 from wenmai.errors import StoreUnavailable
 from wenmai.stores.redis.address import Address
 from wenmai.stores.redis.gate import Gate
+from wenmai.stores.redis.subscription import Subscription
 
 T = TypeVar("T")
 Word = str | bytes | int
@@ -85,6 +86,25 @@ class Link:
             return [await connection.read_response() for _ in batch]
 
         return await self._lend(talk) if batch else []
+
+    async def subscribe(self, channel: str) -> Subscription:
+        """Listen to a channel, over a connection of its own, which does not count for the bound.
+
+        Raises:
+            StoreUnavailable: as for :meth:`run`.
+        """
+        connection = self._new_connection()
+        subscription = Subscription(connection, self._address.command_timeout, self._unavailable)
+        try:
+            async with asyncio.timeout(self._address.connect_timeout + self._address.command_timeout):
+                await _make_ready(connection)
+                await _ask(connection, "SUBSCRIBE", channel)
+        except BaseException as error:
+            await connection.disconnect(nowait=True)
+            if isinstance(error, (TimeoutError, RedisError, OSError)):
+                raise self._unavailable(str(error) or "no answer in time") from error
+            raise
+        return subscription
 
     async def check(self) -> None:
         """Return if the server answers, is recent enough, and can hold keys of our prefix.

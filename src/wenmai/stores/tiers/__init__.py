@@ -1,0 +1,137 @@
+"""Tiers in front of a durable store: the process's memory, then Redis.
+
+::
+
+    read    process ──miss──► Redis ──miss──► durable store ──► kept in Redis and in the process
+    write   durable store ──acknowledged──► process, Redis, and the channel that tells the other processes
+
+The durable store alone acknowledges, numbers and refuses; what is above may vanish at any moment. A copy answers only
+the session's owner, and only while it is believed (:mod:`.trust`). Without Redis every read goes to the durable store;
+without the durable store a read is answered by a copy, if there is one, and writes fail.
+"""
+
+import asyncio
+import logging
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+
+from redis.exceptions import AuthenticationError
+from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import TimeoutError as RedisTimeout
+
+from wenmai.clock import Clock
+from wenmai.errors import InvalidInput, StoreUnavailable
+from wenmai.stores.base import Documents, Logs, Search, Store
+from wenmai.stores.breaker import Breaker, BreakerPolicy
+from wenmai.stores.redis.address import parse_address
+from wenmai.stores.redis.keys import Keys
+from wenmai.stores.redis.link import Link
+from wenmai.stores.tiers.documents import TieredDocuments
+from wenmai.stores.tiers.guarded import GuardedCopies, listen_for_ever
+from wenmai.stores.tiers.hot import SessionCopies
+from wenmai.stores.tiers.logs import TieredLogs
+from wenmai.stores.tiers.lru import Lru
+from wenmai.stores.tiers.reading import Reading
+from wenmai.stores.tiers.trust import TRUST, Trust
+from wenmai.stores.tiers.writing import Writing
+
+__all__ = ["TieredStore", "open_tiers"]
+
+_log = logging.getLogger(__name__)
+
+
+class TieredStore:
+    """A durable store with tiers in front. See :class:`wenmai.stores.base.Store`.
+
+    Attributes:
+        name: the durable store's.
+        breaker: in front of Redis.
+        copies: those of this process.
+    """
+
+    def __init__(self, durable: Store, documents: Documents, logs: Logs, breaker: Breaker, copies: Lru) -> None:
+        self._durable = durable
+        self.name = durable.name
+        self.documents = documents
+        self.logs = logs
+        self.search: Search | None = durable.search
+        self.breaker = breaker
+        self.copies = copies
+
+    async def ping(self) -> None:
+        """Return if the durable store answers."""
+        await self._durable.ping()
+
+
+@asynccontextmanager
+async def open_tiers(
+    durable: Store,
+    hot: str,
+    *,
+    clock: Clock,
+    breaking: BreakerPolicy | None = None,
+    trust_bound: timedelta = TRUST,
+    copies: Lru | None = None,
+) -> AsyncIterator[TieredStore]:
+    """Put the tiers in front of an open store, for as long as the context lasts; Redis may be absent.
+
+    Args:
+        durable: keeps documents and logs, and outlives Redis.
+        hot: URL of the Redis server; see ``docs/how-to/run-on-redis.md``.
+        clock: the durable store's.
+        breaking: when Redis is left alone.
+        trust_bound: how long a copy is believed at most.
+        copies: where this process keeps its copies; by default as many and as large as :mod:`.lru` says.
+
+    Raises:
+        InvalidInput: the URL is not one of a Redis server, or the store is not one to put Redis in front of.
+    """
+    if durable.documents is None or durable.logs is None or durable.name == "redis":
+        raise InvalidInput(
+            "hot", hot.partition("?")[0], "needed in front of a store that is Redis itself; leave it out"
+        )
+    address = parse_address(hot, setting="hot")
+    link, keys = Link(address), Keys(address.prefix)
+    breaker = Breaker("redis", policy=breaking)
+    shared = SessionCopies(link, keys, clock, origin=secrets.token_hex(8))
+    trust, lru = Trust(clock, trust_bound), copies or Lru()
+    guarded = GuardedCopies(shared, breaker)
+    reading = Reading(lru, guarded, trust, durable.name)
+    writing = Writing(lru, guarded, clock)
+    await _check(link)
+    tasks = [
+        asyncio.create_task(listen_for_ever(link, keys.changes, shared, breaker, trust, lru.forget)),
+        asyncio.create_task(guarded.repair_for_ever()),
+    ]
+    try:
+        yield TieredStore(
+            durable,
+            TieredDocuments(durable.documents, reading, writing, clock),
+            TieredLogs(durable.logs, reading, writing, clock),
+            breaker,
+            lru,
+        )
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await link.close()
+
+
+async def _check(link: Link) -> None:
+    """Tell at the start of a server that will not do; one that is merely not there may come later.
+
+    Raises:
+        StoreUnavailable: it refuses the password, is too old, or is a cluster and the prefix has no hash tag.
+    """
+    try:
+        await link.check()
+    except StoreUnavailable as problem:
+        reason = problem.__cause__
+        absent = isinstance(reason, (TimeoutError, RedisTimeout, OSError, RedisConnectionError))
+        if not absent or isinstance(reason, AuthenticationError):
+            problem.name_setting("hot")
+            raise
+        _log.warning("the hot tier is not there yet: %s", problem)

@@ -1,0 +1,275 @@
+"""The tier on Redis: what of sessions is copied for all processes, in the formats that other programs read."""
+
+import secrets
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple, TypeVar
+
+import msgspec
+
+from wenmai.clock import Clock, from_micros, to_micros
+from wenmai.scope import Scope, ThreadKey
+from wenmai.stores.base import Stored, ThreadInfo
+from wenmai.stores.records import Message, Preferences, Record, Session
+from wenmai.stores.redis.keys import Keys
+from wenmai.stores.redis.link import Link
+from wenmai.stores.redis.messages import decode_all
+from wenmai.stores.redis.messages import encode as encode_message
+from wenmai.stores.redis.rows import as_row, decode, encode, rfc3339
+from wenmai.stores.tiers.copies import TAIL_BYTES, TAIL_MESSAGES, Piece, SessionCopy, SessionKey, Tail
+from wenmai.stores.tiers.scripts import APPLY, READ
+
+R = TypeVar("R", bound=Record)
+
+KEPT = timedelta(hours=1)
+"""How long a copy stays after its last change: past that nobody is likely to ask, and the durable store has it."""
+
+_pack = msgspec.msgpack.Encoder().encode
+_unpack_infos = msgspec.msgpack.Decoder(list[tuple[str, int, int, str, str]]).decode
+
+
+class Seen(NamedTuple):
+    """What was read.
+
+    Attributes:
+        copy: None if nothing is copied, or for somebody else.
+        revision: of the session's copy, for :meth:`SessionCopies.fill`.
+    """
+
+    copy: SessionCopy | None
+    revision: str
+
+
+class _Ask(msgspec.Struct, omit_defaults=True, kw_only=True):
+    """What the script is asked to do; what is left out is left alone.
+
+    Attributes:
+        expected: do nothing unless this is the revision.
+        revision: the new one.
+        checked: when the durable store was asked, in microseconds.
+        keep: milliseconds until what is written goes by itself.
+        tail: the newest messages of the persona's thread, or, with ``appended``, those that were just appended.
+        appended: the number of the last of them; ``first`` that of the first, ``info`` the thread afterwards.
+        doubt: nothing that is copied is believed any more; it is kept for when the durable store is gone.
+        forget: the persona's thread is not known any more.
+        channel, change: where to tell other processes, and what.
+    """
+
+    user: str
+    checked: str
+    keep: int
+    expected: str | None = None
+    revision: str | None = None
+    record: list[str] | None = None
+    expires: str | None = None
+    updated: str | None = None
+    preferences: list[str] | None = None
+    no_preferences: bool = False
+    threads: list[tuple[str, int, int, str, str]] | None = None
+    npc: str | None = None
+    tail: list[str] | None = None
+    appended: int | None = None
+    first: int | None = None
+    info: tuple[str, int, int, str, str] | None = None
+    settled: str | None = None
+    doubt: bool = False
+    forget: bool = False
+    channel: str | None = None
+    change: str | None = None
+
+
+class SessionCopies:
+    """The copies on one server; raises StoreUnavailable where the server fails.
+
+    Args:
+        origin: names this process in what others are told.
+    """
+
+    def __init__(self, link: Link, keys: Keys, clock: Clock, origin: str) -> None:
+        self._link = link
+        self._keys = keys
+        self._clock = clock
+        self._origin = origin
+
+    async def read(self, scope: Scope, session_id: str, npc_id: str = "") -> Seen:
+        """What is copied of the session, with the messages of one thread, if it is the scope's."""
+        now, marks, *parts = await self._link.run(READ, self._names(scope, session_id, npc_id), (npc_id,))
+        told = {name.decode(): value for name, value in as_row(marks).items()}
+        revision = told.get("revision", b"").decode()
+        if not parts or told["user"].decode() != scope.user_id:
+            return Seen(None, revision)
+        record, preferences, messages = parts
+        ages = _Ages(told, int(now), self._clock())
+        copy = SessionCopy(scope.user_id)
+        if (checked := ages.checked("record")) and record:
+            copy.session = Piece(decode(as_row(record), Session), checked)
+        if (checked := ages.checked("preferences")) and ("none" in told or preferences):
+            copy.preferences = Piece(None if "none" in told else decode(as_row(preferences), Preferences), checked)
+        if (checked := ages.checked("threads")) and "infos" in told:
+            copy.threads = Piece([_info(info) for info in _unpack_infos(told["infos"])], checked)
+        if (checked := ages.checked(f"tail:{npc_id}")) and (tail := decode_all(messages)):
+            copy.tails[npc_id] = Tail(tail, checked)
+        return Seen(copy, revision)
+
+    async def fill(self, scope: Scope, session_id: str, revision: str, found: SessionCopy) -> None:
+        """Keep what the durable store was found to hold, unless the session has changed since ``revision``.
+
+        ``found`` holds at most one tail.
+        """
+        npc_id, tail = next(iter(found.tails.items()), ("", None))
+        session, preferences = found.session, found.preferences
+        ask = self._ask(
+            scope,
+            expected=revision,
+            record=_words(session.value) if session else None,
+            preferences=_words(preferences.value) if preferences and preferences.value else None,
+            no_preferences=preferences is not None and preferences.value is None,
+            threads=[_told(info) for info in found.threads.value] if found.threads else None,
+            npc=npc_id,
+            tail=[_json(message) for message in tail.messages()] if tail else None,
+        )
+        await self._apply(scope, session_id, npc_id, ask)
+
+    async def put_session(self, scope: Scope, stored: Stored[Session]) -> None:
+        """The session's record was written; a new session has neither preferences nor threads."""
+        fresh = stored.version == 1
+        ask = self._change(scope, stored.record.session_id, record=_words(stored), no_preferences=fresh)
+        await self._apply(
+            scope, stored.record.session_id, "", msgspec.structs.replace(ask, threads=[] if fresh else None)
+        )
+
+    async def put_preferences(self, scope: Scope, stored: Stored[Preferences]) -> None:
+        """The session's preferences were written."""
+        session_id = stored.record.session_id
+        await self._apply(scope, session_id, "", self._change(scope, session_id, preferences=_words(stored)))
+
+    async def append(
+        self, scope: Scope, thread: ThreadKey, messages: Sequence[Message], expires_at: datetime | None
+    ) -> None:
+        """The messages, all of them new, were appended, and the session's end was moved."""
+        first, last = messages[0], messages[-1]
+        ask = self._change(
+            scope,
+            thread.session_id,
+            npc=thread.npc_id,
+            tail=_newest([_json(message) for message in messages]),
+            appended=last.seq,
+            first=first.seq,
+            info=_told(ThreadInfo(thread.npc_id, last.seq, last.turn_id, first.timestamp, last.timestamp)),
+            expires=None if expires_at is None else str(to_micros(expires_at)),
+            updated=rfc3339(self._clock()),
+        )
+        await self._apply(scope, thread.session_id, thread.npc_id, ask)
+
+    async def settle(self, scope: Scope, thread: ThreadKey, message: Message) -> None:
+        """The message was filled."""
+        ask = self._change(scope, thread.session_id, settled=_json(message))
+        await self._apply(scope, thread.session_id, thread.npc_id, ask)
+
+    async def forget_thread(self, scope: Scope, thread: ThreadKey) -> None:
+        """The thread is not as it was copied."""
+        ask = self._change(scope, thread.session_id, npc=thread.npc_id, forget=True)
+        await self._apply(scope, thread.session_id, thread.npc_id, ask)
+
+    async def doubt(self, scope: Scope, session_id: str) -> None:
+        """What is copied of the session may not be so any more."""
+        await self._apply(scope, session_id, "", self._change(scope, session_id, doubt=True))
+
+    async def drop(self, scope: Scope, session_id: str) -> None:
+        """Remove all that is copied of the session, also from a server that has no memory left to write."""
+        marks = self._keys.copy(scope, session_id)
+        parts = await self._link.command("HKEYS", marks)
+        npc_ids = [part.decode().removeprefix("tail:") for part in parts if part.startswith(b"tail:")]
+        lists = [self._keys.thread(scope, ThreadKey(session_id, npc_id)).messages for npc_id in npc_ids]
+        names = self._names(scope, session_id, "")[:3]
+        await self._link.commands(
+            [
+                ("DEL", *names, *lists),
+                ("PUBLISH", self._keys.changes, self._told(SessionKey.of(scope, session_id))),
+                # Whoever is still reading the durable store must not put back what is gone.
+                ("HSET", marks, "revision", secrets.token_hex(8), "user", scope.user_id),
+                ("PEXPIRE", marks, _milliseconds(KEPT)),
+            ]
+        )
+
+    def changed(self, told: str) -> SessionKey | None:
+        """The session that another process tells of; None if the teller is this one."""
+        origin, *parts = msgspec.json.decode(told, type=list[str])
+        return None if origin == self._origin else SessionKey(*parts)
+
+    def _ask(self, scope: Scope, **asked: Any) -> _Ask:
+        return _Ask(user=scope.user_id, checked=str(to_micros(self._clock())), keep=_milliseconds(KEPT), **asked)
+
+    def _change(self, scope: Scope, session_id: str, **asked: Any) -> _Ask:
+        told = self._told(SessionKey.of(scope, session_id))
+        return self._ask(scope, revision=secrets.token_hex(8), channel=self._keys.changes, change=told, **asked)
+
+    def _told(self, key: SessionKey) -> str:
+        return msgspec.json.encode([self._origin, *key]).decode()
+
+    async def _apply(self, scope: Scope, session_id: str, npc_id: str, ask: _Ask) -> None:
+        await self._link.run(APPLY, self._names(scope, session_id, npc_id), (_pack(ask),))
+
+    def _names(self, scope: Scope, session_id: str, npc_id: str) -> tuple[str, str, str, str]:
+        return (
+            self._keys.copy(scope, session_id),
+            self._keys.document(scope, Session, session_id),
+            self._keys.document(scope, Preferences, session_id),
+            self._keys.thread(scope, ThreadKey(session_id, npc_id)).messages,
+        )
+
+
+class _Ages:
+    """When the durable store vouched for what: by the server's clock and by that of the process which asked.
+
+    The earlier of the two counts, so that neither a clock that is behind nor a pause makes a copy look fresh.
+    """
+
+    def __init__(self, marks: Mapping[str, bytes], server_now: int, now: datetime) -> None:
+        self._marks = marks
+        self._server_now = server_now
+        self._now = now
+
+    def checked(self, part: str) -> datetime | None:
+        """When; None if the part is not copied."""
+        mark = self._marks.get(part)
+        if mark is None:
+            return None
+        written, asked = map(int, mark.split())
+        return min(self._now - timedelta(microseconds=self._server_now - written), from_micros(asked))
+
+
+def _words(stored: Stored[Any]) -> list[str]:
+    """The hash of a record, as :class:`wenmai.stores.redis.documents.RedisDocuments` would write it."""
+    pairs, _ = encode(stored.record)
+    known = ("_version", str(stored.version), "_user", stored.user_id, "_created", str(to_micros(stored.created_at)))
+    return [*pairs, *known, "updated_at", rfc3339(stored.updated_at)]
+
+
+def _json(message: Message) -> str:
+    # Text, because the server's MessagePack knows no bytes.
+    return encode_message(message).decode()
+
+
+def _newest(raws: list[str]) -> list[str]:
+    """As many of the newest as a copy holds; at least one."""
+    kept, size = 0, 0
+    for raw in reversed(raws[-TAIL_MESSAGES:]):
+        size += len(raw)
+        if kept and size > TAIL_BYTES:
+            break
+        kept += 1
+    return raws[-kept:]
+
+
+def _told(info: ThreadInfo) -> tuple[str, int, int, str, str]:
+    return info.npc_id, info.message_count, info.turn_count, info.first_at.isoformat(), info.last_at.isoformat()
+
+
+def _info(told: tuple[str, int, int, str, str]) -> ThreadInfo:
+    npc_id, messages, turns, first_at, last_at = told
+    return ThreadInfo(npc_id, messages, turns, datetime.fromisoformat(first_at), datetime.fromisoformat(last_at))
+
+
+def _milliseconds(span: timedelta) -> int:
+    return span // timedelta(milliseconds=1)

@@ -1,0 +1,102 @@
+"""The tier in the process: copies of the sessions used last, bounded in number and in bytes."""
+
+from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from wenmai.stores.tiers.copies import SessionCopy, SessionKey
+
+SESSIONS = 10_000
+BYTES = 64 * 1024 * 1024
+
+
+class Load:
+    """Somebody who reads a session below, to put what is found here."""
+
+    def __init__(self) -> None:
+        self.spoiled = False
+
+
+class Lru:
+    """Copies of sessions; the one that was used longest ago goes first.
+
+    Args:
+        sessions: how many at most.
+        size: bytes that all of them take together at most, about.
+    """
+
+    def __init__(self, *, sessions: int = SESSIONS, size: int = BYTES) -> None:
+        self._sessions = sessions
+        self._limit = size
+        self._copies: OrderedDict[SessionKey, tuple[SessionCopy, int]] = OrderedDict()
+        self._loads: dict[SessionKey, list[Load]] = {}
+        self.size = 0
+
+    def __len__(self) -> int:
+        return len(self._copies)
+
+    def find(self, key: SessionKey, owner: str) -> SessionCopy | None:
+        """The copy, if it is of this user's session; another's is as good as absent."""
+        found = self._copies.get(key)
+        if found is None or found[0].owner != owner:
+            return None
+        self._copies.move_to_end(key)
+        return found[0]
+
+    @contextmanager
+    def loading(self, key: SessionKey) -> Iterator[Load]:
+        """A read below that may be kept by :meth:`fill`, unless the session changes meanwhile."""
+        load = Load()
+        loads = self._loads.setdefault(key, [])
+        loads.append(load)
+        try:
+            yield load
+        finally:
+            loads.remove(load)
+            if not loads:
+                del self._loads[key]
+
+    def fill(self, key: SessionKey, load: Load, found: SessionCopy) -> None:
+        """Keep what was read, if nothing has changed since the load began."""
+        if load.spoiled:
+            return
+        mine = self._copies.get(key)
+        if mine is not None and mine[0].owner == found.owner:
+            mine[0].take(found)
+            found = mine[0]
+        self._keep(key, found)
+
+    @contextmanager
+    def changing(self, key: SessionKey, owner: str) -> Iterator[SessionCopy]:
+        """The copy, to be brought in line with a change that is stored; what is being read meanwhile is not kept."""
+        self._spoil(key)
+        found = self._copies.get(key)
+        copy = found[0] if found is not None and found[0].owner == owner else SessionCopy(owner)
+        yield copy
+        self._keep(key, copy)
+
+    def doubt(self, key: SessionKey) -> None:
+        """Keep the copy, for when the durable store is gone, and believe none of it any more."""
+        self._spoil(key)
+        if key in self._copies:
+            self._copies[key][0].doubt()
+
+    def forget(self, key: SessionKey) -> None:
+        """Drop the copy; what is being read meanwhile is not kept."""
+        self._spoil(key)
+        dropped = self._copies.pop(key, None)
+        if dropped is not None:
+            self.size -= dropped[1]
+
+    def _spoil(self, key: SessionKey) -> None:
+        for load in self._loads.get(key, ()):
+            load.spoiled = True
+
+    def _keep(self, key: SessionKey, copy: SessionCopy) -> None:
+        before = self._copies.pop(key, None)
+        size = copy.size
+        self._copies[key] = copy, size
+        self.size += size - (before[1] if before else 0)
+        while len(self._copies) > self._sessions or (self.size > self._limit and len(self._copies) > 1):
+            _, (_, dropped) = self._copies.popitem(last=False)
+            self.size -= dropped

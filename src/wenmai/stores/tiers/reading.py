@@ -1,0 +1,106 @@
+"""How a read goes down the tiers: the process, Redis, the durable store; and up again, where the copies are kept."""
+
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+from time import monotonic
+from typing import TypeVar
+
+from wenmai.errors import StoreUnavailable
+from wenmai.scope import Scope
+from wenmai.stores.degradation import note_degraded
+from wenmai.stores.tiers.copies import SessionCopy, SessionKey
+from wenmai.stores.tiers.guarded import GuardedCopies
+from wenmai.stores.tiers.lru import Lru
+from wenmai.stores.tiers.trust import Trust
+
+T = TypeVar("T")
+Believed = Callable[[datetime], bool]
+"""Whether a copy that was checked then is believed."""
+
+Answer = Callable[[SessionCopy, Believed], tuple[T] | None]
+"""What a copy says, in a tuple, or None if it does not say it or is not believed."""
+
+
+def however_old(_: datetime) -> bool:
+    """Believe every copy: the durable store does not answer."""
+    return True
+
+
+RESPITE_SECONDS = 1.0
+"""How long a durable store that failed is not asked again for what a copy can say."""
+
+
+class Reading:
+    """Reads of one session's parts over all tiers.
+
+    Args:
+        durable: the name of the durable store.
+    """
+
+    def __init__(self, lru: Lru, hot: GuardedCopies, trust: Trust, durable: str) -> None:
+        self._lru = lru
+        self._hot = hot
+        self._trust = trust
+        self._durable = durable
+        self._failed_at = -RESPITE_SECONDS
+
+    async def read(
+        self,
+        scope: Scope,
+        thread: tuple[str, str],
+        answer: Answer[T],
+        ask: Callable[[SessionCopy], Awaitable[T]],
+        *,
+        at_once: bool = False,
+    ) -> T:
+        """What the first tier that knows it says.
+
+        Args:
+            scope: who asks; a copy of another's session says nothing.
+            thread: session, and persona or "".
+            answer: reads a copy.
+            ask: asks the durable store, and notes in the copy that it is given what is worth keeping; nothing of it is
+                kept for an owner who is not certain.
+            at_once: another process's change, once acknowledged, must show; the process's own copy, which hears of it a
+                moment later, answers only if nothing else does.
+
+        Raises:
+            StoreUnavailable: the durable store does not answer, and no copy can either.
+        """
+        session_id, npc_id = thread
+        key = SessionKey.of(scope, session_id)
+        mine = self._lru.find(key, scope.user_id)
+        if not at_once and mine is not None and (found := answer(mine, self._trust.own)) is not None:
+            return found[0]
+        with self._lru.loading(key) as load:
+            seen = await self._hot.read(scope, session_id, npc_id)
+            shared = None if seen is None else seen.copy
+            if shared is not None and (found := answer(shared, self._trust.shared)) is not None:
+                self._lru.fill(key, load, shared)
+                return found[0]
+            if monotonic() - self._failed_at < RESPITE_SECONDS and (found := _stale(answer, mine, shared)) is not None:
+                note_degraded(self._durable)
+                return found[0]
+            fresh = SessionCopy(scope.user_id)
+            try:
+                value = await ask(fresh)
+            except StoreUnavailable:
+                self._failed_at = monotonic()
+                if (found := _stale(answer, mine, shared)) is None:
+                    raise
+                note_degraded(self._durable)
+                return found[0]
+            certain = mine is not None or shared is not None or fresh.owned
+            if certain and not fresh.empty:
+                self._lru.fill(key, load, fresh)
+                if seen is not None:
+                    await self._hot.fill(scope, session_id, seen.revision, fresh)
+            return value
+
+
+def _stale(answer: Answer[T], *copies: SessionCopy | None) -> tuple[T] | None:
+    """What a copy says, however old."""
+    for copy in copies:
+        if copy is not None and (found := answer(copy, however_old)) is not None:
+            return found
+    return None
