@@ -18,20 +18,26 @@
     │   ├── StoreUnavailable    it cannot be reached or refuses writes; worth a retry later
     │   ├── StoreTooNew         written by a newer Wenmai than this one
     │   └── UnsupportedUrl      no backend of that scheme
+    ├── ServiceStopping         the process is about to end and gave the request up; another process may take it
+    ├── BudgetExhausted         a hard budget is used up, and nothing but a model could do what was asked
     ├── MissingExtra            a package is needed that an extra installs; names the extra
     └── ModelError              the model failed, or did not answer in time
 """
 
+import re
+
 _SHOWN = 80
+
+_SECRET_PARAMETER = re.compile(r"([?&]pass(?:word|wd)?=)[^&#]*", re.IGNORECASE)
 
 
 def mask_url(url: str) -> str:
-    """The URL with the password of its user part replaced by ``***``; for messages and listings."""
-    scheme, separator, rest = url.partition("://")
+    """The URL with ``***`` for the password of its user part or its query; for messages and listings."""
+    scheme, separator, rest = url.partition("://" if "://" in url else ":")
     user, at, host = rest.rpartition("@")
-    if not at or ":" not in user:
-        return url
-    return f"{scheme}{separator}{user.partition(':')[0]}:***@{host}"
+    if at and ":" in user:
+        url = f"{scheme}{separator}{user.partition(':')[0]}:***@{host}"
+    return _SECRET_PARAMETER.sub(r"\1***", url)
 
 
 def _short(text: str) -> str:
@@ -40,6 +46,10 @@ def _short(text: str) -> str:
 
 class WenmaiError(Exception):
     """Base of every error that Wenmai raises on purpose."""
+
+    def name_setting(self, setting: str) -> None:
+        """Let the message begin with the setting whose value led to this error."""
+        self.args = (f"{setting}: {self}",)
 
 
 class InvalidInput(WenmaiError):
@@ -164,6 +174,27 @@ class UnsupportedUrl(StoreError):
 
     def __init__(self, url: str, known: list[str]) -> None:
         super().__init__(f"no store for {mask_url(url)!r}; known schemes: {', '.join(known)}")
+
+
+class ServiceStopping(WenmaiError):
+    """The process is about to end and gave the request up; worth a retry, with the same Idempotency-Key.
+
+    Attributes:
+        retry_after: seconds after which a retry makes sense.
+    """
+
+    retry_after = 1
+
+    def __init__(self) -> None:
+        super().__init__("the service is stopping, and the turn could not be finished before")
+
+
+class BudgetExhausted(WenmaiError):
+    """A hard budget is used up; ``budget`` is its name: ``session``, ``user_day`` or ``tenant_day``."""
+
+    def __init__(self, budget: str) -> None:
+        self.budget = budget
+        super().__init__(f"the budget {budget} is used up, so no model is called")
 
 
 class MissingExtra(WenmaiError):

@@ -185,7 +185,7 @@ async def test_a_current_schema_needs_no_alembic(url: str, monkeypatch: pytest.M
     async with open_store(url, clock=system_clock):
         pass
 
-    def fails(_found: str | None) -> str:
+    def fails(_found: int) -> str:
         raise AssertionError("the schema was taken for an old one")
 
     monkeypatch.setattr("wenmai.stores.postgresql.schema.upgrade_script", fails)
@@ -382,4 +382,7 @@ def test_the_sql_of_the_revisions_is_shipped() -> None:
         "r0001_documents.sql",
         "r0001_logs.sql",
         "r0001_search.sql",
+        "r0002_listing.sql",
+        "r0002_slide.sql",
+        "r0002_usage.sql",
     }

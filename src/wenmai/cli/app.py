@@ -9,6 +9,7 @@ from wenmai.cli.doctor import doctor
 from wenmai.cli.exporting import export_
 from wenmai.cli.importing import import_
 from wenmai.cli.ingest import ingest
+from wenmai.cli.migrate import migrate
 from wenmai.cli.serve import serve
 from wenmai.cli.version import version
 
@@ -20,7 +21,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (serve, chat, ingest, config, doctor, conformance, version):
+for command in (serve, chat, ingest, config, doctor, migrate, conformance, version):
     app.command()(command)
 app.command("import")(import_)
 app.command("export")(export_)

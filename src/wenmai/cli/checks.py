@@ -19,9 +19,10 @@ from wenmai.http.binding import check_binding
 from wenmai.providers.embedders import open_embedder
 from wenmai.providers.models import open_model
 from wenmai.settings import Settings
-from wenmai.stores.registry import open_store
+from wenmai.stores.key_prefix import with_key_prefix
+from wenmai.stores.registry import open_store, schema_at
 from wenmai.stores.sqlite import path_of
-from wenmai.stores.sqlite.schema import SCHEMA_VERSION
+from wenmai.stores.upgrades import Schema
 
 State = Literal["ok", "warn", "fail"]
 
@@ -103,11 +104,21 @@ async def check_store(settings: Settings) -> Finding:
     try:
         if _is_sqlite(url) and not _is_there(path_of(url)):
             return Finding("store", "ok", f"{shown} is not there yet; the first use creates it")
-        async with open_store(url) as store:
+        schema = await schema_at(url)
+        if schema is not None and schema.found < schema.known:
+            return _behind(shown, schema)
+        async with open_store(with_key_prefix(url, settings.key_prefix)) as store:
             await store.ping()
     except WenmaiError as problem:
         return Finding("store", "fail", str(problem))
-    return Finding("store", "ok", f"{shown} (schema {SCHEMA_VERSION})" if _is_sqlite(url) else shown)
+    return Finding("store", "ok", shown if schema is None else f"{shown} (schema {schema.found})")
+
+
+def _behind(shown: str, schema: Schema) -> Finding:
+    if not schema.found:
+        return Finding("store", "ok", f"{shown} has no tables yet; the first use makes them")
+    todo = f"the next start upgrades it to {schema.known}, or now: wenmai migrate"
+    return Finding("store", "warn", f"{shown} (schema {schema.found}); {todo}")
 
 
 def check_model(settings: Settings) -> Finding:

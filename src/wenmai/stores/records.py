@@ -205,7 +205,11 @@ class PromptVersion(Record, frozen=True, kw_only=True):
 
 
 class ActiveVersion(Record, frozen=True, kw_only=True):
-    """Which version is active; ``ref`` is ``persona:npc_id`` or ``prompt:npc_id``. Changed by compare-and-set."""
+    """Which version is active; ``ref`` is ``persona:npc_id`` or ``prompt:npc_id``. Changed by compare-and-set.
+
+    ``evidence`` stands for the site's evidence as a whole, where processes index it themselves; it is put anew at each
+    change (:mod:`wenmai.chat.evidence.local_index`).
+    """
 
     spec: ClassVar = RecordSpec("active_versions", key="ref", shared=True)
 
@@ -232,6 +236,26 @@ class EvidenceRecord(Record, frozen=True, kw_only=True):
     tags: list[str] = []
 
 
+class Usage(Record, frozen=True, kw_only=True):
+    """A part of what model calls have used on one day, for one user or tenant; see :mod:`wenmai.memory.usage`.
+
+    Attributes:
+        day: YYYY-MM-DD, UTC.
+        of: the id of the tenant, or of the user after that of the site.
+    """
+
+    spec: ClassVar = RecordSpec("usage", key="ref", shared=True, filters=("day",))
+
+    ref: str
+    day: str
+    kind: Literal["user", "tenant"]
+    of: str
+    calls: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cost_usd: float = 0.0
+
+
 RECORDS: tuple[type[Record], ...] = (
     Session,
     Preferences,
@@ -242,5 +266,6 @@ RECORDS: tuple[type[Record], ...] = (
     PromptVersion,
     ActiveVersion,
     EvidenceRecord,
+    Usage,
 )
 """All documents, in the order in which a backend creates them."""

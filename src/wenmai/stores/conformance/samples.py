@@ -16,6 +16,7 @@ from wenmai.stores.records import (
     Session,
     TraceRecord,
     TurnLease,
+    Usage,
 )
 
 MOMENT = datetime(2031, 2, 28, 23, 59, 59, 999_999, tzinfo=UTC)
@@ -157,6 +158,16 @@ def full_records() -> list[Record]:
             verified=False,
             tags=["x"],
         ),
+        Usage(
+            ref="user/游客/2031-02-28/7",
+            day="2031-02-28",
+            kind="user",
+            of="游客",
+            calls=3,
+            prompt_tokens=2**40,
+            completion_tokens=5,
+            cost_usd=0.1,
+        ),
     ]
 
 
@@ -172,6 +183,7 @@ def bare_records() -> list[Record]:
         PromptVersion(ref="bare:0", npc_id="", number=0, text=""),
         ActiveVersion(ref="bare", number=0, latest=0),
         EvidenceRecord(evidence_id="bare", title="", text=""),
+        Usage(ref="bare", day="", kind="tenant", of=""),
     ]
 
 

@@ -1,13 +1,16 @@
 """The tables of the PostgreSQL store as Alembic revisions, applied one after another.
 
-Alembic writes the statements; the store runs them itself, in one transaction and under a lock, so that no second
-driver is needed. To change the tables, add a module to ``versions`` with the next number and move ``REVISION``.
+Alembic writes the statements; the store runs them itself, each revision in one transaction and under a lock, so that
+no second driver is needed. To change the tables, add a module to ``versions`` with the next number and move
+:data:`REVISION`.
 """
 
 from io import StringIO
 from pathlib import Path
 
-REVISION = "0001"
+from wenmai.errors import MissingExtra
+
+REVISION = "0002"
 """The revision that this Wenmai reads and writes; revisions are numbers, ascending."""
 
 VERSION_TABLE = "wenmai_version"
@@ -16,13 +19,21 @@ VERSION_TABLE = "wenmai_version"
 FOLDER = Path(__file__).parent
 
 
-def upgrade_script(found: str | None) -> str:
-    """The SQL that leads from the revision ``found``, None for an empty database, to :data:`REVISION`."""
-    from alembic import command  # noqa: PLC0415 — takes 0.3 s, and only a schema that is not current needs it
-    from alembic.config import Config  # noqa: PLC0415
+def upgrade_script(found: int) -> str:
+    """The SQL that leads from the revision ``found``, 0 for an empty database, to the next one.
+
+    Raises:
+        MissingExtra: Alembic is not installed.
+    """
+    try:
+        from alembic import command  # noqa: PLC0415 — takes 0.3 s, and only a schema that is not current needs it
+        from alembic.config import Config  # noqa: PLC0415
+    except ModuleNotFoundError as missing:
+        raise MissingExtra((missing.name or "alembic").partition(".")[0], "postgresql") from missing
 
     written = StringIO()
     config = Config(output_buffer=written)
     config.set_main_option("script_location", str(FOLDER).replace("%", "%%"))
-    command.upgrade(config, REVISION if found is None else f"{found}:{REVISION}", sql=True)
+    reached = f"{found + 1:04}"
+    command.upgrade(config, f"{found:04}:{reached}" if found else reached, sql=True)
     return written.getvalue()

@@ -12,8 +12,9 @@ from wenmai.stores.postgresql.address import parse_url
 from wenmai.stores.postgresql.database import Database
 from wenmai.stores.postgresql.documents import PostgresqlDocuments
 from wenmai.stores.postgresql.logs import PostgresqlLogs
-from wenmai.stores.postgresql.schema import prepare_schema
+from wenmai.stores.postgresql.schema import prepare_schema, schema_of
 from wenmai.stores.postgresql.search import PostgresqlSearch
+from wenmai.stores.upgrades import OnStep, Schema, log_step
 
 
 class PostgresqlStore:
@@ -32,6 +33,24 @@ class PostgresqlStore:
         await self._database.fetch("SELECT 1")
 
 
+async def schema_at(url: str) -> Schema:
+    """The schema of the database, which is left as it is.
+
+    Raises:
+        InvalidInput, StoreTooNew, StoreUnavailable: as for :func:`open_store`.
+    """
+    return await schema_of(parse_url(url))
+
+
+async def upgrade(url: str, on_step: OnStep) -> None:
+    """Make the tables or lead them up to our schema, as :func:`open_store` does, telling of each step.
+
+    Raises:
+        InvalidInput, StoreTooNew, StoreUnavailable: as for :func:`open_store`.
+    """
+    await prepare_schema(parse_url(url), on_step)
+
+
 @asynccontextmanager
 async def open_store(url: str, *, clock: Clock) -> AsyncIterator[PostgresqlStore]:
     """Open the database, creating or upgrading the tables if need be; see ``docs/how-to/run-on-postgresql.md``.
@@ -42,7 +61,7 @@ async def open_store(url: str, *, clock: Clock) -> AsyncIterator[PostgresqlStore
         StoreUnavailable: the server cannot be reached.
     """
     address = parse_url(url)
-    await prepare_schema(address)
+    await prepare_schema(address, log_step)
     database = Database(address)
     try:
         yield PostgresqlStore(database, clock)

@@ -1,14 +1,15 @@
 """Statements on the server, each within a bound, with every failure told as one of our errors."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from types import TracebackType
 from typing import Any
 
 import asyncpg
 
 from wenmai.errors import InvalidInput, StoreUnavailable
 from wenmai.stores.postgresql.address import Address
-from wenmai.stores.postgresql.pool import Connection, Pool, lent
+from wenmai.stores.postgresql.pool import Connection, Loan, Pool
 
 Row = asyncpg.Record
 Run = Callable[..., Awaitable[list[Row]]]
@@ -50,28 +51,39 @@ def unescape(text: str) -> str:
     return text.replace(f"{_MARK}0", "\0").replace(f"{_MARK}1", _MARK) if _MARK in text else text
 
 
-@contextmanager
-def translated_errors(pool: Pool | None = None) -> Iterator[None]:
+class translated_errors:  # noqa: N801 — used like a function
     """Raise what the server or the network reports as one of our errors.
 
     Raises:
         InvalidInput: the server cannot keep what it was given.
         StoreUnavailable: anything else; if the connection was lost, the others of the pool are given up too.
     """
-    try:
-        yield
-    except (asyncpg.DataError, asyncpg.ProgramLimitExceededError) as problem:
-        raise InvalidInput("record", _reason(problem), "what PostgreSQL can keep") from problem
-    except TimeoutError as problem:
-        if pool is not None:
-            pool.drop_idle()
-        raise StoreUnavailable("postgresql", "the server did not answer in time") from problem
-    except (OSError, asyncpg.PostgresConnectionError, asyncpg.InterfaceError) as problem:
-        if pool is not None:
-            pool.drop_idle()
-        raise StoreUnavailable("postgresql", _reason(problem)) from problem
-    except asyncpg.PostgresError as problem:
-        raise StoreUnavailable("postgresql", _reason(problem)) from problem
+
+    def __init__(self, pool: Pool | None = None) -> None:
+        self._pool = pool
+
+    def __enter__(self) -> None:
+        """Begin."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, where: TracebackType | None
+    ) -> None:
+        """End; raises."""
+        match problem:
+            case asyncpg.DataError() | asyncpg.ProgramLimitExceededError():
+                raise InvalidInput("record", _reason(problem), "what PostgreSQL can keep") from problem
+            case TimeoutError():
+                self._drop_idle()
+                raise StoreUnavailable("postgresql", "the server did not answer in time") from problem
+            case OSError() | asyncpg.PostgresConnectionError() | asyncpg.InterfaceError():
+                self._drop_idle()
+                raise StoreUnavailable("postgresql", _reason(problem)) from problem
+            case asyncpg.PostgresError():
+                raise StoreUnavailable("postgresql", _reason(problem)) from problem
+
+    def _drop_idle(self) -> None:
+        if self._pool is not None:
+            self._pool.drop_idle()
 
 
 class Database:
@@ -86,14 +98,23 @@ class Database:
     async def fetch(self, sql: str, *arguments: Any) -> list[Row]:
         """All rows of one statement, which is a transaction of its own."""
         with translated_errors(self._pool):
-            async with lent(self._pool) as connection:
+            async with Loan(self._pool) as connection:
                 return await connection.fetch(sql, *map(escape, arguments))
+
+    async def attempt(self, sql: str, *arguments: Any) -> list[Row]:
+        """All rows of one statement, none if another's row is where it was to put one: then it has done nothing."""
+        with translated_errors(self._pool):
+            async with Loan(self._pool) as connection:
+                try:
+                    return await connection.fetch(sql, *map(escape, arguments))
+                except asyncpg.UniqueViolationError:
+                    return []
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Run]:
         """Several statements, all or none; an error undoes them."""
         with translated_errors(self._pool):
-            async with lent(self._pool) as connection, connection.transaction():
+            async with Loan(self._pool) as connection, connection.transaction():
 
                 async def run(sql: str, *arguments: Any) -> list[Row]:
                     return await connection.fetch(sql, *map(escape, arguments))

@@ -22,6 +22,9 @@ SWEPT_AT_ONCE = 1_000
 INDEXED = 64
 """Characters of a filter that its index holds (see the tables' definition)."""
 
+LISTED = "row_id > 0"
+"""True of every row; a statement that says so may be planned with the indexes of listings, any other may not."""
+
 SQL_TYPES: Mapping[Kind, SqlType] = {
     "text": SqlType("text", same, unescape),
     "boolean": SqlType("boolean", same, same),
@@ -80,6 +83,11 @@ def _table(of: type[Record]) -> _Table:
     )
 
 
+def by_key(of: type[Record]) -> str:
+    """The statement that reads the records of some keys: scope, moment, keys."""
+    return f"{_table(of).select} AND {of.spec.key} = ANY($5::text[])"
+
+
 def _stored(of: type[R], table: _Table, row: Row) -> Stored[R]:
     fields = {column.name: column.decode(value) for column, value in zip(table.columns, row, strict=False)}
     version, user_id, created_at, updated_at = row[len(table.columns) :]
@@ -101,8 +109,7 @@ class PostgresqlDocuments:
         """See :meth:`wenmai.stores.base.Documents.get_many`."""
         check_range("keys", len(keys), 0, MANY)
         table = _table(of)
-        sql = f"{table.select} AND {of.spec.key} = ANY($5::text[])"
-        rows = await self._database.fetch(sql, *scope, self._clock(), list(keys))
+        rows = await self._database.fetch(by_key(of), *scope, self._clock(), list(keys))
         found = (_stored(of, table, row) for row in rows)
         return {stored.record.key: stored for stored in found}
 
@@ -147,7 +154,7 @@ class PostgresqlDocuments:
         """See :meth:`wenmai.stores.base.Documents.list`."""
         check_range("limit", limit, 1, LIST_LIMIT)
         key, table = of.spec.key, _table(of)
-        conditions = [table.select]
+        conditions = [table.select, LISTED]
         arguments: list[Any] = [*scope, self._clock()]
         for field, value in check_filters(of, where).items():
             arguments.append(value)

@@ -5,8 +5,10 @@ time of a short statement. Our statements leave nothing behind that would have t
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from collections import deque
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from types import TracebackType
 from typing import TypeAlias
 
 import asyncpg
@@ -32,7 +34,8 @@ class Pool:
         self._connect = connect
         self._size = size
         self._wait_seconds = wait_seconds
-        self._places = asyncio.Semaphore(size)
+        self._places = size
+        self._waiting: deque[asyncio.Future[None]] = deque()
         self._idle: list[Connection] = []
         self._closed = False
 
@@ -43,23 +46,49 @@ class Pool:
             StoreUnavailable: none became free in time, or the pool is closed.
         """
         self._check_open()
-        if self._places.locked():
+        if self._places:
+            self._places -= 1
+        else:
             try:
-                async with asyncio.timeout(self._wait_seconds):
-                    await self._places.acquire()
+                await self._wait_for_place(self._wait_seconds)
             except TimeoutError:
                 reason = f"all {self._size} connections were busy for {self._wait_seconds:g} s"
                 raise StoreUnavailable("postgresql", reason) from None
-        else:
-            await self._places.acquire()
         try:
             self._check_open()
-            return self._waiting() or await self._connect()
+            return self._kept() or await self._connect()
         except BaseException:
-            self._places.release()
+            self._leave_place()
             raise
 
-    def _waiting(self) -> "Connection | None":
+    async def _wait_for_place(self, seconds: float) -> None:
+        """Return with a place that another task has left; who has waited longest gets it.
+
+        Raises:
+            TimeoutError: there was none in time.
+        """
+        loop = asyncio.get_running_loop()
+        place: asyncio.Future[None] = loop.create_future()
+        self._waiting.append(place)
+        limit = loop.call_later(seconds, _refuse, place)
+        try:
+            await place
+        except asyncio.CancelledError:
+            if not place.cancelled():
+                self._leave_place()
+            raise
+        finally:
+            limit.cancel()
+
+    def _leave_place(self) -> None:
+        while self._waiting:
+            place = self._waiting.popleft()
+            if not place.done():
+                place.set_result(None)
+                return
+        self._places += 1
+
+    def _kept(self) -> "Connection | None":
         """The connection that was used last, if the server has not closed it meanwhile."""
         while self._idle:
             connection = self._idle.pop()
@@ -74,12 +103,12 @@ class Pool:
     def give(self, connection: Connection) -> None:
         """Take a connection back that is as it was."""
         self._idle.append(connection)
-        self._places.release()
+        self._leave_place()
 
     def drop(self, connection: Connection) -> None:
         """End a connection whose state nobody knows."""
         connection.terminate()
-        self._places.release()
+        self._leave_place()
 
     def drop_idle(self) -> None:
         """End all connections that wait: the server behind them is likely gone."""
@@ -93,10 +122,13 @@ class Pool:
         with suppress(TimeoutError):
             async with asyncio.timeout(CLOSE_SECONDS):
                 while taken < self._size:
-                    await self._places.acquire()
+                    if self._places:
+                        self._places -= 1
+                    else:
+                        await self._wait_for_place(CLOSE_SECONDS)
                     taken += 1
         for _ in range(taken):
-            self._places.release()
+            self._leave_place()
         while self._idle:
             connection = self._idle.pop()
             try:
@@ -105,20 +137,29 @@ class Pool:
                 connection.terminate()
 
 
-@asynccontextmanager
-async def lent(pool: Pool) -> AsyncIterator[Connection]:
+def _refuse(place: "asyncio.Future[None]") -> None:
+    if not place.done():
+        place.set_exception(TimeoutError())
+
+
+class Loan:
     """A connection of the pool; after anything but an orderly refusal, by the server or by us, it is not used again."""
-    connection = await pool.take()
-    try:
-        yield connection
-    except (asyncpg.PostgresError, WenmaiError):
-        if connection.is_closed() or connection.is_in_transaction():
-            pool.drop(connection)
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+
+    async def __aenter__(self) -> Connection:
+        """Take it."""
+        self._connection = await self._pool.take()
+        return self._connection
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, where: TracebackType | None
+    ) -> None:
+        """Give it back, or end it."""
+        connection = self._connection
+        refused = isinstance(problem, asyncpg.PostgresError | WenmaiError)
+        if problem is None or (refused and not (connection.is_closed() or connection.is_in_transaction())):
+            self._pool.give(connection)
         else:
-            pool.give(connection)
-        raise
-    except BaseException:
-        pool.drop(connection)
-        raise
-    else:
-        pool.give(connection)
+            self._pool.drop(connection)

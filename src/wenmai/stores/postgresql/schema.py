@@ -1,7 +1,8 @@
 """Making sure at opening that the database can be used and has our tables."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from time import monotonic
 
 import asyncpg
 
@@ -10,6 +11,7 @@ from wenmai.stores.migrations import REVISION, VERSION_TABLE, upgrade_script
 from wenmai.stores.postgresql.address import EXAMPLE, Address
 from wenmai.stores.postgresql.database import connect, translated_errors
 from wenmai.stores.postgresql.pool import Connection
+from wenmai.stores.upgrades import OnStep, Schema, Step
 
 OLDEST_SERVER = 14
 LOCK_KEY = 0x57454E4D
@@ -20,6 +22,8 @@ LOCK_SECONDS = 60
 
 MIGRATION_SECONDS = 3_600.0
 
+KNOWN = int(REVISION)
+
 _NOT_USABLE: tuple[tuple[type[asyncpg.PostgresError], str], ...] = (
     (asyncpg.InvalidAuthorizationSpecificationError, "a URL whose user and password the server accepts"),
     (asyncpg.InvalidCatalogNameError, "a URL of a database that exists (createdb makes one)"),
@@ -29,20 +33,39 @@ _NOT_USABLE: tuple[tuple[type[asyncpg.PostgresError], str], ...] = (
 """What no later try would change, and what would."""
 
 
-async def prepare_schema(address: Address) -> None:
-    """Check the server, and create or upgrade the tables.
+async def prepare_schema(address: Address, on_step: OnStep) -> None:
+    """Check the server, and create or upgrade the tables, one revision after another, each in one transaction.
 
     Raises:
         InvalidInput: the URL, the user, the database or the server will not do; says what would.
         StoreTooNew: a newer Wenmai wrote the tables.
-        StoreUnavailable: the server cannot be reached, or the tables are another program's.
+        StoreUnavailable: the server cannot be reached or takes no writes, or the tables are another program's.
     """
+    async with _checked_server(address) as connection:
+        await _check_writable(connection, address)
+        while await _found(connection, address) < KNOWN:
+            await _step(connection, address, on_step)
+        await _check_rights(connection, address)
+
+
+async def schema_of(address: Address) -> Schema:
+    """The schema of the tables, which are left as they are.
+
+    Raises:
+        InvalidInput, StoreTooNew, StoreUnavailable: as for :func:`prepare_schema`.
+    """
+    async with _checked_server(address) as connection:
+        return Schema(await _found(connection, address), KNOWN)
+
+
+@asynccontextmanager
+async def _checked_server(address: Address) -> AsyncIterator[Connection]:
+    """A connection of its own to a server that will do; what goes wrong is told as one of our errors."""
     with translated_errors(), _refused_urls(address):
         connection = await connect(address)
         try:
             await _check_server(connection, address)
-            if await _revision(connection, address) != REVISION:
-                await _upgrade(connection, address)
+            yield connection
         finally:
             connection.terminate()
 
@@ -58,7 +81,8 @@ def _refused_urls(address: Address) -> Iterator[None]:
         # The driver's words may quote the password.
         raise InvalidInput("store", address.shown, f"a URL like {EXAMPLE}") from None
     except OSError as problem:
-        reason = f"no connection to {address.shown} ({problem.strerror or type(problem).__name__})"
+        why = "no answer in time" if isinstance(problem, TimeoutError) else problem.strerror or type(problem).__name__
+        reason = f"no connection to {address.shown} ({why})"
         raise StoreUnavailable("postgresql", reason) from problem
     except asyncpg.PostgresError as problem:
         for kind, wanted in _NOT_USABLE:
@@ -68,11 +92,11 @@ def _refused_urls(address: Address) -> Iterator[None]:
 
 
 async def _check_server(connection: Connection, address: Address) -> None:
-    found = connection.get_server_version()
-    if found.major < OLDEST_SERVER:
-        wanted = f"a server of PostgreSQL {OLDEST_SERVER} or later (it is {found.major}.{found.minor})"
+    told = connection.get_settings()
+    if connection.get_server_version().major < OLDEST_SERVER:
+        wanted = f"a server of PostgreSQL {OLDEST_SERVER} or later (it is {told.server_version})"
         raise InvalidInput("store", address.shown, wanted)
-    encoding = connection.get_settings().server_encoding
+    encoding = told.server_encoding
     if encoding != "UTF8":
         raise InvalidInput("store", address.shown, f"a database whose encoding is UTF8 (it is {encoding})")
     available = await connection.fetchval("SELECT EXISTS (SELECT FROM pg_available_extensions WHERE name = 'vector')")
@@ -81,8 +105,32 @@ async def _check_server(connection: Connection, address: Address) -> None:
         raise InvalidInput("store", address.shown, wanted)
 
 
-async def _revision(connection: Connection, address: Address) -> str | None:
-    """The revision of our tables, None if there are none yet.
+async def _check_writable(connection: Connection, address: Address) -> None:
+    if await connection.fetchval("SHOW transaction_read_only") == "on":
+        reason = f"{address.shown} is read-only: it is a standby, or default_transaction_read_only is on"
+        raise StoreUnavailable("postgresql", reason)
+
+
+async def _check_rights(connection: Connection, address: Address) -> None:
+    """Tell at the start, not at the first message, that the user may not write."""
+    rows = await connection.fetch(
+        "SELECT c.relname FROM pg_class c "
+        "WHERE c.relkind = 'r' AND c.relname <> $1 "
+        "AND c.relnamespace = (SELECT m.relnamespace FROM pg_class m WHERE m.oid = to_regclass('messages')) "
+        "AND NOT (has_table_privilege(c.oid, 'SELECT') AND has_table_privilege(c.oid, 'INSERT') "
+        "AND has_table_privilege(c.oid, 'UPDATE') AND has_table_privilege(c.oid, 'DELETE')) ORDER BY 1",
+        VERSION_TABLE,
+    )
+    if rows:
+        tables = ", ".join(row["relname"] for row in rows)
+        wanted = (
+            f"a database whose tables this user may read and write (GRANT SELECT, INSERT, UPDATE, DELETE ON {tables})"
+        )
+        raise InvalidInput("store", address.shown, f"{wanted} {tables}")
+
+
+async def _found(connection: Connection, address: Address) -> int:
+    """The revision of our tables, 0 if there are none yet.
 
     Raises:
         StoreTooNew: it is newer than ours.
@@ -97,17 +145,40 @@ async def _revision(connection: Connection, address: Address) -> str | None:
                 f"{address.shown} has a table 'conversations' of another program; give Wenmai a database of its own"
             )
             raise StoreUnavailable("postgresql", reason)
-        return None
-    found: str | None = await connection.fetchval(f"SELECT version_num FROM {VERSION_TABLE}")
-    if found is not None and int(found) > int(REVISION):
-        raise StoreTooNew(address.shown, found=int(found), known=int(REVISION))
+        return 0
+    found = int(await connection.fetchval(f"SELECT version_num FROM {VERSION_TABLE}") or 0)
+    if found > KNOWN:
+        raise StoreTooNew(address.shown, found=found, known=KNOWN)
     return found
 
 
-async def _upgrade(connection: Connection, address: Address) -> None:
+async def _step(connection: Connection, address: Address, on_step: OnStep) -> None:
+    """Lead the tables to the next revision, unless another process has done it meanwhile."""
+    await _notice_our_end(connection)
     async with connection.transaction():
         await connection.execute(f"SET LOCAL lock_timeout = '{LOCK_SECONDS}s'; SET LOCAL statement_timeout = 0")
         await connection.execute("SELECT pg_advisory_xact_lock($1)", LOCK_KEY, timeout=LOCK_SECONDS + 1)
-        found = await _revision(connection, address)
-        if found != REVISION:
-            await connection.execute(upgrade_script(found), timeout=MIGRATION_SECONDS)
+        began = monotonic()
+        found = await _found(connection, address)
+        if found == KNOWN:
+            return
+        script = upgrade_script(found)
+        step = Step("postgresql", found, found + 1, *await _held(connection, found))
+        on_step(step)
+        await connection.execute(script, timeout=MIGRATION_SECONDS)
+    on_step(step._replace(seconds=monotonic() - began))
+
+
+async def _notice_our_end(connection: Connection) -> None:
+    """Let the server give a step up, and its locks with it, if this process is killed."""
+    with suppress(asyncpg.InvalidParameterValueError):  # not every operating system lets a server notice
+        await connection.execute("SET client_connection_check_interval = '1s'")
+
+
+async def _held(connection: Connection, found: int) -> tuple[int, int]:
+    """How many sessions and messages there are."""
+    if not found:
+        return 0, 0
+    counted = "SELECT (SELECT count(*) FROM conversations), (SELECT count(*) FROM messages)"
+    sessions, messages = await connection.fetchrow(counted, timeout=MIGRATION_SECONDS) or (0, 0)
+    return sessions, messages

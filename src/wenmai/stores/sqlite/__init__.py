@@ -11,10 +11,12 @@ from pathlib import Path
 from wenmai.clock import Clock
 from wenmai.errors import InvalidInput
 from wenmai.stores.sqlite.documents import SqliteDocuments
-from wenmai.stores.sqlite.lanes import Lanes, fetch
+from wenmai.stores.sqlite.lanes import Lanes, fetch, translated_errors
 from wenmai.stores.sqlite.logs import SqliteLogs
-from wenmai.stores.sqlite.schema import connect, prepare_schema
+from wenmai.stores.sqlite.schema import SCHEMA_VERSION, connect
 from wenmai.stores.sqlite.search import SqliteSearch
+from wenmai.stores.sqlite.upgrades import prepare_schema, schema_in
+from wenmai.stores.upgrades import OnStep, Schema, log_step
 
 
 class SqliteStore:
@@ -45,16 +47,44 @@ def path_of(url: str) -> Path:
     return Path(rest[1:])
 
 
-@asynccontextmanager
-async def open_store(url: str, *, clock: Clock) -> AsyncIterator[SqliteStore]:
-    """Open the file, creating it if there is none; everything is on disk when the context ends.
+async def schema_at(url: str) -> Schema:
+    """The schema of the file, which is left as it is.
 
     Raises:
         StoreTooNew: a newer Wenmai wrote it.
         StoreUnavailable: it cannot be opened, or is not a Wenmai file.
     """
     path = path_of(url)
-    prepare_schema(path)
+    if not path.exists():
+        return Schema(0, SCHEMA_VERSION)
+    connection = connect(path)
+    try:
+        with translated_errors(path):
+            return schema_in(connection, path)
+    finally:
+        connection.close()
+
+
+async def upgrade(url: str, on_step: OnStep) -> None:
+    """Make the file or lead it up to our schema, as :func:`open_store` does, telling of each step.
+
+    Raises:
+        StoreTooNew: a newer Wenmai wrote it.
+        StoreUnavailable: it cannot be opened or written, or is not a Wenmai file.
+    """
+    prepare_schema(path_of(url), on_step)
+
+
+@asynccontextmanager
+async def open_store(url: str, *, clock: Clock) -> AsyncIterator[SqliteStore]:
+    """Open the file, creating or upgrading it if need be; everything is on disk when the context ends.
+
+    Raises:
+        StoreTooNew: a newer Wenmai wrote it.
+        StoreUnavailable: it cannot be opened, or is not a Wenmai file.
+    """
+    path = path_of(url)
+    prepare_schema(path, log_step)
     lanes = Lanes(lambda: connect(path))
     try:
         yield SqliteStore(lanes, clock)

@@ -14,6 +14,7 @@ import queue
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import apsw
@@ -48,13 +49,29 @@ class _Outcome(NamedTuple):
     error: BaseException | None
 
 
+_ADVICE: tuple[tuple[type[apsw.Error], str], ...] = (
+    (apsw.CantOpenError, "does its folder exist, and may this process write there?"),
+    (apsw.ReadOnlyError, "may this process write the file and in its folder?"),
+    (apsw.FullError, "make room on the disk"),
+    (apsw.IOError, "is the disk full or failing?"),
+    (apsw.BusyError, "another process holds it for too long"),
+)
+"""What to look at, by what SQLite reports."""
+
+
 @contextmanager
-def translated_errors() -> Iterator[None]:
-    """Raise what SQLite reports (busy, full, read-only, damaged) as :class:`StoreUnavailable`."""
+def translated_errors(path: Path | None = None) -> Iterator[None]:
+    """Raise what SQLite reports (busy, full, read-only, damaged) as :class:`StoreUnavailable`, naming a given file."""
     try:
         yield
     except apsw.Error as problem:
-        raise StoreUnavailable("sqlite", str(problem) or type(problem).__name__) from problem
+        raise _unavailable(problem, path) from problem
+
+
+def _unavailable(problem: apsw.Error, path: Path | None = None) -> StoreUnavailable:
+    said = str(problem) or type(problem).__name__
+    advice = "".join(f"; {advice}" for kind, advice in _ADVICE if isinstance(problem, kind))
+    return StoreUnavailable("sqlite", f"{path}: {said}{advice}" if path else f"{said}{advice}")
 
 
 def fetch(connection: apsw.Connection, sql: str, bindings: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
@@ -210,6 +227,6 @@ def _commit_together(connection: apsw.Connection, jobs: list[_Job]) -> list[_Out
         if len(jobs) > 1:
             return [outcome for job in jobs for outcome in _commit_together(connection, [job])]
         if isinstance(problem, apsw.Error):
-            problem = StoreUnavailable("sqlite", str(problem) or type(problem).__name__)
+            problem = _unavailable(problem)
         return [_Outcome(jobs[0].future, None, problem)]
     return outcomes

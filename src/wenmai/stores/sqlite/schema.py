@@ -7,12 +7,14 @@ import apsw
 import sqlite_vec
 
 from wenmai.clock import from_micros, to_micros
-from wenmai.errors import StoreTooNew, StoreUnavailable
+from wenmai.errors import StoreUnavailable
 from wenmai.stores.records import RECORDS, Record
 from wenmai.stores.sql_columns import Kind, SqlType, columns_of, same
 from wenmai.stores.sqlite.lanes import fetch, translated_errors
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+"""Of the tables below; one more with each change, and what leads there in :mod:`.upgrades`."""
+
 APPLICATION_ID = 0x57454E4D
 """``WENM``: tells our files from others (SQLite's ``application_id``)."""
 
@@ -146,11 +148,8 @@ def connect(path: Path) -> apsw.Connection:
     Raises:
         StoreUnavailable: the file cannot be opened or is not a database.
     """
-    with translated_errors():
-        try:
-            connection = apsw.Connection(str(path), statementcachesize=256)
-        except apsw.CantOpenError as problem:
-            raise StoreUnavailable("sqlite", f"cannot open {path}; does its folder exist?") from problem
+    with translated_errors(path):
+        connection = apsw.Connection(str(path), statementcachesize=256)
         connection.set_busy_timeout(BUSY_MILLISECONDS)
         mode = fetch(connection, "PRAGMA journal_mode = WAL")[0][0]
         if mode != "wal":
@@ -162,35 +161,3 @@ def connect(path: Path) -> apsw.Connection:
         connection.load_extension(sqlite_vec.loadable_path())
         connection.enable_load_extension(False)
     return connection
-
-
-def prepare_schema(path: Path) -> None:
-    """Create the tables in a new file; refuse what is not ours or is newer than we are.
-
-    Raises:
-        StoreTooNew: a newer Wenmai wrote it.
-        StoreUnavailable: it cannot be opened, or is another program's database.
-    """
-    connection = connect(path)
-    try:
-        with translated_errors():
-            connection.execute("BEGIN IMMEDIATE")
-            _create_if_new(connection, path)
-            connection.execute("COMMIT")
-    finally:
-        connection.close()
-
-
-def _create_if_new(connection: apsw.Connection, path: Path) -> None:
-    found = connection.pragma("user_version")
-    ours = connection.pragma("application_id") == APPLICATION_ID
-    if ours and found == SCHEMA_VERSION:
-        return
-    if ours and found > SCHEMA_VERSION:
-        raise StoreTooNew(str(path), found=found, known=SCHEMA_VERSION)
-    if fetch(connection, "SELECT count(*) FROM sqlite_schema")[0][0]:
-        raise StoreUnavailable("sqlite", f"{path} is not a Wenmai store")
-    for statement in schema_ddl():
-        connection.execute(statement)
-    connection.pragma("application_id", APPLICATION_ID)
-    connection.pragma("user_version", SCHEMA_VERSION)

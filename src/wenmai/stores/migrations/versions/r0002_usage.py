@@ -1,0 +1,14 @@
+"""What model calls use, by session, user and tenant, for each day."""
+
+from pathlib import Path
+
+from alembic import op
+
+revision = "0002"
+down_revision = "0001"
+
+
+def upgrade() -> None:
+    """Create the table of the record type; make looks at one key and appends faster."""
+    for part in ("usage", "listing", "slide"):
+        op.execute(Path(__file__).with_name(f"r0002_{part}.sql").read_text(encoding="utf-8"))

@@ -1,0 +1,262 @@
+"""A store of an older schema is upgraded in place, whole or not at all; a newer one is refused."""
+
+import asyncio
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from time import sleep
+
+import pytest
+from cli_process import COMMAND, SECONDS, environment, wenmai
+from old_stores import SITTING, OldPostgresql, OldSqlite, OldStore, holdings, message
+
+from postgres_server import PostgresServer
+from wenmai.scope import Scope, ThreadKey
+from wenmai.stores.records import NewMessage, Usage
+from wenmai.stores.registry import open_store, schema_at
+from wenmai.stores.upgrades import Schema
+
+pytestmark = pytest.mark.xdist_group("postgresql")
+
+SESSIONS = 1_000
+
+STUCK = {
+    "sqlite": """
+from wenmai.stores.sqlite import upgrades
+class Stuck(tuple):
+    def __iter__(self):
+        yield from super().__iter__()
+        print("stuck", flush=True)
+        time.sleep(600)
+upgrades.UPGRADES = {2: Stuck(upgrades.UPGRADES[2])}
+""",
+    "postgresql": """
+from wenmai.stores.postgresql import schema
+whole = schema.upgrade_script
+def stuck(found):
+    print("stuck", flush=True)
+    return whole(found) + "; SELECT pg_sleep(600)"
+schema.upgrade_script = stuck
+""",
+}
+"""What makes a process stop after the last statement of the step to version 2, before its end."""
+
+RUN = "import sys, time\n{}\nfrom wenmai.cli.main import main\nsys.argv[1:] = ['migrate', '--store', {!r}]\nmain()"
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def backend(request: pytest.FixtureRequest) -> str:
+    """The name of each backend with tables."""
+    return str(request.param)
+
+
+@pytest.fixture
+def old_store(backend: str, request: pytest.FixtureRequest, tmp_path: Path) -> OldStore:
+    """A store of version 1 without sessions."""
+    if backend == "sqlite":
+        return OldSqlite(tmp_path / "wenmai.db")
+    server: PostgresServer = request.getfixturevalue("postgres_server")
+    return OldPostgresql(server.database())
+
+
+@pytest.fixture
+def new_url(backend: str, request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The URL of a store that is still to be made."""
+    if backend == "sqlite":
+        return f"sqlite:///{tmp_path}/new.db"
+    server: PostgresServer = request.getfixturevalue("postgres_server")
+    return server.database()
+
+
+@pytest.fixture
+def stuck(backend: str, old_store: OldStore) -> Iterator[subprocess.Popen[str]]:
+    """A process that has done all of the step to version 2 but its end, and does not come to it."""
+    script = RUN.format(STUCK[backend], old_store.url)
+    process = subprocess.Popen(
+        [sys.executable, "-c", script], env=environment(), stdout=subprocess.PIPE, encoding="utf-8"
+    )
+    assert process.stdout is not None
+    while process.stdout.readline() != "stuck\n":
+        assert process.poll() is None
+    asleep = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND datname = current_database()"
+    while backend == "postgresql" and old_store.rows(asleep) != [(1,)]:
+        assert process.poll() is None
+    yield process
+    process.kill()
+    process.communicate()
+
+
+def test_a_store_of_version_1_is_upgraded_in_place(old_store: OldStore, tmp_path: Path) -> None:
+    """100,000 messages are there unchanged after `wenmai migrate`, which tells what it does; again, it does nothing."""
+    old_store.fill(SESSIONS)
+    before = holdings(old_store)
+    done = wenmai("migrate", "--store", old_store.url, folder=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    first, begun, ended, last = done.stdout.splitlines()
+    held = "schema 1 → 2, 1,000 sessions, 100,000 messages: "
+    assert first.endswith("schema 1, to be schema 2")
+    assert begun == f"{held}begun"
+    assert re.fullmatch(rf"{held}done in \d+\.\d\d s", ended)
+    assert re.search(r"schema 2 after \d+\.\d\d s$", last)
+    assert (old_store.version(), holdings(old_store)) == (2, before)
+    again = wenmai("migrate", "--store", old_store.url, folder=tmp_path)
+    assert (again.returncode, again.stdout.count("\n")) == (0, 1)
+    assert again.stdout.endswith("schema 2, nothing to do\n")
+    asyncio.run(_use(old_store.url))
+
+
+async def _use(url: str) -> None:
+    """Every message is read as it was written; a thread goes on; what is new of version 2 can be kept."""
+    async with open_store(url) as store:
+        assert store.logs is not None
+        assert store.documents is not None
+        for number in range(1, SESSIONS + 1):
+            kept = await store.logs.read(Scope(), ThreadKey(f"session-{number}", "elder"), limit=SITTING)
+            assert kept == [message(number, seq) for seq in range(1, SITTING + 1)]
+        new = await store.logs.append(
+            Scope(), ThreadKey("session-1", "elder"), [NewMessage(role="user", content="还在吗？")]
+        )
+        assert new.messages[0].seq == SITTING + 1
+        usage = Usage(ref="user/u/2026-01-02/0", day="2026-01-02", kind="user", of="u", calls=3, cost_usd=0.25)
+        await store.documents.put(Scope(), usage)
+        page = await store.documents.list(Scope(), Usage, where={"day": "2026-01-02"})
+        assert [stored.record for stored in page.items] == [usage]
+
+
+def test_an_export_is_the_same_before_and_after(old_store: OldStore, new_url: str, tmp_path: Path) -> None:
+    """What comes out of an upgraded store is, byte by byte, what comes out of a new one that it was imported into."""
+    old_store.fill(3)
+    out = [wenmai("export", "--store", old_store.url, "-o", "old.jsonl", folder=tmp_path)]
+    out.append(wenmai("import", "old.jsonl", "--store", new_url, folder=tmp_path))
+    out.append(wenmai("export", "--store", new_url, "-o", "new.jsonl", folder=tmp_path))
+    assert [done.returncode for done in out] == [0, 0, 0]
+    assert (tmp_path / "old.jsonl").read_bytes().count(b"\n") == 3 + 3 * SITTING
+    assert (tmp_path / "old.jsonl").read_bytes() == (tmp_path / "new.jsonl").read_bytes()
+
+
+def test_an_upgraded_store_has_the_tables_of_a_new_one(old_store: OldStore, new_url: str, tmp_path: Path) -> None:
+    """A step that was forgotten, or that differs from what a new store gets, shows."""
+    assert wenmai("migrate", "--store", old_store.url, folder=tmp_path).returncode == 0
+    made = wenmai("migrate", "--store", new_url, folder=tmp_path)
+    assert (made.returncode, ": new, to be schema 2\n" in made.stdout) == (0, True)
+    fresh = type(old_store).__new__(type(old_store))
+    vars(fresh).update(url=new_url, _path=tmp_path / "new.db")
+    described = {
+        "sqlite": "SELECT name, sql FROM sqlite_schema ORDER BY name",
+        "postgresql": "SELECT table_name, column_name, data_type, is_nullable, collation_name, column_default "
+        "FROM information_schema.columns WHERE table_schema = 'public' ORDER BY 1, ordinal_position",
+    }[new_url.partition(":")[0]]
+    assert old_store.tables() == fresh.tables()
+    assert old_store.rows(described) == fresh.rows(described)
+
+
+def test_a_process_killed_in_the_middle_leaves_version_1(
+    stuck: subprocess.Popen[str], backend: str, old_store: OldStore, tmp_path: Path
+) -> None:
+    """After SIGKILL with all statements done but the last nothing has changed, nothing is locked, the next goes on."""
+    before = old_store.tables()
+    stuck.send_signal(signal.SIGKILL)
+    stuck.wait(SECONDS)
+    assert (old_store.version(), old_store.tables()) == (1, before)
+    assert "usage" not in before
+    done = wenmai("migrate", "--store", old_store.url, folder=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert old_store.version() == 2
+
+
+@pytest.mark.parametrize("delay", [0.0, 0.3, 0.6])
+def test_a_process_killed_at_any_moment_leaves_a_whole_version(
+    delay: float, old_store: OldStore, tmp_path: Path
+) -> None:
+    """Version 1 without the new table or version 2 with it, and the next start uses the store."""
+    old_store.fill(20)
+    before = holdings(old_store)
+    process = subprocess.Popen(
+        [*COMMAND, "migrate", "--store", old_store.url], env=environment(), stdout=subprocess.DEVNULL
+    )
+    sleep(delay)
+    process.kill()
+    process.wait(SECONDS)
+    assert (old_store.version(), "usage" in old_store.tables()) in ((1, False), (2, True))
+    assert wenmai("migrate", "--store", old_store.url, folder=tmp_path).returncode == 0
+    assert (old_store.version(), holdings(old_store)) == (2, before)
+
+
+def test_of_processes_that_start_at_once_one_upgrades(old_store: OldStore) -> None:
+    """All end well, and the step is told once."""
+    old_store.fill(100)
+    started = [
+        subprocess.Popen(
+            [*COMMAND, "migrate", "--store", old_store.url],
+            env=environment(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            encoding="utf-8",
+        )
+        for _ in range(4)
+    ]
+    told = [process.communicate(timeout=SECONDS) for process in started]
+    assert [(process.returncode, err) for process, (_, err) in zip(started, told, strict=True)] == [(0, "")] * 4
+    assert sum(out.count("done in") for out, _ in told) == 1
+    assert old_store.version() == 2
+
+
+@pytest.mark.parametrize(
+    "command", [("migrate",), ("serve", "--port", "0"), ("serve", "--port", "0", "--workers", "3")]
+)
+def test_a_newer_store_is_refused_with_what_to_do(
+    command: tuple[str, ...], old_store: OldStore, tmp_path: Path
+) -> None:
+    """One line names the setting, both versions and the way out; nothing is changed."""
+    old_store.rows(old_store.newer)
+    before = old_store.tables()
+    done = wenmai(*command, "--store", old_store.url, folder=tmp_path)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+    assert re.match(r"wenmai: store: .* has schema version 99, this Wenmai knows up to 2: upgrade Wenmai", done.stderr)
+    assert (old_store.version(), old_store.tables()) == (99, before)
+
+
+@pytest.mark.parametrize("workers", ["1", "3"])
+def test_serve_upgrades_and_says_so_in_its_log(workers: str, old_store: OldStore, tmp_path: Path) -> None:
+    """The service logs the step once, with how much there is, before it listens."""
+    old_store.fill(20)
+    with (tmp_path / "log").open("w") as log:
+        process = subprocess.Popen(
+            [*COMMAND, "serve", "--port", "0", "--workers", workers, "--store", old_store.url],
+            env=environment(),
+            cwd=tmp_path,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            encoding="utf-8",
+        )
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline().startswith("Wenmai listens")
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.communicate(timeout=SECONDS)
+    steps = [line for line in (tmp_path / "log").read_text(encoding="utf-8").splitlines() if "schema 1 → 2" in line]
+    assert [line.split(":")[0] for line in steps] == ["INFO wenmai.stores.upgrades"] * 2
+    assert "20 sessions, 2,000 messages: begun" in steps[0]
+    assert "done in" in steps[1]
+
+
+async def test_looking_changes_nothing(old_store: OldStore, new_url: str, tmp_path: Path) -> None:
+    """`wenmai doctor` says that an upgrade is due and what does it, and leaves the store as it is."""
+    assert await schema_at(old_store.url) == Schema(found=1, known=2)
+    assert await schema_at(new_url) == Schema(found=0, known=2)
+    assert await schema_at("memory://") is None
+    examined = await asyncio.to_thread(wenmai, "doctor", "--store", old_store.url, folder=tmp_path)
+    (line,) = [line for line in examined.stdout.splitlines() if "(schema 1)" in line]
+    assert line.startswith("warn store")
+    assert line.endswith("the next start upgrades it to 2, or now: wenmai migrate")
+    assert await asyncio.to_thread(old_store.version) == 1
+
+
+def test_a_store_without_tables_has_nothing_to_migrate(tmp_path: Path) -> None:
+    """The command is for any store, so that a deployment need not know."""
+    done = wenmai("migrate", "--store", "memory://", folder=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "memory://: has no schema, nothing to do\n")

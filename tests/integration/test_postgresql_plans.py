@@ -1,0 +1,93 @@
+"""How PostgreSQL plans what a turn needs: by the key, however many records there are and whatever it knows of them."""
+
+import re
+from datetime import timedelta
+from uuid import uuid4
+
+import pytest
+
+from postgres_server import PostgresServer
+from wenmai.clock import MovableClock, system_clock
+from wenmai.scope import Scope, ThreadKey
+from wenmai.stores.postgresql import open_store
+from wenmai.stores.postgresql.address import parse_url
+from wenmai.stores.postgresql.database import Database, connect
+from wenmai.stores.postgresql.documents import LISTED, by_key
+from wenmai.stores.records import RECORDS, NewMessage, Record, Session
+
+pytestmark = pytest.mark.xdist_group("postgresql")
+
+SCOPE = Scope()
+
+
+async def plan(database: str, sql: str) -> str:
+    """How a statement is planned once and for all arguments, by a connection like the store's."""
+    connection = await connect(parse_url(database))
+    try:
+        name = f"p{uuid4().hex}"
+        await connection.execute(f"PREPARE {name} AS {sql}")
+        nulls = ", ".join(["NULL"] * len(set(re.findall(r"\$\d+", sql))))
+        return "\n".join(row[0] for row in await connection.fetch(f"EXPLAIN EXECUTE {name}({nulls})"))
+    finally:
+        await connection.close()
+
+
+@pytest.mark.parametrize("of", RECORDS, ids=lambda record: record.spec.collection)
+async def test_a_look_at_one_key_is_planned_with_the_index_of_the_keys(
+    of: type[Record], conformance_database: str
+) -> None:
+    """Without statistics too: an index of a listing would do, and takes as long as its owner has records."""
+    async with open_store(conformance_database, clock=system_clock):
+        found = await plan(conformance_database, by_key(of))
+    columns = f"{of.spec.collection}_tenant_id_site_id_{of.spec.key}_key"
+    assert f"Index Scan using {columns} on" in found
+
+
+async def test_a_listing_is_planned_with_its_index(conformance_database: str) -> None:
+    """The newest come from the index in their order: nothing is sorted."""
+    async with open_store(conformance_database, clock=system_clock):
+        found = await plan(
+            conformance_database,
+            "SELECT session_id FROM conversations WHERE tenant_id = $1 AND site_id = $2 AND user_id = $3 "  # noqa: S608 — no input
+            f"AND {LISTED} ORDER BY created_at DESC, session_id DESC LIMIT 21",
+        )
+    assert "using conversations_by_age on" in found
+    assert "Sort" not in found
+
+
+async def test_a_number_that_is_taken_is_no_error(postgres_server: PostgresServer) -> None:
+    """An attempt whose row is there already has done nothing, and the connection serves the next one."""
+    url = postgres_server.database()
+    async with open_store(url, clock=system_clock) as store:
+        end = system_clock() + timedelta(days=1)
+        await store.documents.put(SCOPE, Session(session_id="s", expires_at=end, lifetime_seconds=86_400))
+        said = [NewMessage(role="user", content="one"), NewMessage(role="assistant", content="two")]
+        await store.logs.append(SCOPE, ThreadKey("s", "assistant"), said)
+        database = Database(parse_url(f"{url}&max_connections=1"))
+        again = (
+            "INSERT INTO messages (thread, seq, turn_id, role, content, timestamp, tokens, completed) "
+            "SELECT thread, seq + $1, turn_id, role, content, timestamp, tokens, completed FROM messages RETURNING seq"
+        )
+        try:
+            assert await database.attempt(again, 1) == []
+            assert [row["seq"] for row in await database.attempt(again, 2)] == [3, 4]
+        finally:
+            await database.close()
+        kept = await store.logs.read(SCOPE, ThreadKey("s", "assistant"))
+    assert [message.content for message in kept] == ["one", "two", "one", "two"]
+
+
+async def test_an_append_slides_its_session_once_a_second_at_most(postgres_server: PostgresServer) -> None:
+    """The usual append moves the end of the session as the function does."""
+    clock = MovableClock()
+    lifetime, ends = timedelta(hours=1), []
+    async with open_store(postgres_server.database(), clock=clock) as store:
+        end = clock() + lifetime
+        await store.documents.put(SCOPE, Session(session_id="s", expires_at=end, lifetime_seconds=3_600))
+        for milliseconds in (0, 10, 890, 100, 500, 600):
+            clock.advance(timedelta(milliseconds=milliseconds))
+            await store.logs.append(SCOPE, ThreadKey("s", "assistant"), [NewMessage(role="user", content="so")], tail=3)
+            stored = await store.documents.get(SCOPE, Session, "s")
+            assert stored is not None
+            ends.append((stored.record.expires_at - end) // timedelta(milliseconds=1))
+    assert ends == [0, 0, 0, 1_000, 1_000, 2_100]
