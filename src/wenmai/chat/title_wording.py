@@ -1,0 +1,128 @@
+"""What a title may look like, and what of a model's words is taken for one.
+
+A model is asked for a title and may answer the question, refuse, explain itself, change the language or obey what the
+question says. What does not look like a title of this very question is none.
+"""
+
+import re
+import unicodedata
+from collections import Counter
+
+from wenmai.errors import InvalidInput
+from wenmai.memory.sessions import checked_title
+from wenmai.text.cjk import normalise, query_terms, terms
+from wenmai.text.stopwords import STOP_EN
+
+MODEL_WRITES = 200
+"""Characters after which what a model writes cannot become a title any more."""
+
+WORDS = range(3, 6)
+CHARACTERS = range(5, 16)
+"""How long a title is: in words, and in characters where writing has no spaces between words."""
+
+_LABEL = re.compile(r"^(?:title|标题|標題|题目|タイトル|題名|제목)\s*[:：]\s*", re.IGNORECASE)
+_REFUSAL = re.compile(
+    r"^(?:i['’]?m (?:sorry|unable)|i am (?:sorry|unable)|sorry|i can(?:no|['’])t|as an ai"
+    r"|很?抱歉|对不起|對不起|我无法|我不能|作为|申し訳|죄송)",
+    re.IGNORECASE,
+)
+_QUOTES = re.compile(r"[\"“”„‟«»「」『』〝〞＂`*#]|(?<!\w)['‘’]|['‘’](?!\w)")
+_BOOK_MARKS = re.compile(r"^[《〈](?P<inside>[^《》〈〉]*)[》〉]$")
+_JOINERS = re.compile("[\u200d\ufe0e\ufe0f\u20e3\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f]")
+"""What emoji are put together with; the signs themselves are of Unicode's category So."""
+
+_SMALL = frozenset({"a", "an", "the", "and", "or", "of", "in", "on", "at", "to", "for", "by", "with", "from", "as"})
+"""Words that title case leaves small inside a title."""
+
+_SCRIPTS = {"CJK": "HAN", "IDEOGRAPHIC": "HAN", "HIRAGANA": "KANA", "KATAKANA": "KANA", "KATAKANA-HIRAGANA": "KANA"}
+_SPACELESS = frozenset({"HAN", "KANA", "HANGUL"})
+_KANA_IN_JAPANESE = 0.2
+"""Chinese has next to no Kana; Japanese has more than this, of its characters."""
+
+
+def enough(said: str) -> bool:
+    """Whether nothing that a model may still write can belong to the title."""
+    said = said.lstrip()
+    return "\n" in said or len(said) > MODEL_WRITES
+
+
+def fitted(said: str, question: str) -> str | None:
+    """The title within what a model wrote; None if that is none of this question.
+
+    It has the question's script, shares a word with the question and has a title's length. Marks around it and at its
+    end, and emoji, are taken away; English is put in title case.
+    """
+    title = _plain(said)
+    if _REFUSAL.match(title) or not _fits(title, question):
+        return None
+    if _is_english(question):
+        title = _in_title_case(title)
+    try:
+        return checked_title(title)
+    except InvalidInput:
+        return None
+
+
+def _plain(said: str) -> str:
+    """The first line without label, quotes, emoji and closing punctuation."""
+    lines = said.strip().splitlines()
+    line = _JOINERS.sub("", lines[0]) if lines else ""
+    line = "".join(" " if unicodedata.category(sign) == "So" else sign for sign in line)
+    line = " ".join(_QUOTES.sub("", line).split())
+    line = _LABEL.sub("", line)
+    while line and unicodedata.category(line[-1]) in {"Po", "Pd", "Pc", "Sm", "Sk"}:
+        line = line[:-1].rstrip()
+    whole = _BOOK_MARKS.match(line)
+    return whole["inside"].strip() if whole else line
+
+
+def _fits(title: str, question: str) -> bool:
+    writing = _writing(question)
+    if _writing(title) != writing or not _scripts(title).keys() <= _scripts(question).keys() | _with(writing):
+        return False
+    length, allowed = (len(title), CHARACTERS) if writing in _SPACELESS else (len(title.split()), WORDS)
+    if length not in allowed:
+        return False
+    asked = query_terms(question)
+    return not asked or not set(asked).isdisjoint(terms(title))
+
+
+def _with(writing: str) -> set[str]:
+    """What a language written so may use besides."""
+    return {"HAN"} if writing == "KANA" else set()
+
+
+def _writing(text: str) -> str:
+    """The script that stands for the language: of Japanese it is Kana, although most of it may be Han."""
+    scripts = _scripts(text)
+    if not scripts:
+        return ""
+    if scripts["KANA"] > _KANA_IN_JAPANESE * (scripts["KANA"] + scripts["HAN"]):
+        scripts["KANA"] += scripts.pop("HAN", 0)
+    return max(scripts, key=lambda script: scripts[script])
+
+
+def _scripts(text: str) -> Counter[str]:
+    """How much of each script there is: in words, and in characters where a character is about a word."""
+    found: Counter[str] = Counter()
+    before = ""
+    for letter in normalise(text):
+        name = unicodedata.name(letter, "").partition(" ")[0] if letter.isalpha() else ""
+        script = _SCRIPTS.get(name, name)
+        if script and (script in _SPACELESS or script != before):
+            found[script] += 1
+        before = script
+    return found
+
+
+def _is_english(question: str) -> bool:
+    return _writing(question) == "LATIN" and not STOP_EN.isdisjoint(re.findall(r"[a-z]+", normalise(question)))
+
+
+def _in_title_case(title: str) -> str:
+    words = title.split()
+    last = len(words) - 1
+    return " ".join(
+        word if word in _SMALL and place not in {0, last} else word[0].upper() + word[1:]
+        for place, word in enumerate(words)
+    )

@@ -1,0 +1,101 @@
+"""A server of OpenAI's protocol that says what a test tells it to say, and remembers what it was asked."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+PROMPT_TOKENS, COMPLETION_TOKENS = 100, 10
+"""What each of its answers is said to have used."""
+
+_TITLE = "You give a conversation its title"
+
+
+class ScriptedModel:
+    """What it says, and what it was asked.
+
+    Attributes:
+        base_url: of the running server, with its ``/v1``.
+        model: the name to ask for.
+        answer, title: what it says when it is asked a question, or for a title.
+        breaks_off: whether an answer ends in the middle, without its end and its usage.
+        titles: lets titles be answered; a test clears it to hold them.
+        asked, asked_for_titles: what it was shown, request by request.
+        title_wanted: set when a title has been asked for.
+    """
+
+    def __init__(self) -> None:
+        self.base_url = ""
+        self.model = "openai:scripted"
+        self.answer = "老夫不知。"
+        self.title = "Yan Ancestral Hall History"
+        self.breaks_off = False
+        self.titles = asyncio.Event()
+        self.titles.set()
+        self.title_wanted = asyncio.Event()
+        self.asked: list[str] = []
+        self.asked_for_titles: list[str] = []
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """For an engine with this model."""
+        return {"model": self.model, "model_base_url": self.base_url, "model_attempts": 1}
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answer one request and close."""
+        try:
+            head = (await reader.readuntil(b"\r\n\r\n")).decode()
+            length = int(head.lower().partition("content-length:")[2].split()[0])
+            body = json.loads(await reader.readexactly(length))
+            shown = "\n".join(message["content"] for message in body["messages"])
+            for frame in await self._frames(shown):
+                writer.write(frame)
+            await writer.drain()
+        finally:
+            writer.close()
+            with suppress(ConnectionError):
+                await writer.wait_closed()
+
+    async def _frames(self, shown: str) -> list[bytes]:
+        if _TITLE in shown:
+            self.asked_for_titles.append(shown)
+            self.title_wanted.set()
+            await self.titles.wait()
+            text = self.title
+        else:
+            self.asked.append(shown)
+            text = self.answer
+        head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n"
+        half = len(text) // 2
+        pieces = [
+            _event({"choices": [{"index": 0, "delta": {"content": piece}}]}) for piece in (text[:half], text[half:])
+        ]
+        if self.breaks_off:
+            return [head.replace(b"Connection", b"Content-Length: 100000\r\nConnection"), pieces[0]]
+        usage = {"prompt_tokens": PROMPT_TOKENS, "completion_tokens": COMPLETION_TOKENS, "total_tokens": 110}
+        end = _event({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
+        return [head, *pieces, end, _event({"choices": [], "usage": usage}), b"data: [DONE]\n\n"]
+
+
+def _event(data: dict[str, Any]) -> bytes:
+    frame = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "scripted"} | data
+    return f"data: {json.dumps(frame)}\n\n".encode()
+
+
+@asynccontextmanager
+async def scripted_model() -> AsyncIterator[ScriptedModel]:
+    """The running server."""
+    script = ScriptedModel()
+    serving: set[asyncio.Task[None]] = set()
+
+    def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        serving.add(asyncio.create_task(script.serve(reader, writer)))
+
+    server = await asyncio.start_server(accept, "127.0.0.1", 0)
+    async with server:
+        script.base_url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+        yield script
+        for task in serving:
+            task.cancel()
+        await asyncio.gather(*serving, return_exceptions=True)
