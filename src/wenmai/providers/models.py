@@ -11,14 +11,14 @@ while nothing of an answer has been handed out.
 import asyncio
 import random
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import aclosing
+from contextlib import AbstractContextManager, aclosing, nullcontext
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 import msgspec
 
 from wenmai.errors import ModelError
 from wenmai.providers.edge import import_extra, provider_errors, provider_package, split_name
-from wenmai.providers.pricing import Price
+from wenmai.providers.pricing import Consumption, OnConsumed, Price
 from wenmai.text.tokens import estimate_tokens
 
 if TYPE_CHECKING:
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 OnToken = Callable[[str], Awaitable[None]]
 """Receives the answer piece by piece, in order."""
+
+Guard = Callable[[], AbstractContextManager[object]]
+"""Opens a context around a whole call and sees how it ends; it may refuse the call by raising a ModelError."""
 
 _MESSAGE_OVERHEAD = 4
 """Tokens that a chat format spends on each message's role and markers; about right for the common ones."""
@@ -85,6 +88,7 @@ class ChatModel:
         model: the LangChain model; its own retries should be off.
         limits: see :class:`ModelLimits`.
         price: None if it is not known.
+        guard: around each call, all its attempts together, such as a circuit breaker's.
     """
 
     def __init__(
@@ -94,16 +98,26 @@ class ChatModel:
         *,
         limits: ModelLimits | None = None,
         price: Price | None = None,
+        guard: Guard = nullcontext,
     ) -> None:
         self.name = name
+        self._guard = guard
         self._model = model
         self._limits = limits or ModelLimits()
         self._price = price
         # Only some providers know the switch; the others would send it to their server.
         self._options: dict[str, Any] = {"stream_usage": True} if "stream_usage" in type(model).model_fields else {}
 
-    async def answer(self, messages: Sequence[PromptMessage], *, on_token: OnToken | None = None) -> ModelReply:
+    async def answer(
+        self,
+        messages: Sequence[PromptMessage],
+        *,
+        on_token: OnToken | None = None,
+        on_consumed: OnConsumed | None = None,
+    ) -> ModelReply:
         """Ask the model, and hand out the answer piece by piece if ``on_token`` is given.
+
+        The reply's tokens are those of the attempt that succeeded; ``on_consumed`` hears of all.
 
         Cancelling the call closes the connection. What ``on_token`` raises is passed on as it is, and closes
         it too.
@@ -113,15 +127,16 @@ class ChatModel:
                 been handed out before.
         """
         limits = self._limits
-        call = _Call(messages, on_token, asyncio.get_running_loop().time() + limits.first_token_seconds)
+        call = _Call(messages, on_token, on_consumed, asyncio.get_running_loop().time() + limits.first_token_seconds)
         whole = asyncio.timeout(limits.timeout_seconds)
-        try:
-            async with whole:
-                return await self._attempts(call)
-        except TimeoutError as late:
-            if not whole.expired():
-                raise
-            raise self._late("no complete answer", limits.timeout_seconds) from late
+        with self._guard():
+            try:
+                async with whole:
+                    return await self._attempts(call)
+            except TimeoutError as late:
+                if not whole.expired():
+                    raise
+                raise self._too_long(call) from late
 
     def count_tokens(self, text: str) -> int:
         """How many tokens the text has for this model.
@@ -159,8 +174,9 @@ class ChatModel:
                     if piece and call.on_token is not None:
                         # A slow reader is not a slow model.
                         patience.reschedule(None)
-                        call.handed_out = True
+                        call.handed_out = call.reading = True
                         await call.on_token(piece)
+                        call.reading = False
                     if tally.pieces:
                         patience.reschedule(loop.time() + self._limits.idle_seconds)
         except TimeoutError as late:
@@ -169,6 +185,9 @@ class ChatModel:
             if tally.pieces:
                 raise self._late("the answer stopped: nothing more", self._limits.idle_seconds) from late
             raise self._late("no text", self._limits.first_token_seconds) from late
+        finally:
+            if tally.brought_anything and call.on_consumed is not None:
+                call.on_consumed(self._consumption(call, tally))
         if not tally.pieces:
             raise ModelError(self.name, "the answer is empty", retryable=True)
         return self._reply(call, tally)
@@ -185,24 +204,40 @@ class ChatModel:
                     return
                 yield chunk
 
+    def _too_long(self, call: "_Call") -> ModelError:
+        """The whole call took too long; while the reader has a piece it is not the model that is waited for."""
+        if call.reading:
+            reason = f"the reader had not taken the answer after {self._limits.timeout_seconds:g} s"
+            return ModelError(self.name, reason)
+        return self._late("no complete answer", self._limits.timeout_seconds)
+
     def _late(self, what: str, seconds: float) -> ModelError:
         return ModelError(self.name, f"{what} within {seconds:g} s", retryable=True)
 
     def _reply(self, call: "_Call", tally: "_Tally") -> ModelReply:
-        text = "".join(tally.pieces)
-        prompt, completion = tally.prompt_tokens, tally.completion_tokens
-        estimated = prompt == 0 and completion == 0
-        if estimated:
-            prompt = sum(self.count_tokens(each.content) + _MESSAGE_OVERHEAD for each in call.messages)
-            completion = self.count_tokens(text)
+        consumed = self._consumption(call, tally)
         return ModelReply(
-            text=text,
+            text=tally.text,
+            prompt_tokens=consumed.prompt_tokens,
+            completion_tokens=consumed.completion_tokens,
+            cost_usd=consumed.cost_usd,
+            finish_reason=tally.finish_reason,
+            estimated=consumed.estimated,
+            priced=self._price is not None,
+        )
+
+    def _consumption(self, call: "_Call", tally: "_Tally") -> Consumption:
+        prompt, completion = tally.prompt_tokens, tally.completion_tokens
+        if not prompt:
+            prompt = sum(self.count_tokens(each.content) + _MESSAGE_OVERHEAD for each in call.messages)
+        if not completion:
+            # An answer that broke off has most often come without its count.
+            completion = self.count_tokens(tally.text)
+        return Consumption(
             prompt_tokens=prompt,
             completion_tokens=completion,
             cost_usd=self._price.cost_usd(prompt, completion) if self._price else 0.0,
-            finish_reason=tally.finish_reason,
-            estimated=estimated,
-            priced=self._price is not None,
+            estimated=(prompt, completion) != (tally.prompt_tokens, tally.completion_tokens),
         )
 
 
@@ -214,6 +249,7 @@ def open_model(
     limits: ModelLimits | None = None,
     temperature: float = 0.2,
     price: Price | None = None,
+    guard: Guard = nullcontext,
 ) -> ChatModel:
     """A chat model by its LangChain name; nothing is asked of its server yet.
 
@@ -225,6 +261,7 @@ def open_model(
         limits: see :class:`ModelLimits`.
         temperature: left out for models that allow one only.
         price: None if it is not known.
+        guard: see :class:`ChatModel`.
 
     Raises:
         InvalidInput: the name is not of that form, or LangChain knows no such provider.
@@ -240,17 +277,25 @@ def open_model(
         options["api_key"] = api_key
     with provider_errors(name), provider_package("model", name, provider):
         model = factory.init_chat_model(model_name, model_provider=provider, **options)
-    return ChatModel(name, model, limits=limits, price=price)
+    return ChatModel(name, model, limits=limits, price=price, guard=guard)
 
 
 class _Call:
     """What a call carries through its attempts."""
 
-    def __init__(self, messages: Sequence[PromptMessage], on_token: OnToken | None, first_text_by: float) -> None:
+    def __init__(
+        self,
+        messages: Sequence[PromptMessage],
+        on_token: OnToken | None,
+        on_consumed: OnConsumed | None,
+        first_text_by: float,
+    ) -> None:
         self.messages = messages
         self.on_token = on_token
+        self.on_consumed = on_consumed
         self.first_text_by = first_text_by
         self.handed_out = False
+        self.reading = False
 
 
 class _Tally:
@@ -261,6 +306,16 @@ class _Tally:
         self.prompt_tokens = 0
         self.completion_tokens = 0
         self.finish_reason = ""
+
+    @property
+    def text(self) -> str:
+        """The pieces joined."""
+        return "".join(self.pieces)
+
+    @property
+    def brought_anything(self) -> bool:
+        """Whether there was a piece or a count of tokens."""
+        return bool(self.pieces or self.prompt_tokens or self.completion_tokens)
 
     def add(self, chunk: "AIMessageChunk") -> str:
         """Take in a chunk; its text, often empty. LangChain makes chunks to be summed, their usage too."""

@@ -13,19 +13,51 @@ Each change of state begins a new generation, and the result of a call counts on
 was let through: a slow failure of yesterday does not open what has healed since.
 """
 
+import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
 from math import ceil
 from time import monotonic
 from types import TracebackType
-from typing import Literal, TypeVar
+from typing import Literal, NamedTuple, TypeVar
 
 import msgspec
 
-from wenmai.errors import StoreUnavailable
+from wenmai.errors import ModelError, StoreUnavailable
 
 T = TypeVar("T")
 State = Literal["closed", "open", "half_open"]
+
+_log = logging.getLogger(__name__)
+
+_LEFT_ALONE = "it has failed repeatedly and is left alone for now"
+
+
+class Kind(NamedTuple):
+    """What failing means for the things of one kind, and how a call of them is refused.
+
+    Attributes:
+        failed: whether an exception is a failure. Any other is an answer: "no such key" says that the server works.
+        refusal: makes the exception for a call that is not let through, from the breaker's name and the seconds
+            after which a probe may be.
+    """
+
+    failed: Callable[[BaseException | None], bool]
+    refusal: Callable[[str, int], Exception]
+
+
+STORE = Kind(
+    failed=lambda error: isinstance(error, (StoreUnavailable, TimeoutError, OSError)),
+    refusal=lambda name, seconds: StoreUnavailable(name, _LEFT_ALONE, retry_after=seconds),
+)
+"""Whatever says that a store cannot be reached or is late."""
+
+MODEL = Kind(
+    # A prompt that is too long fails too, but again and again, and says nothing of the server.
+    failed=lambda error: isinstance(error, ModelError) and error.retryable,
+    refusal=lambda name, seconds: ModelError(name, f"{_LEFT_ALONE}, {seconds} s", retryable=True),
+)
+"""Models and embedders: what another try may mend. What a reader of the answer raises is not the model's failure."""
 
 
 class BreakerPolicy(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,12 +96,20 @@ class BreakerStatus(msgspec.Struct, frozen=True, kw_only=True):
     opened_at: float | None
 
 
+def log_change(status: BreakerStatus) -> None:
+    """Log that a breaker has opened, as a warning, or closed; a probe begins without a word."""
+    if status.state == "open":
+        _log.warning("%s is left alone for now: %d failures in a row", status.name, status.failures)
+    elif status.state == "closed":
+        _log.info("%s works again", status.name)
+
+
 class Breaker:
     """Guards calls of one thing; for one event loop.
 
     Args:
         name: of what it guards, as in ``degraded``.
-        counted: the exceptions that are failures. Any other is an answer: "no such key" says that the server works.
+        kind: what is a failure, and how a call is refused.
         policy: when it opens.
         clock: seconds that never go back.
         listener: is told of each change of state; it must not raise.
@@ -79,13 +119,13 @@ class Breaker:
         self,
         name: str,
         *,
-        counted: tuple[type[Exception], ...] = (StoreUnavailable, TimeoutError, OSError),
+        kind: Kind = STORE,
         policy: BreakerPolicy | None = None,
         clock: Callable[[], float] = monotonic,
-        listener: Callable[[BreakerStatus], None] | None = None,
+        listener: Callable[[BreakerStatus], None] = log_change,
     ) -> None:
         self.name = name
-        self._counted = counted
+        self._kind = kind
         self._policy = policy or BreakerPolicy()
         self._clock = clock
         self._listener = listener
@@ -112,7 +152,7 @@ class Breaker:
         """The result of ``work()``, if it is let through.
 
         Raises:
-            StoreUnavailable: it is not; ``retry_after`` says when a probe may be.
+            StoreUnavailable: it is not; ``retry_after`` says when a probe may be. Of another kind: its refusal.
         """
         with self.guard():
             return await work()
@@ -125,14 +165,13 @@ class Breaker:
         """Let a call through: the generation in which it began, to be given to :meth:`settle` or :meth:`release`.
 
         Raises:
-            StoreUnavailable: the breaker is open, or another caller is the probe.
+            StoreUnavailable: the breaker is open, or another caller is the probe. Of another kind: its refusal.
         """
         if self._state == "open" and self._remaining() <= 0:
             self._change("half_open")
         if self._state == "open" or self._probing:
             self._refused += 1
-            wait = max(1, ceil(self._remaining()))
-            raise StoreUnavailable(self.name, "it has failed repeatedly and is left alone for now", retry_after=wait)
+            raise self._kind.refusal(self.name, max(1, ceil(self._remaining())))
         self._probing = self._state == "half_open"
         return self._generation
 
@@ -156,7 +195,7 @@ class Breaker:
     def judge(self, error: BaseException | None, seconds: float) -> bool:
         """Whether a call that took so long and ended so has failed."""
         slow = self._policy.slow_seconds
-        return isinstance(error, self._counted) or (slow is not None and seconds >= slow)
+        return self._kind.failed(error) or (slow is not None and seconds >= slow)
 
     def now(self) -> float:
         """The breaker's clock."""
@@ -180,8 +219,7 @@ class Breaker:
             self._opened_at = self._clock()
         elif state == "closed":
             self._opened_at = None
-        if self._listener is not None:
-            self._listener(self.status)
+        self._listener(self.status)
 
 
 class Guard:
