@@ -1,27 +1,32 @@
 """Fixtures that all tests share: the engine over each store, and servers, each started when it is first asked for."""
 
 from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
 
 import pytest
 
 from model_server import ModelServer
 from postgres_server import PostgresServer
 from redis_server import RedisServer, cluster_of_three
-from support import STORES, engine_at
+from support import STORES, URLS, engine_at, settings_of
 from wenmai.engine import Engine
 
 
-@pytest.fixture(params=STORES)
-def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+@pytest.fixture(params=URLS)
+def store_url(request: pytest.FixtureRequest) -> str:
     """The URL of an empty store, for each backend in turn."""
-    return STORES[request.param](tmp_path)
+    return URLS[request.param](request)
+
+
+@pytest.fixture(params=STORES)
+def store_settings(request: pytest.FixtureRequest) -> dict[str, str]:
+    """The settings of an empty store, for each backend in turn and for the tiers."""
+    return settings_of(request.param, request)
 
 
 @pytest.fixture
-async def engine(store_url: str) -> AsyncIterator[Engine]:
+async def engine(store_settings: dict[str, str]) -> AsyncIterator[Engine]:
     """The engine over each store in turn."""
-    async with engine_at(store_url) as opened:
+    async with engine_at(**store_settings) as opened:
         yield opened
 
 
@@ -73,6 +78,12 @@ def postgres_server(postgres_process: PostgresServer) -> PostgresServer:
 @pytest.fixture(scope="session")
 def conformance_database(postgres_process: PostgresServer) -> str:
     """A database that the cases of the conformance suite share, each in tenants of its own."""
+    return postgres_process.database()
+
+
+@pytest.fixture(scope="session")
+def engine_database(postgres_process: PostgresServer) -> str:
+    """A database that the tests of engines share, one after the other; each finds it empty."""
     return postgres_process.database()
 
 

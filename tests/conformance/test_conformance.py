@@ -1,14 +1,26 @@
 """Every shipped backend against every case of the conformance suite."""
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
 from redis_server import RedisServer
+from wenmai.clock import Clock
+from wenmai.stores.base import Store
 from wenmai.stores.conformance import CASES, Case, run_case
-from wenmai.stores.registry import open_store
+from wenmai.stores.conformance.ground import OpenStore
+from wenmai.stores.registry import open_store, open_stores
+
+
+@asynccontextmanager
+async def open_tiered(url: str, *, clock: Clock) -> AsyncIterator[Store]:
+    """The store of the first of two URLs with the hot tier of the second in front."""
+    durable, hot = url.split()
+    async with open_stores(durable, hot, clock=clock) as (store, _):
+        yield store
 
 
 class Backend(NamedTuple):
@@ -17,6 +29,7 @@ class Backend(NamedTuple):
     id: str
     url: Callable[[pytest.FixtureRequest], str]
     marks: tuple[pytest.MarkDecorator, ...] = ()
+    opener: OpenStore = open_store
 
 
 def folder_of(request: pytest.FixtureRequest) -> Path:
@@ -43,11 +56,17 @@ def postgres_of(request: pytest.FixtureRequest) -> str:
     return url
 
 
+def tiers_of(request: pytest.FixtureRequest) -> str:
+    """The database and, in front of it, the Redis server, with keys of their own."""
+    return f"{postgres_of(request)} {redis_of(request)}&prefix=hot"
+
+
 BACKENDS = (
     Backend("memory", lambda _: "memory://"),
     Backend("sqlite", lambda request: f"sqlite:///{folder_of(request)}/wenmai.db"),
     Backend("postgresql", postgres_of, (pytest.mark.xdist_group("postgresql"),)),
     Backend("redis", redis_of, (pytest.mark.xdist_group("redis"),)),
+    Backend("tiers", tiers_of, (pytest.mark.xdist_group("redis"),), open_tiered),
     Backend("redis-cluster", cluster_of, (pytest.mark.xdist_group("redis"), pytest.mark.soak)),
 )
 
@@ -56,7 +75,7 @@ BACKENDS = (
 @pytest.mark.parametrize("backend", [pytest.param(backend, id=backend.id, marks=backend.marks) for backend in BACKENDS])
 async def test_backend_meets_the_contract(backend: Backend, case: Case, request: pytest.FixtureRequest) -> None:
     """The backend does what the case expects."""
-    result = await run_case(case, backend.url(request), opener=open_store)
+    result = await run_case(case, backend.url(request), opener=backend.opener)
     if result.status == "not offered":
         pytest.skip(result.error)
     assert result.status == "passed", f"{case.expectation}\n{result.error}"

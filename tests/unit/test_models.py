@@ -2,8 +2,8 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 
 import pytest
 from langchain_core.language_models import GenericFakeChatModel
@@ -184,14 +184,15 @@ async def test_an_answer_that_stops_is_tried_again_when_nobody_has_seen_it() -> 
 
 
 async def test_the_whole_call_has_a_limit() -> None:
-    """Pieces that keep coming do not stretch the total: a slow reader is cut off too."""
+    """Pieces that keep coming do not stretch the total. A slow reader is cut off too; it is not the model's fault."""
 
     async def read_slowly(_: str) -> None:
         await asyncio.sleep(60)
 
     async with peer(stream("孝", "亲")) as model:
-        with pytest.raises(ModelError, match=r"no complete answer within 0\.2 s"):
+        with pytest.raises(ModelError, match=r"the reader had not taken the answer after 0\.2 s") as late:
             await model.open(ModelLimits(timeout_seconds=0.2)).answer(QUESTION, on_token=read_slowly)
+    assert not late.value.retryable
 
 
 async def test_a_slow_reader_is_not_an_idle_model() -> None:
@@ -231,6 +232,35 @@ async def test_what_the_reader_raises_is_not_blamed_on_the_model() -> None:
         with pytest.raises(TimeoutError, match="the visitor has gone"):
             await model.open().answer(QUESTION, on_token=fail)
         await asyncio.wait_for(model.closed.wait(), timeout=5)
+
+
+async def test_a_guard_stands_around_the_whole_call_and_sees_how_it_ends() -> None:
+    """Opened once for two attempts; an error of the reader reaches it as it is; a guard that refuses asks nobody."""
+    seen: list[BaseException | None] = []
+
+    @contextmanager
+    def guard() -> Iterator[None]:
+        if len(seen) == 2:
+            raise ModelError("guard", "not now", retryable=True)
+        try:
+            yield
+        except BaseException as error:
+            seen.append(error)
+            raise
+        seen.append(None)
+
+    async def fail(_: str) -> None:
+        raise TimeoutError("the visitor has gone")
+
+    async with peer(status(503), stream("好"), stream("好")) as server:
+        model = open_model(server.model, base_url=server.base_url, limits=QUICK, guard=guard)
+        await model.answer(QUESTION)
+        with pytest.raises(TimeoutError):
+            await model.answer(QUESTION, on_token=fail)
+        with pytest.raises(ModelError, match="not now"):
+            await model.answer(QUESTION)
+    assert [str(error) for error in seen] == ["None", "the visitor has gone"]
+    assert len(server.requests) == 3
 
 
 async def test_no_attempt_begins_after_the_limit_on_the_first_text() -> None:

@@ -155,6 +155,11 @@ def test_secrets_are_masked_wherever_they_are_shown() -> None:
         ("redis://:pw@h/0", "redis://:***@h/0"),
         ("postgresql://u:p@ss@h/db", "postgresql://u:***@h/db"),
         ("redis://u@h/0", "redis://u@h/0"),
+        ("postgresql:/u:pw@h/db", "postgresql:/u:***@h/db"),
+        (
+            "postgresql://h/db?user=u&password=pw&sslmode=require",
+            "postgresql://h/db?user=u&password=***&sslmode=require",
+        ),
         ("sqlite:///wenmai.db", "sqlite:///wenmai.db"),
         ("memory://", "memory://"),
     ],

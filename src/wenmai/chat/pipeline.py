@@ -6,24 +6,27 @@ what it draws and streams are the places where a turn can take another way (see 
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from contextlib import AsyncExitStack, suppress
 from typing import Any
 
 import msgspec
 from langgraph.graph import END, START, StateGraph
 from langgraph.runtime import Runtime
 
+from wenmai.chat.budgets import exhausted
+from wenmai.chat.metering import Meter
 from wenmai.chat.persona import ActivePersona
 from wenmai.chat.prompts import prompt_messages
 from wenmai.chat.steps.check import check
-from wenmai.chat.steps.complete import complete, trace_of
+from wenmai.chat.steps.complete import complete, count_spent, trace_of
 from wenmai.chat.steps.gate import gate
 from wenmai.chat.steps.generate import OFFLINE, compose_answer, generate, prompt, wants_model
 from wenmai.chat.steps.open_turn import open_turn
 from wenmai.chat.steps.recall import recall
 from wenmai.chat.steps.retrieve import retrieve
 from wenmai.chat.steps.understand import classify_question, rewrite_question
+from wenmai.chat.titles import Titles
 from wenmai.chat.turn import (
     QUERY_LIMIT,
     OnEvent,
@@ -33,10 +36,11 @@ from wenmai.chat.turn import (
     TurnRun,
     TurnState,
 )
-from wenmai.errors import InvalidInput, SessionNotFound, StoreError, WenmaiError
+from wenmai.errors import BudgetExhausted, InvalidInput, SessionNotFound, StoreError, WenmaiError
 from wenmai.memory.idempotency import checked_key
 from wenmai.memory.ids import checked_id, new_session_id, new_trace_id
 from wenmai.scope import Scope
+from wenmai.stores.degradation import collected_degradation
 from wenmai.stores.records import TraceRecord
 
 Step = Callable[[TurnState, TurnRun], Awaitable[TurnState]]
@@ -75,7 +79,7 @@ def _status(name: str, state: TurnState) -> str:
         return "degraded"
     if name == "gate" and state["verdict"].mode != "normal":
         return "blocked"
-    if name == "generate" and state["draft"].failure:
+    if name == "generate" and (state["draft"].failure or state["draft"].exhausted):
         return "degraded"
     if name == "check" and state["draft"].model == OFFLINE:
         return "skipped"
@@ -137,6 +141,7 @@ class Chat:
     def __init__(self, services: Services) -> None:
         self._services = services
         self._graph = build_graph()
+        self._titles = Titles(services.memory, services.traces, services.budgets, services.model)
         self._afterwards: set[asyncio.Task[None]] = set()
 
     async def ask(self, request: TurnRequest, *, on_event: OnEvent | None = None) -> TurnAnswer:
@@ -149,15 +154,18 @@ class Chat:
             IdempotencyMismatch: the key was used with another request.
             StoreUnavailable: the store failed; the question may be in the transcript, its answer is not.
         """
-        request = _checked(request)
+        with collected_degradation() as noted:
+            return await self._asked(_checked(request), on_event, noted)
+
+    async def _asked(self, request: TurnRequest, on_event: OnEvent | None, noted: dict[str, None]) -> TurnAnswer:
         persona = await self._services.personas.answering(request.scope, request.npc_id)
         if request.idempotency_key is None:
-            return await self._run(request, persona, on_event)
+            return await self._run(request, persona, on_event, noted)
         asked = [request.npc_id, request.query, request.session_id, request.incognito]
 
         async def once(session_id: str) -> dict[str, Any]:
             pinned = msgspec.structs.replace(request, session_id=session_id)
-            plain: dict[str, Any] = msgspec.to_builtins(await self._run(pinned, persona, on_event))
+            plain: dict[str, Any] = msgspec.to_builtins(await self._run(pinned, persona, on_event, noted))
             return plain
 
         answer = await self._services.memory.idempotency.once(
@@ -170,11 +178,12 @@ class Chat:
         return msgspec.convert(answer, TurnAnswer)
 
     async def replay(self, scope: Scope, trace_id: str, *, model: str | None = None) -> Replay:
-        """Ask the model again with the very blocks of a trace; nothing but the new trace is stored.
+        """Ask the model again with the very blocks of a trace; nothing but the new trace and its cost is stored.
 
         Raises:
             TraceNotFound: absent or foreign.
             InvalidInput: no model is configured, or ``model`` is not the configured one.
+            BudgetExhausted: a hard budget is used up.
             ModelError: the model failed.
         """
         original = (await self._services.traces.get(scope, trace_id)).record
@@ -187,16 +196,23 @@ class Chat:
         if chat_model is None or model not in (None, chat_model.name):
             configured = chat_model.name if chat_model else OFFLINE
             raise InvalidInput("model", model or original.model, f"the configured one, {configured}")
-        reply = await chat_model.answer(prompt_messages([(block["kind"], block["text"]) for block in original.blocks]))
+        if budget := exhausted(await self._services.budgets.check(scope, original.session_id)):
+            raise BudgetExhausted(budget)
+        messages, meter = prompt_messages([(block["kind"], block["text"]) for block in original.blocks]), Meter()
+        try:
+            reply = await chat_model.answer(messages, on_consumed=meter)
+        finally:
+            await self._services.memory.usage.add(scope, original.session_id, meter.spent)
         replayed = msgspec.structs.replace(
             original,
             trace_id=new_trace_id(),
             replay_of=trace_id,
             answer=reply.text,
             model=chat_model.name,
-            prompt_tokens=reply.prompt_tokens,
-            completion_tokens=reply.completion_tokens,
-            cost_usd=reply.cost_usd,
+            prompt_tokens=meter.spent.prompt_tokens,
+            completion_tokens=meter.spent.completion_tokens,
+            cost_usd=meter.spent.cost_usd,
+            details={name: value for name, value in original.details.items() if name not in {"title", "budget"}},
             latency_ms=round((time.perf_counter() - began) * 1000, 3),
             started_at=started_at,
             completed_at=self._services.clock(),
@@ -204,12 +220,21 @@ class Chat:
         await self._services.traces.save(scope, replayed)
         return Replay(original, replayed)
 
-    async def drain(self) -> None:
-        """Wait for what is done after answers."""
-        while self._afterwards:
-            await asyncio.wait(self._afterwards)
+    async def drain(self, seconds: float | None = None) -> None:
+        """Wait for what is done after answers, at most so long; what is cut off then, a later turn does again."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while self._afterwards:
+                    await asyncio.wait(self._afterwards)
+        late = set(self._afterwards)
+        for task in late:
+            task.cancel()
+        if late:
+            await asyncio.wait(late)
 
-    async def _run(self, request: TurnRequest, persona: ActivePersona, on_event: OnEvent | None) -> TurnAnswer:
+    async def _run(
+        self, request: TurnRequest, persona: ActivePersona, on_event: OnEvent | None, noted: dict[str, None]
+    ) -> TurnAnswer:
         services = self._services
         async with AsyncExitStack() as held:
             run = TurnRun(
@@ -219,6 +244,7 @@ class Chat:
                 started=time.perf_counter(),
                 on_event=on_event,
                 held=held,
+                noted=noted,
                 state={"request": request, "persona": persona},
             )
             try:
@@ -229,11 +255,14 @@ class Chat:
             if "answer" not in state:
                 return await self._earlier_answer(state)
         if not request.incognito:
-            self._infer_afterwards(state)
+            self._do_afterwards(self._infer(state))
+        opened = state["opened"]
+        if opened.untitled and not (opened.first and services.model is None):
+            self._do_afterwards(self._titles.settle(request.scope, opened.thread.session_id, run.trace_id))
         return state["answer"]
 
     async def _earlier_answer(self, state: TurnState) -> TurnAnswer:
-        """The answer of an attempt with the same key that died after it was stored."""
+        """The answer of another attempt with the same key, which died after it was stored or was faster."""
         trace_id = state["opened"].answer.metadata["trace_id"]
         stored = await self._services.traces.get(state["request"].scope, trace_id)
         return msgspec.convert(stored.record.details["answer"], TurnAnswer)
@@ -256,12 +285,13 @@ class Chat:
                 metadata={"trace_id": run.trace_id, "error": error},
             )
             await self._services.traces.save(request.scope, trace_of(state, run, None, error))
+            await count_spent(state, run)
         except StoreError:
             # The store is what failed; the answer's record stays unfinished, which says the same.
             return
 
-    def _infer_afterwards(self, state: TurnState) -> None:
-        task = asyncio.create_task(self._infer(state))
+    def _do_afterwards(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
         self._afterwards.add(task)
         task.add_done_callback(self._afterwards.discard)
 

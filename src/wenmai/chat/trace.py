@@ -1,6 +1,6 @@
 """The trace ledger: why each answer was given, kept for as long as traces are kept."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 
 from wenmai.clock import Clock
@@ -37,6 +37,17 @@ class TraceLedger:
     async def save(self, scope: Scope, trace: TraceRecord) -> None:
         """Keep the trace of a turn."""
         await self._documents.put(scope, trace, keep_until=self._clock() + self._retention)
+
+    async def amend(self, scope: Scope, trace_id: str, edit: Callable[[TraceRecord], TraceRecord]) -> None:
+        """Change a trace that is there; one that was deleted meanwhile does not come back."""
+        stored = await self._documents.get(scope, TraceRecord, trace_id)
+        if stored is None:
+            return
+        end = self._clock() + self._retention
+        try:
+            await self._documents.put(scope, edit(stored.record), expected=stored.version, keep_until=end)
+        except VersionConflict:
+            return
 
     async def get(self, scope: Scope, trace_id: str) -> Stored[TraceRecord]:
         """The trace of that id.

@@ -8,9 +8,11 @@ from typing import Any, Literal, TypedDict
 
 import msgspec
 
+from wenmai.chat.budgets import BudgetKeeper, Standing
 from wenmai.chat.evidence import EvidenceBase
 from wenmai.chat.gate.before import Verdict
 from wenmai.chat.intent import Understanding
+from wenmai.chat.metering import Meter
 from wenmai.chat.persona import ActivePersona, PersonaRegistry
 from wenmai.chat.profile import Profile
 from wenmai.chat.prompts import Prompt, PromptRegistry
@@ -89,6 +91,7 @@ class Opened(msgspec.Struct, frozen=True, kw_only=True):
         answer: the record of the answer, unfinished.
         window: what was said before in the thread.
         first: True if the session has no question yet.
+        untitled: True if nobody has settled the session's title yet.
     """
 
     thread: ThreadKey
@@ -96,6 +99,7 @@ class Opened(msgspec.Struct, frozen=True, kw_only=True):
     answer: Message
     window: list[Message]
     first: bool
+    untitled: bool
 
 
 class Recalled(msgspec.Struct, frozen=True, kw_only=True):
@@ -126,15 +130,14 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
         model: ``offline`` if it was composed from the evidence.
         cited: numbers of the passages it quotes, if it was composed.
         failure: what was wrong with the model, if it was asked in vain.
+        exhausted: the budget because of which it was not asked.
     """
 
     text: str
     model: str
     cited: list[int] = []
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-    cost_usd: float = 0.0
     failure: str = ""
+    exhausted: str = ""
 
 
 class Settled(msgspec.Struct, frozen=True, kw_only=True):
@@ -186,6 +189,7 @@ class Services:
     personas: PersonaRegistry
     prompts: PromptRegistry
     traces: TraceLedger
+    budgets: BudgetKeeper
     profile: Profile
     policy: TurnPolicy
     clock: Clock
@@ -202,6 +206,10 @@ class TurnRun:
         steps: name, status and duration in ms of each step so far.
         state: all that the steps have added so far, for the trace of a turn that fails.
         prompt_source: ``prompt_registry`` or ``npc_profile``, and the version of it.
+        meter: what the model calls of this turn have used.
+        counted: True once that has been added to session, user and tenant.
+        standings: how the budgets stood before the model was called; empty where none was to be asked.
+        noted: what failed or was left alone below the steps so far, as keys; others add to it while the turn runs.
     """
 
     services: Services
@@ -210,6 +218,10 @@ class TurnRun:
     started: float
     on_event: OnEvent | None
     held: AsyncExitStack
+    noted: dict[str, None]
+    meter: Meter = field(default_factory=Meter)
+    counted: bool = False
+    standings: list[Standing] = field(default_factory=list)
     steps: list[dict[str, Any]] = field(default_factory=list)
     state: TurnState = field(default_factory=TurnState)
     prompt_source: tuple[str, int | None] = ("npc_profile", None)

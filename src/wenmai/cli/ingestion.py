@@ -16,6 +16,7 @@ from wenmai.memory.manager import required
 from wenmai.providers.embedders import open_embedder
 from wenmai.scope import Scope
 from wenmai.settings import Settings
+from wenmai.stores.key_prefix import with_key_prefix
 from wenmai.stores.records import EvidenceRecord
 from wenmai.stores.registry import open_store
 
@@ -64,10 +65,8 @@ async def ingest_files(
     embedder = open_embedder(settings.embedder)
     total, skipped = IngestReport(), list[BadLine]()
     with bar("ingest", len(files)) as shown:
-        async with open_store(settings.store) as store:
+        async with open_store(with_key_prefix(settings.store, settings.key_prefix)) as store:
             documents, _ = required(store, settings.store)
-            if store.search is None:
-                raise InvalidInput("store", settings.store, "a store with search, for the evidence")
             evidence = EvidenceBase(documents, store.search, embedder)
             for number, file in enumerate(files):
                 records, bad = _read(file, domains)

@@ -7,6 +7,7 @@ from datetime import timedelta
 from wenmai.errors import InvalidInput
 from wenmai.memory.manager import Memory, MemoryPolicy, open_memory
 from wenmai.settings import Settings
+from wenmai.stores.key_prefix import with_key_prefix
 
 
 @asynccontextmanager
@@ -14,7 +15,8 @@ async def opened_memory(settings: Settings) -> AsyncIterator[Memory]:
     """The memory of the settings' store, with their lifetime of sessions."""
     lifetime = timedelta(seconds=settings.session_lifetime_seconds)
     policy = MemoryPolicy(session_lifetime=lifetime, language=settings.language)
-    async with open_memory(settings.store, policy=policy) as memory:
+    store, hot = (with_key_prefix(url, settings.key_prefix) for url in (settings.store, settings.hot))
+    async with open_memory(store, hot=hot, policy=policy) as memory:
         yield memory
 
 

@@ -1,5 +1,7 @@
 """``wenmai serve``: the HTTP service."""
 
+import asyncio
+import logging
 import os
 import socket
 from typing import Annotated
@@ -10,6 +12,9 @@ from wenmai.cli.console import expected_errors
 from wenmai.cli.options import ConfigFile, EmbedderName, ModelName, ModelUrl, ProfileName, StoreUrl, load
 from wenmai.errors import InvalidInput
 from wenmai.http.binding import check_binding
+from wenmai.stores.key_prefix import with_key_prefix
+from wenmai.stores.registry import prepare_store
+from wenmai.stores.upgrades import log_step
 
 
 def serve(
@@ -19,6 +24,7 @@ def serve(
         int | None, typer.Option(help="8001 if not set; 0 for any that is free", show_default=False)
     ] = None,
     store: StoreUrl = None,
+    hot: Annotated[str | None, typer.Option(help="URL of a Redis in front of the store", show_default=False)] = None,
     profile: ProfileName = None,
     config: ConfigFile = None,
     model: ModelName = None,
@@ -34,6 +40,7 @@ def serve(
             host=host,
             port=port,
             store=store,
+            hot=hot,
             profile=profile,
             model=model,
             model_base_url=model_base_url,
@@ -44,7 +51,10 @@ def serve(
         check_binding(settings.host)
         if settings.workers > 1 and settings.store.startswith("memory:"):
             raise InvalidInput("workers", settings.workers, "1: a store in memory is each process's own")
+        logging.getLogger("wenmai").setLevel(settings.log_level.upper())
         with _bound(settings.host, settings.port) as listening:
+            # Before there are several processes, and before much is loaded: what is wrong is told once, and soon.
+            asyncio.run(prepare_store(with_key_prefix(settings.store, settings.key_prefix), log_step))
             from wenmai.cli.service import run_service  # noqa: PLC0415 — it loads the web framework
 
             status = run_service(settings, listening)

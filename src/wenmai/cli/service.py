@@ -1,13 +1,17 @@
 """What ``wenmai serve`` does: the application in uvicorn, from a bound socket to the last running turn."""
 
 import asyncio
-import math
+import logging
+import os
 import signal
 import socket
+import threading
+from types import FrameType
 
 import typer
 import uvicorn
 import uvloop
+from fastapi import FastAPI
 
 from wenmai.cli.console import INTERRUPTED, expected_errors
 from wenmai.cli.workers import run_workers
@@ -15,6 +19,17 @@ from wenmai.engine import open_engine
 from wenmai.errors import mask_url
 from wenmai.http.app import create_app
 from wenmai.settings import Settings
+
+_log = logging.getLogger(__name__)
+
+TURNS = 0.7
+"""The part of ``shutdown_seconds`` that running turns have to end; those that do not are cancelled, and say so."""
+
+CONNECTIONS = 0.8
+"""The part that connections have to take their answers; slow readers are cut off then."""
+
+TOO_LATE = 1
+"""The exit status if something, such as a store that hangs, keeps the process longer than it may take."""
 
 
 def run_service(settings: Settings, listening: socket.socket) -> int:
@@ -25,7 +40,8 @@ def run_service(settings: Settings, listening: socket.socket) -> int:
     """
     if settings.workers == 1:
         return _run(settings, listening, worker=0)
-    return run_workers(lambda worker: _reported(settings, listening, worker), settings.workers)
+    # A connection that nobody will accept any more is refused only when the last process has closed the socket.
+    return run_workers(lambda worker: _reported(settings, listening, worker), settings.workers, on_stop=listening.close)
 
 
 def _reported(settings: Settings, listening: socket.socket, worker: int) -> int:
@@ -43,20 +59,55 @@ def _run(settings: Settings, listening: socket.socket, worker: int) -> int:
 
 async def _serve(settings: Settings, listening: socket.socket, worker: int) -> int:
     async with open_engine(settings) as engine:
+        app = create_app(engine)
         config = uvicorn.Config(
-            create_app(engine),
+            app,
             log_level=settings.log_level,
             access_log=settings.log_level == "debug",
-            timeout_graceful_shutdown=math.ceil(settings.shutdown_seconds),
+            timeout_graceful_shutdown=settings.shutdown_seconds * CONNECTIONS,  # type: ignore[arg-type] # a float will do
         )
-        stopped: list[int] = []
+        server = _Server(config, app, settings.shutdown_seconds)
         for number in (signal.SIGTERM, signal.SIGINT):
-            # uvicorn raises the signal that stopped it once more at its end; the engine is still to be closed.
-            signal.signal(number, lambda number, _: stopped.append(number))
+            # Uvicorn listens to them while it runs; before that, and when it raises them once more at its end, we do.
+            signal.signal(number, server.note)
         if worker == 0:
             _announce(settings, listening)
-        await uvicorn.Server(config).serve(sockets=[listening])
-    return INTERRUPTED if signal.SIGINT in stopped else 0
+        await server.serve(sockets=[listening])
+    return INTERRUPTED if signal.SIGINT in server.noted else 0
+
+
+class _Server(uvicorn.Server):
+    """Uvicorn with a bound on stopping: turns end or are cancelled first, then connections are cut, then all else.
+
+    Attributes:
+        noted: the signals that stopped it.
+    """
+
+    def __init__(self, config: uvicorn.Config, app: FastAPI, seconds: float) -> None:
+        super().__init__(config)
+        self.noted: list[int] = []
+        self._app = app
+        self._seconds = seconds
+
+    def note(self, number: int, _frame: FrameType | None) -> None:
+        """Stop, and remember why."""
+        self.noted.append(number)
+        self.should_exit = True
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Take no new request; a cancelled turn's request is answered while its connection still stands."""
+        last_resort = threading.Timer(self._seconds, _give_up, [self._seconds])
+        last_resort.daemon = True
+        last_resort.start()
+        draining = asyncio.create_task(self._app.state.turns.drain(self._seconds * TURNS))
+        await super().shutdown(sockets)
+        await draining
+
+
+def _give_up(seconds: float) -> None:
+    """End as ``kill -9`` would, which loses nothing that was acknowledged."""
+    _log.error("stopping took longer than %s s; what still ran is cut off", seconds)
+    os._exit(TOO_LATE)
 
 
 def _announce(settings: Settings, listening: socket.socket) -> None:

@@ -7,7 +7,7 @@ from importlib.metadata import version
 from fastapi import FastAPI
 
 from wenmai.engine import Engine, open_engine
-from wenmai.http import evidence, health, npc, personas, prompts, sessions
+from wenmai.http import evidence, health, npc, personas, prompts, sessions, usage
 from wenmai.http.limits import UPLOAD_BYTES, BodyLimit
 from wenmai.http.metrics import Measured, Metrics
 from wenmai.http.openapi import DESCRIPTION, TAGS, describe
@@ -15,7 +15,7 @@ from wenmai.http.problems import UnexpectedErrors, add_problem_handlers
 from wenmai.http.running import RunningTurns
 from wenmai.settings import Settings
 
-ROUTERS = (npc, personas, prompts, evidence, sessions, health)
+ROUTERS = (npc, personas, prompts, evidence, sessions, usage, health)
 
 
 def create_app(engine: Engine) -> FastAPI:

@@ -26,12 +26,14 @@ async def healthz() -> Response:
     responses={
         503: {
             "model": Ready,
-            "description": "A store is down",
+            "description": "The store is down",
             "content": {
                 "application/json": {
                     "example": {
                         "status": "down",
                         "stores": {"sqlite": {"state": "down", "error": "disk I/O error"}},
+                        "breakers": {"model": {"state": "closed", "failures": 0, "refused": 0}},
+                        "degraded": [],
                     }
                 }
             },
@@ -39,11 +41,19 @@ async def healthz() -> Response:
     },
 )
 async def readyz(engine: TheEngine) -> Response:
-    """Asks every store whether it answers."""
+    """Asks the store whether it answers; what can be done without is not asked, its circuit breaker is."""
     stores = await engine.ready()
-    if all(store["state"] == "ok" for store in stores.values()):
-        return reply({"status": "ok", "stores": stores})
-    return reply({"status": "down", "stores": stores}, 503, {"Retry-After": str(RETRY_SECONDS)})
+    statuses = [breaker.status for breaker in engine.breakers]
+    parts = {
+        "stores": stores,
+        "breakers": {
+            each.name: {"state": each.state, "failures": each.failures, "refused": each.refused} for each in statuses
+        },
+        "degraded": sorted(each.name for each in statuses if each.state != "closed"),
+    }
+    if any(store["state"] != "ok" for store in stores.values()):
+        return reply({"status": "down", **parts}, 503, {"Retry-After": str(RETRY_SECONDS)})
+    return reply({"status": "degraded" if parts["degraded"] else "ok", **parts})
 
 
 @router.get(
@@ -58,5 +68,7 @@ async def readyz(engine: TheEngine) -> Response:
     },
 )
 async def figures(parts: TheParts) -> Response:
-    """Requests, latencies, turns and tokens since the process started."""
-    return Response(parts.metrics.text(), media_type=CONTENT_TYPE_LATEST)
+    """Requests, latencies, turns and tokens since the process started, and the breakers as they stand."""
+    return Response(
+        parts.metrics.text(parts.engine.breakers, parts.engine.memory.usage.spent), media_type=CONTENT_TYPE_LATEST
+    )

@@ -5,13 +5,19 @@ engine's own words for its parts.
 """
 
 import time
+from collections.abc import Iterator, Sequence
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector, generate_latest
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from wenmai.chat.turn import TurnAnswer
+from wenmai.memory.usage import Spent
+from wenmai.stores.breaker import Breaker, State
 
 _METHODS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"})
+_BREAKER_STATES: dict[State, int] = {"closed": 0, "half_open": 1, "open": 2}
 _SECONDS = (0.002, 0.005, 0.01, 0.02, 0.04, 0.08, 0.15, 0.3, 0.6, 1.2, 2.5, 5, 10, 30, 60)
 
 
@@ -43,7 +49,6 @@ class Metrics:
         self._degraded = Counter(
             "wenmai_degraded", "Turns in which this part failed.", ("part",), registry=self._registry
         )
-        self._tokens = Counter("wenmai_model_tokens", "Tokens of model calls.", ("kind",), registry=self._registry)
 
     def request(self, route: str, method: str, status: int, seconds: float) -> None:
         """Count a request."""
@@ -57,14 +62,46 @@ class Metrics:
         for part in answer.degraded:
             self._degraded.labels(part).inc()
 
-    def tokens(self, prompt: int, completion: int) -> None:
-        """Count what a model was sent and what it wrote."""
-        self._tokens.labels("prompt").inc(prompt)
-        self._tokens.labels("completion").inc(completion)
+    def text(self, breakers: Sequence[Breaker] = (), spent: Spent = Spent()) -> bytes:
+        """All figures, those of the breakers, and what models have used, in Prometheus's text format."""
+        now = [generate_latest(figures) for figures in (_BreakerFigures(breakers), _SpentFigures(spent))]
+        return b"".join([generate_latest(self._registry), *now])
 
-    def text(self) -> bytes:
-        """All figures in Prometheus's text format."""
-        return generate_latest(self._registry)
+
+class _BreakerFigures(Collector):
+    """How the breakers stand at the moment of the scrape."""
+
+    def __init__(self, breakers: Sequence[Breaker]) -> None:
+        self._statuses = [breaker.status for breaker in breakers]
+
+    def collect(self) -> Iterator[Metric]:
+        """See prometheus_client."""
+        state = GaugeMetricFamily(
+            "wenmai_breaker_state", "0 closed, 1 half-open, 2 open: left alone.", labels=("name",)
+        )
+        refused = CounterMetricFamily("wenmai_breaker_refused", "Calls that were not let through.", labels=("name",))
+        for status in self._statuses:
+            state.add_metric([status.name], _BREAKER_STATES[status.state])
+            refused.add_metric([status.name], status.refused)
+        yield state
+        yield refused
+
+
+class _SpentFigures(Collector):
+    """What model calls have used up to the moment of the scrape, those for titles and replays included."""
+
+    def __init__(self, spent: Spent) -> None:
+        self._spent = spent
+
+    def collect(self) -> Iterator[Metric]:
+        """See prometheus_client."""
+        tokens = CounterMetricFamily("wenmai_model_tokens", "Tokens of model calls.", labels=("kind",))
+        tokens.add_metric(["prompt"], self._spent.prompt_tokens)
+        tokens.add_metric(["completion"], self._spent.completion_tokens)
+        yield tokens
+        yield CounterMetricFamily("wenmai_model_calls", "Model calls that brought anything.", value=self._spent.calls)
+        cost = "Price of model calls in US dollars, as far as prices are stated."
+        yield CounterMetricFamily("wenmai_model_cost_usd", cost, value=self._spent.cost_usd)
 
 
 class Measured:

@@ -5,7 +5,6 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Body, Header, Path, Query
 from starlette.responses import Response
 
-from wenmai.chat.steps.generate import OFFLINE
 from wenmai.chat.turn import OnEvent, TurnAnswer, TurnRequest
 from wenmai.chat.types import Intent, PolicyMode
 from wenmai.engine import Engine
@@ -200,7 +199,7 @@ async def read_trace(
     "/traces/{trace_id}/replay",
     summary="Ask the same again",
     response_model=ReplayShown,
-    responses=problems(404, 502),
+    responses=problems(404, 429, 502),
 )
 async def replay_trace(trace_id: TraceIdPath, scope: CallerScope, parts: TheParts) -> Response:
     """The same blocks to the same model; both answers. The transcript is not touched."""
@@ -214,12 +213,8 @@ async def replay_trace(trace_id: TraceIdPath, scope: CallerScope, parts: ThePart
 
 
 async def _counted(parts: Parts, request: TurnRequest, on_event: OnEvent | None) -> TurnAnswer:
-    engine = parts.engine
-    answer = await engine.chat.ask(request, on_event=on_event)
+    answer = await parts.engine.chat.ask(request, on_event=on_event)
     parts.metrics.turn(answer)
-    if engine.settings.model != OFFLINE:
-        trace = (await engine.traces.get(request.scope, answer.trace_id)).record
-        parts.metrics.tokens(trace.prompt_tokens, trace.completion_tokens)
     return answer
 
 

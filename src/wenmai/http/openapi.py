@@ -24,6 +24,7 @@ TAGS = [
     {"name": "prompts", "description": "System prompts of personas, by version."},
     {"name": "evidence", "description": "The passages from which facts may be taken."},
     {"name": "sessions", "description": "The plain memory, for those who bring their own model."},
+    {"name": "usage", "description": "What model calls have used, and what is left of the budgets."},
     {"name": "health", "description": "Is it alive, is it ready, what has it done."},
 ]
 
@@ -58,6 +59,15 @@ _EXAMPLES = {
             422,
             "query: 1 to 4000 characters, blanks around them not counted",
             errors=[{"field": "query", "allowed": "1 to 4000 characters, blanks around them not counted"}],
+        ),
+    ),
+    429: (
+        "A hard budget is used up",
+        _example(
+            "budget-exhausted",
+            "A budget is used up",
+            429,
+            "the budget user_day is used up, so no model is called",
         ),
     ),
     500: (

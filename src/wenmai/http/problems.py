@@ -16,11 +16,13 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from wenmai.errors import (
+    BudgetExhausted,
     Conflict,
     IdempotencyMismatch,
     InvalidInput,
     ModelError,
     NotFound,
+    ServiceStopping,
     SessionExpired,
     StoreUnavailable,
     ThreadBusy,
@@ -52,6 +54,8 @@ KINDS: dict[type[Exception], Kind] = {
     ThreadBusy: Kind(409, "thread-busy", "Another turn is running"),
     IdempotencyMismatch: Kind(409, "idempotency-mismatch", "The Idempotency-Key was used otherwise"),
     StoreUnavailable: Kind(503, "store-unavailable", "The store is unavailable"),
+    ServiceStopping: Kind(503, "stopping", "The service is stopping"),
+    BudgetExhausted: Kind(429, "budget-exhausted", "A budget is used up"),
     ModelError: Kind(502, "model-failed", "The model failed"),
     Exception: Kind(500, "internal", "Internal error"),
 }
@@ -80,14 +84,16 @@ def problem_of(error: BaseException) -> Problem:
         return _problem(kind_of(error), f"{error.store} is unavailable; nothing was changed")
     if isinstance(error, ModelError):
         return _problem(kind_of(error), f"{error.model} did not answer")
-    if isinstance(error, Conflict):
+    if isinstance(error, Conflict | ServiceStopping | BudgetExhausted):
         return _problem(kind_of(error), str(error))
     return _problem(KINDS[Exception], "the cause is in the service's log")
 
 
 def problem_response(error: BaseException) -> Response:
     """The response to an error."""
-    headers = {"Retry-After": str(error.retry_after)} if isinstance(error, StoreUnavailable) else None
+    headers = None
+    if isinstance(error, StoreUnavailable | ServiceStopping):
+        headers = {"Retry-After": str(error.retry_after)}
     return _response(problem_of(error), headers)
 
 

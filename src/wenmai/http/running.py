@@ -3,7 +3,10 @@
 import asyncio
 import logging
 from collections.abc import Coroutine
+from contextlib import suppress
 from typing import Any, TypeVar
+
+from wenmai.errors import ServiceStopping
 
 T = TypeVar("T")
 
@@ -27,14 +30,26 @@ class RunningTurns:
         return task
 
     async def finish(self, turn: Coroutine[Any, Any, T]) -> T:
-        """The turn's answer; if the caller is cancelled the turn goes on."""
-        return await asyncio.shield(self.start(turn))
+        """The turn's answer; if the caller is cancelled the turn goes on.
+
+        Raises:
+            ServiceStopping: the turn was cancelled, because its time was over.
+        """
+        task = self.start(turn)
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            if task.cancelled():
+                raise ServiceStopping from None
+            raise
 
     async def drain(self, seconds: float) -> None:
         """Wait for the running turns, at most so long; then those that still run are cancelled."""
-        if not self._tasks:
-            return
-        _, late = await asyncio.wait(self._tasks, timeout=seconds)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while self._tasks:
+                    await asyncio.wait(self._tasks)
+        late = set(self._tasks)
         for task in late:
             task.cancel()
         if late:

@@ -15,6 +15,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from wenmai.chat.turn import TurnEvent
+from wenmai.errors import ServiceStopping
 from wenmai.http.problems import problem_of
 from wenmai.http.reply import encode
 
@@ -53,7 +54,7 @@ class Events(Generic[T]):
     def end_with(self, turn: asyncio.Task[T]) -> None:
         """Add the last event, when the turn's task is done."""
         if turn.cancelled():
-            self.failure = asyncio.CancelledError()
+            self.failure = ServiceStopping()
         else:
             self.failure = turn.exception()
         if self.failure is None:

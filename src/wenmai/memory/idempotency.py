@@ -1,8 +1,9 @@
 """One Idempotency-Key, one effect, one answer: over retries, processes and crashes (sections 3 and 16, G4).
 
 The first attempt writes down that it is at work. The same key sent meanwhile waits for its answer; sent later, it
-gets the stored one. If the attempt dies, the next takes over after ``ATTEMPT``, in the same session; the effect is
-not doubled because the question's message id is made from the key, and a repeated id changes nothing.
+gets the stored one. If the attempt fails, the next takes over at once, if it dies, after ``ATTEMPT``; in the same
+session either way. The effect is not doubled because the question's message id is made from the key, and a repeated
+id changes nothing. An attempt that was taken over while it slept gives its successor's answer.
 """
 
 import asyncio
@@ -11,12 +12,12 @@ import logging
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
 
-from wenmai.clock import Clock
+from wenmai.clock import Clock, from_micros
 from wenmai.errors import IdempotencyMismatch, InvalidInput, StoreError, VersionConflict
 from wenmai.memory.finishing import to_the_end
 from wenmai.scope import Scope
@@ -25,10 +26,12 @@ from wenmai.stores.records import IdempotentTurn
 
 _log = logging.getLogger(__name__)
 
-ATTEMPT = timedelta(seconds=15)
-RENEW_SECONDS = 5.0
+ATTEMPT = timedelta(seconds=5)
+RENEW_SECONDS = 1.0
 POLL_SECONDS = 0.03
 KEPT = timedelta(days=1)
+_OVER = from_micros(0)
+"""The end of an attempt that was given up: past for every clock."""
 KEY_LIMIT = 255
 
 Answer = dict[str, Any]
@@ -73,7 +76,7 @@ class IdempotentTurns:
             key: the Idempotency-Key.
             request: what was asked, JSON-like; a different one with the same key is refused.
             session_id: where the work goes on, unless an earlier attempt has chosen already.
-            work: makes the answer; if it raises, the key is free again.
+            work: makes the answer; if it raises, the same request may be sent again.
 
         Raises:
             IdempotencyMismatch: the key was used with another request.
@@ -86,7 +89,7 @@ class IdempotentTurns:
             running = asyncio.create_task(attempt)
             self._running[scope, key] = running
             running.add_done_callback(lambda _: self._running.pop((scope, key), None))
-            return await asyncio.shield(running)
+            return await running
         await asyncio.wait([running])
         return await self.once(scope, key, request, session_id, work)
 
@@ -101,7 +104,12 @@ class IdempotentTurns:
         except BaseException:
             await attempt.abandon()
             raise
-        await attempt.finish(answer)
+        try:
+            await attempt.finish(answer)
+        except VersionConflict:
+            if await self._documents.get(scope, IdempotentTurn, mine.record.key) is None:
+                return answer  # the session was deleted meanwhile, and the key with it
+            return await self._attempt(scope, key, fingerprint, session_id, work)
         return answer
 
     async def _claim_or_answer(
@@ -155,21 +163,30 @@ class _Attempt:
     async def _renew_for_ever(self) -> None:
         while True:
             await asyncio.sleep(RENEW_SECONDS)
-            end = self._clock() + ATTEMPT
             try:
-                await self._put(msgspec.structs.replace(self._claim.record, attempt_expires_at=end))
-            except (VersionConflict, StoreError) as problem:
+                await self._put_end(self._clock() + ATTEMPT)
+            except VersionConflict:
+                return  # taken over; what becomes of the answer is decided when there is one
+            except StoreError as problem:
                 _log.warning("the claim on an Idempotency-Key could not be renewed: %s", problem)
 
     async def finish(self, answer: Answer) -> None:
+        """Store the answer.
+
+        Raises:
+            VersionConflict: another attempt has taken over, or the key was deleted with its session.
+        """
         await self._put(msgspec.structs.replace(self._claim.record, response=answer))
 
     async def abandon(self) -> None:
-        key, version = self._claim.record.key, self._claim.version
+        """Let the next attempt begin at once; the record stays, because it says in which session."""
         try:
-            await self._documents.delete(self._scope, IdempotentTurn, key, expected=version)
-        except VersionConflict:
-            _log.warning("the claim on an Idempotency-Key was taken over meanwhile")
+            await self._put_end(_OVER)
+        except (VersionConflict, StoreError) as problem:
+            _log.warning("the claim on an Idempotency-Key was not given up: %s", problem)
+
+    async def _put_end(self, end: datetime) -> None:
+        await self._put(msgspec.structs.replace(self._claim.record, attempt_expires_at=end))
 
     async def _put(self, record: IdempotentTurn) -> None:
         await to_the_end(self._put_and_note(record))

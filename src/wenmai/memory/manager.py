@@ -16,11 +16,12 @@ from wenmai.memory.preferences import PreferenceBook, PreferenceChange, SessionP
 from wenmai.memory.sessions import OpenedSession, Sessions
 from wenmai.memory.transcript import MessageInput, Transcript
 from wenmai.memory.turns import TurnGate
+from wenmai.memory.usage import UsageLedger
 from wenmai.memory.window import TokenCounter, Window, WindowLimits
 from wenmai.scope import Scope, ThreadKey
 from wenmai.stores.base import Documents, Logs, Store
 from wenmai.stores.records import Message, Session
-from wenmai.stores.registry import open_store
+from wenmai.stores.registry import open_stores
 from wenmai.text.tokens import estimate_tokens
 
 ASSISTANT = "assistant"
@@ -47,7 +48,7 @@ class Memory:
     """The parts of the memory over one store.
 
     Attributes:
-        sessions, transcript, preferences, contexts, turns, idempotency: the parts, for those who need one alone.
+        sessions, transcript, preferences, contexts, turns, idempotency, usage: the parts, for those who need one alone.
         policy: how long and how much is remembered.
     """
 
@@ -67,6 +68,7 @@ class Memory:
         self.contexts = ContextBuilder(self.transcript, self.preferences, self.policy.window, count_tokens)
         self.turns = TurnGate(documents, clock)
         self.idempotency = IdempotentTurns(documents, clock)
+        self.usage = UsageLedger(documents, self.sessions, clock)
 
     async def session(
         self,
@@ -168,18 +170,26 @@ class SessionMemory:
 async def open_memory(
     url: str = "sqlite:///wenmai.db",
     *,
+    hot: str = "",
     policy: MemoryPolicy | None = None,
     clock: Clock = system_clock,
     count_tokens: TokenCounter = estimate_tokens,
 ) -> AsyncIterator[Memory]:
     """Open the memory kept at ``url`` for as long as the context lasts.
 
+    Args:
+        url: of the store, which alone acknowledges.
+        hot: of a Redis server in front of it, which may vanish at any moment; "" for none.
+        policy: how long and how much is remembered.
+        clock: tells the time that is stored.
+        count_tokens: of a text.
+
     Raises:
         UnsupportedUrl: no backend of that scheme.
         InvalidInput: the backend keeps no documents and logs.
         StoreError: the store cannot be opened.
     """
-    async with open_store(url, clock=clock) as store:
+    async with open_stores(url, hot, clock=clock) as (store, _):
         documents, logs = required(store, url)
         yield Memory(documents, logs, clock=clock, policy=policy, count_tokens=count_tokens)
 

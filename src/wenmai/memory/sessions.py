@@ -16,9 +16,10 @@ import msgspec
 from wenmai.clock import Clock
 from wenmai.errors import InvalidInput, SessionNotFound, VersionConflict
 from wenmai.memory.ids import checked_id, new_session_id
-from wenmai.scope import Scope
+from wenmai.memory.turns import lease_key
+from wenmai.scope import Scope, ThreadKey
 from wenmai.stores.base import Documents, Logs, Page, Stored
-from wenmai.stores.records import IdempotentTurn, Preferences, Record, Session, TraceRecord
+from wenmai.stores.records import IdempotentTurn, Preferences, Record, Session, TraceRecord, TurnLease
 
 _log = logging.getLogger(__name__)
 
@@ -27,6 +28,9 @@ TITLE_LIMIT = 60
 RULE_TITLE_LIMIT = 40
 RULE_TITLE_LEAST = 20
 """A title without a model is cut at a space past so many characters, within a word otherwise."""
+TITLING = "/title"
+"""In the place of a persona: the thread whose lease those hold who settle the title. No persona's id has a slash."""
+
 _JOINER = "\u200d"
 _JOINED = {_JOINER, *map(chr, range(0x1F3FB, 0x1F400))}
 """The zero-width joiner and the five skin tones: they belong to the emoji before them."""
@@ -162,11 +166,14 @@ class Sessions:
         checked_id("session_id", session_id)
         # Messages first, so that a crash leaves a session that can be deleted again, not messages that nothing names;
         # again at the end, for what was appended in between.
+        talking = [thread.npc_id for thread in await self._logs.threads(scope, session_id)]
         await self._logs.erase(scope, session_id)
         existed = await self._documents.delete(scope, Session, session_id)
         await self._documents.delete(scope, Preferences, session_id)
         await self._remove_all(scope, TraceRecord, {"session_id": session_id})
         await self._remove_all(scope, IdempotentTurn, {"session_id": session_id})
+        for npc_id in [*talking, TITLING]:
+            await self._documents.delete(scope, TurnLease, lease_key(scope, ThreadKey(session_id, npc_id)))
         await self._logs.erase(scope, session_id)
         return existed
 

@@ -3,17 +3,21 @@
 Within a process turns queue in the order in which they came. Between processes a lease in the store decides: who
 holds it answers, renews it while answering, and gives it back. A process that dies with it blocks the thread for
 at most ``LEASE``.
+
+The lease's version is its fencing number: it counts up with every holder and renewal, and a holder changes the
+lease only at the number that it wrote itself. One who slept through its lease and wakes up disturbs no successor.
 """
 
 import asyncio
+import hashlib
 import logging
 import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Literal
 
-from wenmai.clock import Clock
+from wenmai.clock import Clock, from_micros
 from wenmai.errors import StoreError, ThreadBusy, VersionConflict
 from wenmai.memory.finishing import to_the_end
 from wenmai.scope import Scope, ThreadKey
@@ -24,10 +28,25 @@ _log = logging.getLogger(__name__)
 
 OnConflict = Literal["wait", "reject"]
 
-LEASE = timedelta(seconds=15)
-RENEW_SECONDS = 5.0
+LEASE = timedelta(seconds=5)
+RENEW_SECONDS = 1.0
 RETRY_SECONDS = 0.03
 """How often a turn asks again for a lease that another process holds."""
+
+KEPT = timedelta(minutes=10)
+"""How long a lease that nobody holds is remembered, so that its version goes on counting."""
+
+NOBODY = from_micros(0)
+"""The end of a lease that was given back: past for every clock, however wrong it goes."""
+
+
+def lease_key(scope: Scope, thread: ThreadKey) -> str:
+    """The key of the thread's lease.
+
+    Sessions are a user's own, so the key is too: what a user leaves behind never stands in a stranger's way.
+    """
+    # An id holds no slash, so two threads never share a key.
+    return f"{thread.session_id}/{thread.npc_id}/{hashlib.sha256(scope.user_id.encode()).hexdigest()[:16]}"
 
 
 class _Queue:
@@ -89,6 +108,7 @@ class _Lease:
         self._clock = clock
         self._scope = scope
         self._thread = thread
+        self._key = lease_key(scope, thread)
         self._holder = secrets.token_hex(8)
         self._version = 0
 
@@ -99,40 +119,40 @@ class _Lease:
             await asyncio.sleep(RETRY_SECONDS)
 
     async def _try_to_acquire(self) -> bool:
+        found = await self._documents.get(self._scope, TurnLease, self._key)
+        if found is not None and found.record.expires_at > self._clock():
+            return False
         try:
-            await self._put(expected=0)
+            await self._put(self._clock() + LEASE, expected=found.version if found else 0)
         except VersionConflict:
             return False
         return True
 
     async def renew_for_ever(self) -> None:
-        while True:
+        """Renew until cancelled, or until another turn has taken over."""
+        while self._version:
             await asyncio.sleep(RENEW_SECONDS)
-            try:
-                await self._put(expected=self._version)
-            except (VersionConflict, StoreError) as problem:
-                _log.warning("the lease of %s could not be renewed: %s", self._key, problem)
+            await self._change(self._clock() + LEASE)
 
     async def release(self) -> None:
-        if not self._version:
-            return
+        if self._version:
+            await self._change(NOBODY)
+
+    async def _change(self, end: datetime) -> None:
         try:
-            await self._documents.delete(self._scope, TurnLease, self._key, expected=self._version)
-        except (VersionConflict, StoreError) as problem:
-            _log.warning("the lease of %s was not given back: %s", self._key, problem)
+            await self._put(end, expected=self._version)
+        except VersionConflict:
+            self._version = 0
+            _log.warning("the lease of %s was lost while its turn ran", self._key)
+        except StoreError as problem:
+            _log.warning("the lease of %s could not be changed: %s", self._key, problem)
 
-    async def _put(self, *, expected: int) -> None:
+    async def _put(self, end: datetime, *, expected: int) -> None:
         """Write the lease; a turn that is cancelled meanwhile still learns that it holds it, and gives it back."""
-        await to_the_end(self._put_and_note(expected))
+        await to_the_end(self._put_and_note(end, expected))
 
-    async def _put_and_note(self, expected: int) -> None:
-        end = self._clock() + LEASE
+    async def _put_and_note(self, end: datetime, expected: int) -> None:
         lease = TurnLease(thread=self._key, holder=self._holder, expires_at=end)
-        # A lease that ran out is absent, so that the next turn takes the thread as if it were free.
-        stored = await self._documents.put(self._scope, lease, expected=expected, keep_until=end)
+        remembered = self._clock() + LEASE + KEPT
+        stored = await self._documents.put(self._scope, lease, expected=expected, keep_until=remembered)
         self._version = stored.version
-
-    @property
-    def _key(self) -> str:
-        # An id holds no slash, so two threads never share a key.
-        return f"{self._thread.session_id}/{self._thread.npc_id}"

@@ -14,7 +14,7 @@ Coverage is the idf of those of the query's distinct terms that the entry holds,
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from math import log, sqrt
+from math import dist, hypot, log
 
 from wenmai.stores.base import BM25_B, BM25_K1, RRF_CONSTANT
 
@@ -43,15 +43,15 @@ def coverage(weights: Mapping[str, float], held: Iterable[str]) -> float:
     return min(1.0, sum(weights[term] for term in held) / total) if total else 0.0
 
 
-def norm(vector: Sequence[float]) -> float:
-    """The Euclidean length."""
-    return sqrt(sum(x * x for x in vector))
+def direction(vector: Sequence[float]) -> tuple[float, ...]:
+    """The vector of length 1 that points where this one does; zeros if it points nowhere."""
+    length = hypot(*vector)
+    return tuple(x / length for x in vector) if length else (0.0,) * len(vector)
 
 
-def cosine(a: Sequence[float], b: Sequence[float]) -> float:
-    """The cosine of two vectors of one length; 0 if either has no direction."""
-    lengths = norm(a) * norm(b)
-    return sum(x * y for x, y in zip(a, b, strict=True)) / lengths if lengths else 0.0
+def cosine(a: tuple[float, ...], b: tuple[float, ...]) -> float:
+    """The cosine of two directions of as many numbers, from their distance; 0 if either points nowhere."""
+    return 1 - dist(a, b) ** 2 / 2 if any(a) and any(b) else 0.0
 
 
 def fuse(rankings: Sequence[Sequence[str]]) -> list[str]:

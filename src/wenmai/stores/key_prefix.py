@@ -7,7 +7,7 @@ from wenmai.errors import InvalidInput
 
 PREFIX = re.compile(r"(?=.{1,64}$)[A-Za-z0-9_.-]*(\{[A-Za-z0-9_.-]+\})?[A-Za-z0-9_.-]*")
 ALLOWED = "1 to 64 of A-Z a-z 0-9 _ . - with at most one part in braces"
-_SCHEMES = ("redis", "rediss")
+_SCHEMES = ("redis", "rediss", "redis+sentinel", "rediss+sentinel")
 
 
 def with_key_prefix(url: str, prefix: str) -> str:

@@ -11,18 +11,20 @@ from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Ma
 import msgspec
 
 from wenmai.chat.evidence.fields import check_record
-from wenmai.chat.evidence.index import BATCH, EvidenceIndex
+from wenmai.chat.evidence.index import BATCH, SEARCH_SECONDS, EvidenceIndex
+from wenmai.chat.evidence.local_index import LocalIndex
+from wenmai.chat.evidence.pages import pages
 from wenmai.chat.evidence.ranking import one_of_each, ordered, scores, verified_first
 from wenmai.chat.types import Passage
 from wenmai.errors import ModelError
 from wenmai.providers.embedders import Embedder
 from wenmai.scope import Scope
 from wenmai.stores.base import Documents, Page, Search, Stored
+from wenmai.stores.breaker import Breaker, BreakerPolicy
 from wenmai.stores.fields import check_range
 from wenmai.stores.records import EvidenceRecord
 
 MOST_FOUND = 50
-_LISTED = 500
 _POOL = 4
 """So many times the passages wanted are looked at, for the order and for copies in other languages."""
 
@@ -57,15 +59,34 @@ class EvidenceBase:
 
     Args:
         documents: where the passages are kept.
-        search: where they are found.
+        search: where they are found; None keeps an index in this process (:mod:`.local_index`).
         embedder: None searches by words alone. Each embedder has an index of its own, which is made when the
             first question finds it empty; :meth:`reindex` makes it ahead of that.
+        policy: when the embedder and the search are left alone.
+        search_seconds: how long the search for a question may take.
+
+    Attributes:
+        breakers: in front of the search, and of the embedder if there is one.
     """
 
-    def __init__(self, documents: Documents, search: Search, embedder: Embedder | None) -> None:
+    def __init__(
+        self,
+        documents: Documents,
+        search: Search | None,
+        embedder: Embedder | None,
+        *,
+        policy: BreakerPolicy | None = None,
+        search_seconds: float = SEARCH_SECONDS,
+    ) -> None:
         self._documents = documents
-        self._index = EvidenceIndex(search, embedder)
+        self._index = (
+            LocalIndex(documents, embedder, policy=policy, search_seconds=search_seconds)
+            if search is None
+            else EvidenceIndex(search, embedder, policy=policy, search_seconds=search_seconds)
+        )
         self._rebuilding = asyncio.Lock()
+        searching = (self._index.search_breaker,)
+        self.breakers: tuple[Breaker, ...] = (self._index.embedder_breaker, *searching) if embedder else searching
 
     async def ingest(
         self,
@@ -86,18 +107,21 @@ class EvidenceBase:
 
         Raises:
             InvalidInput: a record's field is not allowed; the batches before it have been ingested.
-            ModelError: the embedder failed; likewise.
+            ModelError: the embedder failed; likewise. With an index in this process nothing is embedded yet.
         """
         report = IngestReport()
         seen: set[str] = set()
         sources: set[str] = set()
-        async for batch in _batches(records):
-            fresh = {record.evidence_id: record for record in reversed(batch) if record.evidence_id not in seen}
-            seen |= fresh.keys()
-            sources |= {record.source_ref for record in batch if record.source_ref}
-            report = await self._ingest_batch(scope, list(fresh.values()), report)
-            if on_progress:
-                on_progress(report)
+        try:
+            async for batch in _batches(records):
+                fresh = {record.evidence_id: record for record in reversed(batch) if record.evidence_id not in seen}
+                seen |= fresh.keys()
+                sources |= {record.source_ref for record in batch if record.source_ref}
+                report = await self._ingest_batch(scope, list(fresh.values()), report)
+                if on_progress:
+                    on_progress(report)
+        finally:
+            await self._index.announce(scope)
         if not replace_source:
             return report
         removed = [await self._remove(scope, await self._ids(scope, source) - seen) for source in sources]
@@ -124,12 +148,12 @@ class EvidenceBase:
             limit: 1 to 50 passages.
 
         Raises:
-            StoreUnavailable: the search or the documents cannot be reached.
+            StoreUnavailable: the search or the documents cannot be reached, or the search is left alone for now.
         """
         check_range("limit", limit, 1, MOST_FOUND)
         pool = limit * _POOL
         asked = await self._index.ask(scope, query, domains=domains, language=language, limit=pool)
-        if not asked.hits and await self._rebuild_if_empty(scope):
+        if not asked.hits and not asked.embedder_failed and await self._rebuild_if_empty(scope):
             asked = await self._index.ask(scope, query, domains=domains, language=language, limit=pool)
         score = scores(asked.hits)
         order = ordered(asked.hits, score)
@@ -158,7 +182,7 @@ class EvidenceBase:
             ModelError: the embedder failed; what is indexed so far stays.
         """
         done = 0
-        async for page in self._pages(scope, {}):
+        async for page in pages(self._documents, scope):
             await self._index.add(scope, [stored.record for stored in page.items])
             done += len(page.items)
             if on_progress:
@@ -179,6 +203,10 @@ class EvidenceBase:
         where = {field: value for field, value in given.items() if value is not None}
         return await self._documents.list(scope, EvidenceRecord, where=where, limit=limit, cursor=cursor)
 
+    async def close(self) -> None:
+        """End what runs behind the answers; it can be done again."""
+        await self._index.close()
+
     async def _ingest_batch(
         self, scope: Scope, records: Sequence[EvidenceRecord], report: IngestReport
     ) -> IngestReport:
@@ -186,7 +214,7 @@ class EvidenceBase:
         pairs = [(record, stored.get(record.evidence_id)) for record in records]
         added = [new for new, old in pairs if old is None]
         changed = [new for new, old in pairs if old is not None and old.record != new]
-        await self._index.add(scope, added + changed)
+        await self._index.prepare(scope, added + changed)
         await asyncio.gather(*(self._documents.put(scope, record) for record in added + changed))
         return IngestReport(
             added=report.added + len(added),
@@ -199,20 +227,12 @@ class EvidenceBase:
         removed = [await self._documents.delete(scope, EvidenceRecord, id_) for id_ in sorted(ids)]
         if ids:
             await self._index.remove(scope, sorted(ids))
+            await self._index.announce(scope)
         return sum(removed)
 
     async def _ids(self, scope: Scope, source_ref: str) -> set[str]:
-        pages = self._pages(scope, {"source_ref": source_ref})
-        return {stored.record.evidence_id async for page in pages for stored in page.items}
-
-    async def _pages(self, scope: Scope, where: Mapping[str, str]) -> AsyncIterator[Page[EvidenceRecord]]:
-        cursor: str | None = None
-        while True:
-            page = await self._documents.list(scope, EvidenceRecord, where=where, limit=_LISTED, cursor=cursor)
-            yield page
-            cursor = page.next_cursor
-            if cursor is None:
-                return
+        found = pages(self._documents, scope, {"source_ref": source_ref})
+        return {stored.record.evidence_id async for page in found for stored in page.items}
 
     async def _rebuild_if_empty(self, scope: Scope) -> bool:
         """True if there was no index and now there is one."""

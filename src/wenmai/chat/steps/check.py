@@ -1,9 +1,10 @@
 """The gate after the model: what is said must stand in the evidence."""
 
 from wenmai.chat.gate.after import after_model, citations
+from wenmai.chat.gate.before import Verdict
 from wenmai.chat.gate.policy import layered
 from wenmai.chat.steps.generate import OFFLINE, conservative_text
-from wenmai.chat.turn import Settled, TurnRun, TurnState
+from wenmai.chat.turn import Draft, Settled, TurnRun, TurnState
 from wenmai.chat.types import PolicyMode
 
 
@@ -11,9 +12,8 @@ async def check(state: TurnState, run: TurnRun) -> TurnState:
     """The answer as it may be given, with its citations. A composed answer quotes evidence, so it stands."""
     draft, verdict = state["draft"], state["verdict"]
     if draft.model == OFFLINE:
-        mode = PolicyMode.CONSERVATIVE if draft.failure else verdict.mode
-        reason = f"model_failed: {draft.failure}" if draft.failure else verdict.reason
-        return {"settled": _settled(state, run, draft.text, mode, reason, draft.cited, [])}
+        mode = PolicyMode.CONSERVATIVE if draft.failure or draft.exhausted else verdict.mode
+        return {"settled": _settled(state, run, draft.text, mode, _reason(draft, verdict), draft.cited, [])}
     checked = after_model(
         draft.text,
         question=state["request"].query,
@@ -26,6 +26,13 @@ async def check(state: TurnState, run: TurnRun) -> TurnState:
     reason = checked.reason or verdict.reason
     cited = checked.cited if checked.text else []
     return {"settled": _settled(state, run, text, checked.mode, reason, cited, unsupported)}
+
+
+def _reason(draft: Draft, verdict: Verdict) -> str:
+    """Why a composed answer is given as it is."""
+    if draft.failure:
+        return f"model_failed: {draft.failure}"
+    return f"budget_exhausted: {draft.exhausted}" if draft.exhausted else verdict.reason
 
 
 def _settled(

@@ -10,7 +10,7 @@ from wenmai.chat.profile import in_language
 from wenmai.chat.turn import TurnAnswer, TurnRun, TurnState
 from wenmai.chat.types import PolicyMode
 from wenmai.memory.sessions import title_from_question
-from wenmai.stores.records import Session, TraceRecord
+from wenmai.stores.records import Message, Session, TraceRecord
 
 FOLLOWUPS = 3
 
@@ -18,36 +18,68 @@ FOLLOWUPS = 3
 async def complete(state: TurnState, run: TurnRun) -> TurnState:
     """Everything that must be stored before the visitor has the answer, in one step of the store."""
     answer = _answer(state, run)
-    request, opened, draft = state["request"], state["opened"], state["draft"]
-    memory = run.services.memory
-    await asyncio.gather(
-        memory.transcript.settle(
+    request, opened = state["request"], state["opened"]
+    filled, _ = await asyncio.gather(_store(state, run, answer), count_spent(state, run))
+    if opened.first:
+        settled = run.services.model is None
+        await run.services.memory.sessions.change(
             request.scope,
-            opened.thread,
-            opened.answer.seq,
-            content=answer.answer_text,
-            metadata={"trace_id": run.trace_id, "policy_mode": answer.policy_mode},
-        ),
-        run.services.traces.save(request.scope, trace_of(state, run, answer)),
+            opened.thread.session_id,
+            lambda session: _begun(session, request.query, settled=settled),
+        )
+    earlier = None if filled else await _earlier(state, run)
+    return {"answer": answer} if earlier is None else {"opened": msgspec.structs.replace(opened, answer=earlier)}
+
+
+async def count_spent(state: TurnState, run: TurnRun) -> None:
+    """Add what the turn's model calls have used to session, user and tenant; once, however the turn ends."""
+    if "opened" in state and not run.counted:
+        run.counted = True
+        session_id = state["opened"].thread.session_id
+        await run.services.memory.usage.add(state["request"].scope, session_id, run.meter.spent)
+
+
+async def _store(state: TurnState, run: TurnRun, answer: TurnAnswer) -> bool:
+    """Keep the trace and fill in the answer; False if there is nothing to be filled in any more."""
+    request, opened = state["request"], state["opened"]
+    tracing = run.services.traces.save(request.scope, trace_of(state, run, answer))
+    filling = run.services.memory.transcript.settle(
+        request.scope,
+        opened.thread,
+        opened.answer.seq,
+        content=answer.answer_text,
+        metadata={"trace_id": run.trace_id, "policy_mode": answer.policy_mode},
     )
-    if opened.first or draft.prompt_tokens or draft.completion_tokens:
-        await memory.sessions.change(request.scope, opened.thread.session_id, lambda session: _noted(session, state))
-    return {"answer": answer}
+    if request.idempotency_key is None:
+        filled, _ = await asyncio.gather(filling, tracing)
+    else:
+        # A retry reads a completed answer back from its trace, so no crash may come between the two.
+        await tracing
+        filled = await filling
+    return filled is not None
 
 
-def _noted(session: Session, state: TurnState) -> Session:
-    """The session's record after the turn: its first question and title, and what the model cost."""
-    draft = state["draft"]
-    spent = draft.prompt_tokens + draft.completion_tokens
-    changes: dict[str, Any] = {
-        "total_tokens_used": session.total_tokens_used + spent,
-        "total_cost_usd": session.total_cost_usd + draft.cost_usd,
-    }
-    query = state["request"].query
-    if not session.first_question:
-        changes["first_question"] = query
-        if not session.title_by:
-            changes |= {"title": title_from_question(query), "title_by": "rule"}
+async def _earlier(state: TurnState, run: TurnRun) -> Message | None:
+    """The answer of another attempt with the same key, which was faster; this one then counts for nothing.
+
+    It happens to a process that was paused for longer than its claim on the key lasts. None if the answer's record is
+    gone, deleted with its thread.
+    """
+    request, opened = state["request"], state["opened"]
+    found = await run.services.memory.transcript.latest(request.scope, opened.thread, 1, before=opened.answer.seq + 1)
+    if not found or found[0].id != opened.answer.id:
+        return None
+    await run.services.traces.save(request.scope, trace_of(state, run, None, "another attempt answered first"))
+    return found[0]
+
+
+def _begun(session: Session, query: str, *, settled: bool) -> Session:
+    """The session's record after its first question; the rule's title is settled where no model makes another."""
+    if session.first_question:
+        return session
+    changes: dict[str, Any] = {"first_question": query}
+    if not session.title_by:
+        changes |= {"title": title_from_question(query), "title_by": "rule" if settled else ""}
     return msgspec.structs.replace(session, **changes)
 
 
@@ -66,14 +98,18 @@ def _answer(state: TurnState, run: TurnRun) -> TurnAnswer:
         npc_name=in_language(persona.name, language),
         latency_ms=round((time.perf_counter() - run.started) * 1000, 3),
         timestamp=run.services.clock(),
-        degraded=degraded(state),
+        degraded=degraded(state, run),
     )
 
 
-def degraded(state: TurnState) -> list[str]:
-    """What did not work as it should in this turn."""
-    found = list(state["retrieved"].degraded) if "retrieved" in state else []
-    return [*found, "model"] if "draft" in state and state["draft"].failure else found
+def degraded(state: TurnState, run: TurnRun) -> list[str]:
+    """What did not work as it should in this turn, each name once, in the order of the alphabet."""
+    found = {*run.noted, *(state["retrieved"].degraded if "retrieved" in state else ())}
+    if "draft" in state and state["draft"].failure:
+        found.add("model")
+    if "draft" in state and state["draft"].exhausted:
+        found.add("budget")
+    return sorted(found)
 
 
 def _followups(state: TurnState) -> list[str]:
@@ -107,6 +143,7 @@ def trace_of(state: TurnState, run: TurnRun, answer: TurnAnswer | None, error: s
         state.get("settled"),
     )
     source, version = run.prompt_source
+    spent = run.meter.spent
     completed_at = run.services.clock()
     return TraceRecord(
         trace_id=run.trace_id,
@@ -130,11 +167,11 @@ def trace_of(state: TurnState, run: TurnRun, answer: TurnAnswer | None, error: s
         blocks=[msgspec.to_builtins(block) for block in built.blocks] if built else [],
         answer=answer.answer_text if answer else "",
         model=draft.model if draft else "",
-        prompt_tokens=draft.prompt_tokens if draft else 0,
-        completion_tokens=draft.completion_tokens if draft else 0,
-        cost_usd=draft.cost_usd if draft else 0.0,
+        prompt_tokens=spent.prompt_tokens,
+        completion_tokens=spent.completion_tokens,
+        cost_usd=spent.cost_usd,
         latency_ms=round((time.perf_counter() - run.started) * 1000, 3),
-        degraded=degraded(state),
+        degraded=degraded(state, run),
         started_at=run.started_at,
         completed_at=completed_at,
         error=error,
@@ -149,6 +186,7 @@ def trace_of(state: TurnState, run: TurnRun, answer: TurnAnswer | None, error: s
             "premises": list(verdict.premises) if verdict else [],
             "sources_disagree": verdict.disagree if verdict else False,
             "unsupported": settled.unsupported if settled else [],
+            "budget": [msgspec.to_builtins(standing) for standing in run.standings],
             "answer": msgspec.to_builtins(answer) if answer else None,
         },
     )

@@ -2,16 +2,25 @@
 
 import msgspec
 
+from wenmai.chat.budgets import exhausted
 from wenmai.chat.gate.after import after_model
 from wenmai.chat.gate.before import Verdict
 from wenmai.chat.offline import compose
+from wenmai.chat.profile import in_language
 from wenmai.chat.prompts import build_prompt
+from wenmai.chat.steps.gate import NOT_SEARCHED
 from wenmai.chat.turn import Draft, TurnRun, TurnState
 from wenmai.chat.types import Intent, PolicyMode
 from wenmai.errors import ModelError
 from wenmai.text.cjk import sentences
 
 OFFLINE = "offline"
+
+# Not the persona's "the records do not tell": nobody has looked.
+_NOT_SEARCHED_TEXT = {
+    "zh": "手边的记载眼下查不到，不敢凭记忆作答。请过一会儿再问。",
+    "en": "The records cannot be looked up just now, and I will not answer without them. Please ask again in a while.",
+}
 
 
 async def prompt(state: TurnState, run: TurnRun) -> TurnState:
@@ -45,25 +54,25 @@ def wants_model(state: TurnState, run: TurnRun) -> bool:
 
 
 async def generate(state: TurnState, run: TurnRun) -> TurnState:
-    """The model's answer, streamed sentence by sentence as far as it stands; if it fails, the composed one."""
+    """The model's answer, streamed sentence by sentence as far as it stands.
+
+    If it fails, or a hard budget is used up, the composed one.
+    """
     model = run.services.model
     assert model is not None  # noqa: S101 — see wants_model
+    request, session_id = state["request"], state["opened"].thread.session_id
+    run.standings = await run.services.budgets.check(request.scope, session_id)
+    if budget := exhausted(run.standings):
+        composed = await compose_answer(state, run)
+        return {"draft": msgspec.structs.replace(composed["draft"], exhausted=budget)}
     stream = _CheckedStream(state, run)
     try:
-        reply = await model.answer(state["prompt"].messages(), on_token=stream.add)
+        reply = await model.answer(state["prompt"].messages(), on_token=stream.add, on_consumed=run.meter)
     except ModelError as failure:
-        composed = _composed(state, state["verdict"])
-        return {"draft": msgspec.structs.replace(composed, failure=str(failure))}
+        draft = _composed(state, state["verdict"])
+        return {"draft": msgspec.structs.replace(draft, failure=str(failure))}
     await stream.end()
-    return {
-        "draft": Draft(
-            text=reply.text,
-            model=model.name,
-            prompt_tokens=reply.prompt_tokens,
-            completion_tokens=reply.completion_tokens,
-            cost_usd=reply.cost_usd,
-        )
-    }
+    return {"draft": Draft(text=reply.text, model=model.name)}
 
 
 async def compose_answer(state: TurnState, run: TurnRun) -> TurnState:
@@ -83,6 +92,8 @@ def conservative_text(state: TurnState) -> str:
 
 def _composed(state: TurnState, verdict: Verdict) -> Draft:
     recalled = state["recalled"]
+    if verdict.reason == NOT_SEARCHED:
+        return Draft(text=in_language(_NOT_SEARCHED_TEXT, recalled.language), model=OFFLINE)
     composed = compose(
         question=state["request"].query,
         intent=state["understood"].intent,

@@ -55,5 +55,6 @@ async def open_turn(state: TurnState, run: TurnRun) -> TurnState:
         answer=answer,
         window=seen,  # of completed turns, which this one is not yet
         first=not session.stored.record.first_question,
+        untitled=not session.stored.record.title_by,
     )
     return {"opened": opened, "request": msgspec.structs.replace(request, session_id=thread.session_id)}

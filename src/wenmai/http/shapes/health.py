@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from pydantic import ConfigDict
+from pydantic import ConfigDict, Field
 
 from wenmai.http.shapes.common import Shape
 
@@ -22,8 +22,18 @@ class StoreState(Shape):
     error: str | None = None
 
 
-class Ready(Shape):
-    """Whether requests can be served, and the state of each store."""
+class BreakerState(Shape):
+    """How a circuit breaker stands."""
 
-    status: Literal["ok", "down"]
+    state: Literal["closed", "half_open", "open"] = Field(description="`open`: what it guards is left alone.")
+    failures: int = Field(description="Failed calls in a row.")
+    refused: int = Field(description="Calls that were not let through since the start.")
+
+
+class Ready(Shape):
+    """Whether requests can be served, and the state of each part."""
+
+    status: Literal["ok", "degraded", "down"] = Field(description="`degraded`: served without some of the parts.")
     stores: dict[str, StoreState]
+    breakers: dict[str, BreakerState] = Field(description="By the name of what they guard, such as `model`.")
+    degraded: list[str] = Field(description="The parts that are left alone for now.")

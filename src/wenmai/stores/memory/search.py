@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from wenmai.errors import InvalidInput
 from wenmai.scope import Scope
 from wenmai.stores.base import Hit, SearchEntry
-from wenmai.stores.bm25 import cosine, coverage, fuse, idf, term_score
+from wenmai.stores.bm25 import cosine, coverage, direction, fuse, idf, term_score
 from wenmai.stores.fields import check_key, check_range, matches
 from wenmai.text.cjk import query_terms, terms
 
@@ -18,7 +18,7 @@ _Where = Mapping[str, str | Sequence[str]] | None
 
 @dataclass(slots=True)
 class _Kept:
-    """An entry as it is kept: its terms counted, everything else copied."""
+    """An entry as it is kept: its terms counted, its vector shortened to length 1, everything else copied."""
 
     counts: Counter[str]
     length: int
@@ -142,6 +142,10 @@ class MemorySearch:
         shelf = self._shelves.get(_shelf_name(scope, collection, shared=shared))
         return len(shelf.entries) if shelf else 0
 
+    def forget(self, scope: Scope, collection: str, *, shared: bool = False) -> None:
+        """Drop all entries that the scope has in the collection, at once."""
+        self._shelves.pop(_shelf_name(scope, collection, shared=shared), None)
+
 
 def _shelf_name(scope: Scope, collection: str, *, shared: bool) -> tuple[str, ...]:
     owner = () if shared else (scope.user_id,)
@@ -158,7 +162,7 @@ def _keep(entry: SearchEntry) -> _Kept:
     return _Kept(
         counts=counts,
         length=counts.total(),
-        vector=None if entry.vector is None else tuple(entry.vector),
+        vector=None if entry.vector is None else direction(entry.vector),
         fields={name: value if isinstance(value, str) else tuple(value) for name, value in entry.fields.items()},
     )
 
@@ -171,8 +175,9 @@ def _by_words(shelf: _Shelf, weights: Mapping[str, float], where: _Where) -> lis
 
 
 def _by_vector(shelf: _Shelf, vector: Sequence[float], where: _Where) -> list[str]:
+    towards = direction(vector)
     scores = {
-        id_: cosine(vector, kept.vector)
+        id_: cosine(towards, kept.vector)
         for id_, kept in shelf.entries.items()
         if kept.vector is not None and matches(kept.fields, where)
     }
@@ -185,5 +190,5 @@ def _hit(shelf: _Shelf, id_: str, weights: Mapping[str, float], vector: Sequence
         id=id_,
         lexical=shelf.lexical(id_, weights),
         coverage=coverage(weights, [term for term in weights if term in kept.counts]),
-        similarity=None if vector is None or kept.vector is None else cosine(vector, kept.vector),
+        similarity=None if vector is None or kept.vector is None else cosine(direction(vector), kept.vector),
     )

@@ -9,8 +9,11 @@ from wenmai.errors import InvalidInput, mask_url
 from wenmai.stores.key_prefix import ALLOWED, PREFIX
 
 SCHEMES = ("redis", "rediss")
+SENTINEL_SCHEMES = ("redis+sentinel", "rediss+sentinel")
 DEFAULT_PORT = 6379
+SENTINEL_PORT = 26_379
 _FORM = "redis://[user:password@]host[:port][/database][?option=value&…]"
+_SENTINEL_FORM = "redis+sentinel://[user:password@]host[:port][,host[:port]…]/service[/database][?option=value&…]"
 _LONGEST_SECONDS = 60.0
 _MOST_CONNECTIONS = 1_000
 
@@ -19,6 +22,9 @@ class Address(msgspec.Struct, frozen=True, kw_only=True):
     """What a URL says, with the defaults for what it leaves out.
 
     Attributes:
+        host, port: of the server; with sentinels, of the first of them.
+        sentinels: who know where the primary is, as hosts and ports; none for a server that stays where it is.
+        service: the primary's name at the sentinels.
         prefix: with which all keys begin; a part of it in braces is the hash tag that a cluster needs.
         connect_timeout: seconds until a connection, its password included, must stand.
         command_timeout: seconds until a command must be answered.
@@ -31,6 +37,8 @@ class Address(msgspec.Struct, frozen=True, kw_only=True):
     username: str | None = None
     password: str | None = None
     tls: bool = False
+    sentinels: tuple[tuple[str, int], ...] = ()
+    service: str = ""
     prefix: str = "wenmai"
     connect_timeout: float = 0.3
     command_timeout: float = 0.5
@@ -57,24 +65,47 @@ def parse_address(url: str, *, setting: str = "store") -> Address:
         InvalidInput: it names no host, or a part or an option of it is not allowed; the message shows no password.
     """
     shown = mask_url(url.partition("?")[0])
+    form = _SENTINEL_FORM if url.partition("://")[0].lower() in SENTINEL_SCHEMES else _FORM
     try:
         parts = urlsplit(url)
-        port = parts.port or DEFAULT_PORT
+        hosts = _hosts(parts.netloc.rpartition("@")[2], SENTINEL_PORT if form is _SENTINEL_FORM else DEFAULT_PORT)
     except ValueError as error:
-        raise InvalidInput(setting, shown, f"{_FORM} ({error})") from None
-    database = parts.path.strip("/") or "0"
-    if parts.scheme.lower() not in SCHEMES or not parts.hostname or not database.isdecimal() or parts.fragment:
-        raise InvalidInput(setting, shown, _FORM)
+        raise InvalidInput(setting, shown, f"{form} ({error})") from None
+    scheme, path = parts.scheme.lower(), parts.path.strip("/")
+    service = ""
+    if form is _SENTINEL_FORM:
+        service, _, path = path.partition("/")
+    known = scheme in SENTINEL_SCHEMES if form is _SENTINEL_FORM else scheme in SCHEMES and len(hosts) == 1
+    if not known or not (path or "0").isdecimal() or parts.fragment or (form is _SENTINEL_FORM and not service):
+        raise InvalidInput(setting, shown, form)
     options = _options(parts, setting)
+    user, _, password = parts.netloc.rpartition("@")[0].partition(":")
     plain = Address(
-        host=parts.hostname,
-        port=port,
-        database=int(database),
-        username=unquote(parts.username) if parts.username else None,
-        password=unquote(parts.password) if parts.password else None,
-        tls=parts.scheme.lower() == "rediss",
+        host=hosts[0][0],
+        port=hosts[0][1],
+        database=int(path or "0"),
+        username=unquote(user) or None,
+        password=unquote(password) or None,
+        tls=scheme.startswith("rediss"),
+        sentinels=tuple(hosts) if service else (),
+        service=unquote(service),
     )
     return replace(plain, **options)
+
+
+def _hosts(text: str, default_port: int) -> list[tuple[str, int]]:
+    """Hosts and ports of a list with commas.
+
+    Raises:
+        ValueError: one of them is not of that form.
+    """
+    found = []
+    for part in text.split(","):
+        split = urlsplit(f"//{part}")
+        if not split.hostname:
+            raise ValueError("a host is missing")
+        found.append((split.hostname, split.port or default_port))
+    return found
 
 
 def _options(parts: SplitResult, setting: str) -> dict[str, str | float | int]:

@@ -13,6 +13,7 @@ key                                                               type   holds
 ``{prefix}:ending``                                               zset   records that have an end, by it
 ``{prefix}:session:copy:{tenant}:{site}:{session}``               hash   as a hot tier: what is copied, since when
 ``{prefix}:session:changes``                                      –      as a hot tier: the channel of changes
+``{prefix}:session:probe``                                        string as a hot tier: that it takes writes
 ================================================================  =====  ==========================================
 
 Each part between colons is percent-encoded (RFC 3986, all but ``A-Z a-z 0-9 _ . - ~``), so any text is a key and
@@ -60,6 +61,7 @@ class Keys:
         self._prefix = prefix
         self.ending = f"{prefix}:ending"
         self.changes = f"{prefix}:session:changes"
+        self.probe = f"{prefix}:session:probe"
 
     def document(self, scope: Scope, of: type[Record], key: str) -> str:
         """Where a record is kept."""

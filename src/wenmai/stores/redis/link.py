@@ -14,6 +14,7 @@ from redis.exceptions import TimeoutError as RedisTimeout
 from wenmai.errors import StoreUnavailable
 from wenmai.stores.redis.address import Address
 from wenmai.stores.redis.gate import Gate
+from wenmai.stores.redis.sentinels import primary_of
 from wenmai.stores.redis.subscription import Subscription
 
 T = TypeVar("T")
@@ -45,7 +46,7 @@ class Link:
     def __init__(self, address: Address) -> None:
         self._address = address
         self._gate = Gate(address.max_connections)
-        self._home = (address.host, address.port)
+        self._home = None if address.sentinels else (address.host, address.port)
         self._node = self._home
         self._idle: list[Connection] = []
         self._open = True
@@ -93,8 +94,10 @@ class Link:
         Raises:
             StoreUnavailable: as for :meth:`run`.
         """
-        connection = self._new_connection()
-        subscription = Subscription(connection, self._address.command_timeout, self._unavailable)
+        try:
+            connection = await self._new_connection()
+        except OSError as error:
+            raise self._unavailable(str(error)) from error
         try:
             async with asyncio.timeout(self._address.connect_timeout + self._address.command_timeout):
                 await _make_ready(connection)
@@ -102,9 +105,10 @@ class Link:
         except BaseException as error:
             await connection.disconnect(nowait=True)
             if isinstance(error, (TimeoutError, RedisError, OSError)):
+                await self._turn_to(self._home)
                 raise self._unavailable(str(error) or "no answer in time") from error
             raise
-        return subscription
+        return Subscription(connection, self._address.command_timeout, self._unavailable)
 
     async def check(self) -> None:
         """Return if the server answers, is recent enough, and can hold keys of our prefix.
@@ -152,13 +156,13 @@ class Link:
         try:
             return await self._talk(talk)
         except MovedError as moved:
-            await self._turn_to((moved.host or self._home[0], moved.port))
+            await self._turn_to((moved.host or self._address.host, moved.port))
             return await self._talk(talk)
 
     async def _talk(self, talk: Callable[[Connection], Awaitable[T]]) -> T:
         if not self._open:
             raise self._unavailable("the store is closed")
-        connection = self._idle.pop() if self._idle else self._new_connection()
+        connection = self._idle.pop() if self._idle else await self._new_connection()
         try:
             async with asyncio.timeout(self._address.connect_timeout) as limit:
                 await _make_ready(connection)
@@ -176,14 +180,16 @@ class Link:
         else:
             await connection.disconnect()
 
-    async def _turn_to(self, node: tuple[str, int]) -> None:
-        """Leave all idle connections; the next ones go to ``node``."""
+    async def _turn_to(self, node: tuple[str, int] | None) -> None:
+        """Leave all idle connections; the next ones go to ``node``, or, if it is None, where the sentinels say."""
         self._node = node
         while self._idle:
             await self._idle.pop().disconnect(nowait=True)
 
-    def _new_connection(self) -> Connection:
+    async def _new_connection(self) -> Connection:
         address = self._address
+        if self._node is None:
+            self._node = await primary_of(address)
         host, port = self._node
         return (SSLConnection if address.tls else Connection)(
             host=host,
@@ -200,8 +206,7 @@ class Link:
     def _unavailable(self, reason: str) -> StoreUnavailable:
         if self._address.password:
             reason = reason.replace(self._address.password, "***")
-        host, port = self._home
-        return StoreUnavailable(STORE, f"{host}:{port}: {reason}")
+        return StoreUnavailable(STORE, f"{self._address.host}:{self._address.port}: {reason}")
 
 
 async def _ask(connection: Connection, *words: Word) -> Any:

@@ -81,7 +81,7 @@ async def open_tiers(
         durable: keeps documents and logs, and outlives Redis.
         hot: URL of the Redis server; see ``docs/how-to/run-on-redis.md``.
         clock: the durable store's.
-        breaking: when Redis is left alone.
+        breaking: when Redis is left alone; by default also when it takes half of what a command may.
         trust_bound: how long a copy is believed at most.
         copies: where this process keeps its copies; by default as many and as large as :mod:`.lru` says.
 
@@ -94,9 +94,9 @@ async def open_tiers(
         )
     address = parse_address(hot, setting="hot")
     link, keys = Link(address), Keys(address.prefix)
-    breaker = Breaker("redis", policy=breaking)
+    breaker = Breaker("redis", policy=breaking or BreakerPolicy(slow_seconds=address.command_timeout / 2))
     shared = SessionCopies(link, keys, clock, origin=secrets.token_hex(8))
-    trust, lru = Trust(clock, trust_bound), copies or Lru()
+    trust, lru = Trust(clock, trust_bound), Lru() if copies is None else copies
     guarded = GuardedCopies(shared, breaker)
     reading = Reading(lru, guarded, trust, durable.name)
     writing = Writing(lru, guarded, clock)
@@ -104,11 +104,12 @@ async def open_tiers(
     tasks = [
         asyncio.create_task(listen_for_ever(link, keys.changes, shared, breaker, trust, lru.forget)),
         asyncio.create_task(guarded.repair_for_ever()),
+        asyncio.create_task(guarded.probe_for_ever()),
     ]
     try:
         yield TieredStore(
             durable,
-            TieredDocuments(durable.documents, reading, writing, clock),
+            TieredDocuments(durable.documents, durable.logs, reading, writing, clock),
             TieredLogs(durable.logs, reading, writing, clock),
             breaker,
             lru,

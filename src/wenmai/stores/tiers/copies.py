@@ -6,7 +6,7 @@ kept as what can still be said when the durable store does not answer.
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 
@@ -111,6 +111,11 @@ class Tail:
         self._add(messages)
         return True
 
+    def holds(self, message: Message) -> bool:
+        """Whether this very message is here, and not another one of its number, of a thread erased meanwhile."""
+        position = message.seq - self._entries[0].seq
+        return 0 <= position < len(self._entries) and _unpack(self._entries[position].raw).id == message.id
+
     def settle(self, message: Message) -> None:
         """Take in a message that was filled; nothing if it is further back."""
         position = message.seq - self._entries[0].seq
@@ -190,6 +195,9 @@ class SessionCopy:
         tail = self.tails.get(npc_id)
         if tail is None or (tail.last_seq < messages[-1].seq and not tail.grow(messages)):
             self.tails[npc_id] = Tail(messages, now)
+        elif not tail.holds(messages[-1]):
+            # It came late, or the thread was erased and begins again: who is right is not known here.
+            del self.tails[npc_id]
         if self.threads is not None:
             grown = _grown(self.threads.value, npc_id, messages)
             self.threads = None if grown is None else Piece(grown, self.threads.checked_at)
@@ -219,7 +227,7 @@ class SessionCopy:
 
 
 def _grown(threads: list[ThreadInfo], npc_id: str, messages: Sequence[Message]) -> list[ThreadInfo] | None:
-    """The threads after the append; None if messages are missing in between."""
+    """The threads after the append; None if messages are missing in between, or which thread began first is not known."""
     first, last = messages[0], messages[-1]
     fresh = ThreadInfo(npc_id, last.seq, last.turn_id, first.timestamp, last.timestamp)
     for position, info in enumerate(threads):
@@ -228,7 +236,15 @@ def _grown(threads: list[ThreadInfo], npc_id: str, messages: Sequence[Message]) 
                 return None
             known = msgspec.structs.replace(fresh, first_at=info.first_at)
             return [*threads[:position], known, *threads[position + 1 :]]
-    return [*threads, fresh] if first.seq == 1 else None
+    return [fresh] if first.seq == 1 and not threads else None
+
+
+def latest(mine: Piece[Any] | None, written: Piece[Any]) -> Piece[Any]:
+    """Of a copied record and one that was just written, the one with the higher version: words may come late."""
+    known = mine and mine.value
+    if mine and known and known.created_at == written.value.created_at and known.version > written.value.version:
+        return mine
+    return written
 
 
 def _later(mine: Piece[V] | None, other: Piece[V] | None) -> Piece[V] | None:

@@ -6,7 +6,7 @@ from typing import Any, TypeVar, cast
 
 from wenmai.clock import Clock
 from wenmai.scope import Scope
-from wenmai.stores.base import Documents, Page, Stored
+from wenmai.stores.base import Documents, Logs, Page, Stored
 from wenmai.stores.records import Preferences, Record, Session
 from wenmai.stores.tiers.copies import Piece, SessionCopy
 from wenmai.stores.tiers.reading import Believed, Reading, however_old
@@ -21,8 +21,9 @@ class TieredDocuments:
     A record has a version that the next change must name, so it is read from the copy that all processes share.
     """
 
-    def __init__(self, durable: Documents, reading: Reading, writing: Writing, clock: Clock) -> None:
+    def __init__(self, durable: Documents, logs: Logs, reading: Reading, writing: Writing, clock: Clock) -> None:
         self._durable = durable
+        self._logs = logs
         self._reading = reading
         self._writing = writing
         self._clock = clock
@@ -45,21 +46,22 @@ class TieredDocuments:
         """See :meth:`wenmai.stores.base.Documents.put`."""
         if type(record) not in (Session, Preferences):
             return await self._durable.put(scope, record, expected=expected, keep_until=keep_until)
-        with self._writing.in_doubt_if_it_fails(scope, record.key):
+        with self._writing.storing(scope, record.key) as load:
             stored = await self._durable.put(scope, record, expected=expected, keep_until=keep_until)
         if type(record) is Session:
-            await self._writing.put_session(scope, cast("Stored[Session]", stored))
+            await self._writing.put_session(scope, cast("Stored[Session]", stored), load)
         else:
-            await self._writing.put_preferences(scope, cast("Stored[Preferences]", stored))
+            await self._writing.put_preferences(scope, cast("Stored[Preferences]", stored), load)
         return stored
 
     async def delete(self, scope: Scope, of: type[R], key: str, *, expected: int | None = None) -> bool:
         """See :meth:`wenmai.stores.base.Documents.delete`."""
         if of not in (Session, Preferences):
             return await self._durable.delete(scope, of, key, expected=expected)
-        with self._writing.in_doubt_if_it_fails(scope, key):
+        npc_ids = [] if of is Preferences else [info.npc_id for info in await self._logs.threads(scope, key)]
+        with self._writing.removing(scope, key, npc_ids):
             deleted = await self._durable.delete(scope, of, key, expected=expected)
-        await self._writing.drop(scope, key)
+        await self._writing.drop(scope, key, npc_ids)
         return deleted
 
     async def list(

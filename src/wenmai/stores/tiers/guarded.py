@@ -8,8 +8,8 @@ import asyncio
 import logging
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
-from contextlib import aclosing
-from typing import Literal
+from contextlib import aclosing, suppress
+from typing import Literal, NamedTuple
 
 from wenmai.errors import StoreUnavailable
 from wenmai.scope import Scope
@@ -28,7 +28,20 @@ PAUSE_SECONDS = 0.2
 MISSED = 50_000
 """Sessions whose changes the server has not been told; past that the oldest is left to the bound of the trust."""
 
-Repair = Literal["doubt", "drop"]
+
+class Repair(NamedTuple):
+    """How the server's copy of a session is brought in line.
+
+    Attributes:
+        how: whether it is not believed any more, or removed.
+        npc_ids: to be removed with the threads of these personas.
+    """
+
+    how: Literal["doubt", "drop"]
+    npc_ids: frozenset[str] = frozenset()
+
+
+DOUBT = Repair("doubt")
 
 
 class GuardedCopies:
@@ -53,7 +66,7 @@ class GuardedCopies:
 
     async def fill(self, scope: Scope, session_id: str, revision: str, found: SessionCopy) -> None:
         """See :meth:`SessionCopies.fill`; it may be left undone."""
-        if not self._closed():
+        if (scope, session_id) in self._missed or not self._closed():
             return
         try:
             with self.breaker.guard():
@@ -66,7 +79,7 @@ class GuardedCopies:
         scope: Scope,
         session_id: str,
         change: Callable[[SessionCopies], Awaitable[None]],
-        repair: Repair = "doubt",
+        repair: Repair = DOUBT,
     ) -> None:
         """Bring the server's copy in line with a change that the durable store has; later, if it cannot be now."""
         done = False
@@ -82,11 +95,13 @@ class GuardedCopies:
             if not done:
                 self.miss(scope, session_id, repair)
 
-    def miss(self, scope: Scope, session_id: str, repair: Repair = "doubt") -> None:
+    def miss(self, scope: Scope, session_id: str, repair: Repair = DOUBT) -> None:
         """Note that the server's copy of the session may not be so."""
         key = scope, session_id
-        if self._missed.get(key) != "drop":
-            self._missed[key] = repair
+        noted = self._missed.get(key, DOUBT)
+        how = repair.how if noted.how == "doubt" else "drop"
+        # A new object, also where nothing is new: by that a repair under way knows that it is not the last.
+        self._missed[key] = Repair(how, noted.npc_ids | repair.npc_ids)
         if len(self._missed) > MISSED:
             self._missed.popitem(last=False)
         self._missing.set()
@@ -103,16 +118,30 @@ class GuardedCopies:
                 await asyncio.sleep(PAUSE_SECONDS)
 
     async def _repair_one(self) -> None:
-        (scope, session_id), repair = self._missed.popitem(last=False)
+        # Until it is done it stays noted, so that nobody is answered by the copy.
+        key, repair = next(iter(self._missed.items()))
+        scope, session_id = key
         try:
             with self.breaker.guard():
-                if repair == "drop":
-                    await self._copies.drop(scope, session_id)
+                if repair.how == "drop":
+                    await self._copies.drop(scope, session_id, repair.npc_ids)
                 else:
                     await self._doubt(scope, session_id)
         except StoreUnavailable:
-            self.miss(scope, session_id, repair)
             await asyncio.sleep(PAUSE_SECONDS)
+        else:
+            if self._missed.get(key) is repair:
+                del self._missed[key]
+        if key in self._missed:
+            self._missed.move_to_end(key)
+
+    async def probe_for_ever(self) -> None:
+        """Try the server again while its breaker is open although the channel stands: it had no memory, or was slow."""
+        while True:
+            await asyncio.sleep(PAUSE_SECONDS)
+            if self.breaker.status.state != "closed":
+                with suppress(StoreUnavailable), self.breaker.guard():
+                    await self._copies.probe()
 
     async def _doubt(self, scope: Scope, session_id: str) -> None:
         try:

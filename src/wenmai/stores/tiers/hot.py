@@ -1,23 +1,24 @@
 """The tier on Redis: what of sessions is copied for all processes, in the formats that other programs read."""
 
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
 from wenmai.clock import Clock, from_micros, to_micros
+from wenmai.errors import StoreUnavailable
 from wenmai.scope import Scope, ThreadKey
 from wenmai.stores.base import Stored, ThreadInfo
 from wenmai.stores.records import Message, Preferences, Record, Session
 from wenmai.stores.redis.keys import Keys
-from wenmai.stores.redis.link import Link
+from wenmai.stores.redis.link import STORE, Link, Word
 from wenmai.stores.redis.messages import decode_all
 from wenmai.stores.redis.messages import encode as encode_message
 from wenmai.stores.redis.rows import as_row, decode, encode, rfc3339
 from wenmai.stores.tiers.copies import TAIL_BYTES, TAIL_MESSAGES, Piece, SessionCopy, SessionKey, Tail
-from wenmai.stores.tiers.scripts import APPLY, READ
+from wenmai.stores.tiers.scripts import APPLY, DROP, READ
 
 R = TypeVar("R", bound=Record)
 
@@ -44,13 +45,15 @@ class _Ask(msgspec.Struct, omit_defaults=True, kw_only=True):
     """What the script is asked to do; what is left out is left alone.
 
     Attributes:
-        expected: do nothing unless this is the revision.
+        expected: do nothing unless this is the revision; what was read when there was none is never kept, for whether
+            there was a change since cannot be told.
         revision: the new one.
         checked: when the durable store was asked, in microseconds.
         keep: milliseconds until what is written goes by itself.
         tail: the newest messages of the persona's thread, or, with ``appended``, those that were just appended.
         appended: the number of the last of them; ``first`` that of the first, ``info`` the thread afterwards.
-        doubt: nothing that is copied is believed any more; it is kept for when the durable store is gone.
+        fresh: the session was begun just now, so it has neither preferences nor threads.
+        doubt: nothing that is copied is believed any more, whoever asks; it is kept for when the durable store is gone.
         forget: the persona's thread is not known any more.
         channel, change: where to tell other processes, and what.
     """
@@ -72,6 +75,7 @@ class _Ask(msgspec.Struct, omit_defaults=True, kw_only=True):
     first: int | None = None
     info: tuple[str, int, int, str, str] | None = None
     settled: str | None = None
+    fresh: bool = False
     doubt: bool = False
     forget: bool = False
     channel: str | None = None
@@ -96,7 +100,7 @@ class SessionCopies:
         now, marks, *parts = await self._link.run(READ, self._names(scope, session_id, npc_id), (npc_id,))
         told = {name.decode(): value for name, value in as_row(marks).items()}
         revision = told.get("revision", b"").decode()
-        if not parts or told["user"].decode() != scope.user_id:
+        if not parts or "user" not in told or told["user"].decode() != scope.user_id:
             return Seen(None, revision)
         record, preferences, messages = parts
         ages = _Ages(told, int(now), self._clock())
@@ -132,11 +136,9 @@ class SessionCopies:
 
     async def put_session(self, scope: Scope, stored: Stored[Session]) -> None:
         """The session's record was written; a new session has neither preferences nor threads."""
-        fresh = stored.version == 1
-        ask = self._change(scope, stored.record.session_id, record=_words(stored), no_preferences=fresh)
-        await self._apply(
-            scope, stored.record.session_id, "", msgspec.structs.replace(ask, threads=[] if fresh else None)
-        )
+        session_id = stored.record.session_id
+        ask = self._change(scope, session_id, record=_words(stored), fresh=stored.version == 1)
+        await self._apply(scope, session_id, "", ask)
 
     async def put_preferences(self, scope: Scope, stored: Stored[Preferences]) -> None:
         """The session's preferences were written."""
@@ -163,7 +165,7 @@ class SessionCopies:
 
     async def settle(self, scope: Scope, thread: ThreadKey, message: Message) -> None:
         """The message was filled."""
-        ask = self._change(scope, thread.session_id, settled=_json(message))
+        ask = self._change(scope, thread.session_id, npc=thread.npc_id, settled=_json(message))
         await self._apply(scope, thread.session_id, thread.npc_id, ask)
 
     async def forget_thread(self, scope: Scope, thread: ThreadKey) -> None:
@@ -175,27 +177,41 @@ class SessionCopies:
         """What is copied of the session may not be so any more."""
         await self._apply(scope, session_id, "", self._change(scope, session_id, doubt=True))
 
-    async def drop(self, scope: Scope, session_id: str) -> None:
-        """Remove all that is copied of the session, also from a server that has no memory left to write."""
-        marks = self._keys.copy(scope, session_id)
-        parts = await self._link.command("HKEYS", marks)
-        npc_ids = [part.decode().removeprefix("tail:") for part in parts if part.startswith(b"tail:")]
-        lists = [self._keys.thread(scope, ThreadKey(session_id, npc_id)).messages for npc_id in npc_ids]
-        names = self._names(scope, session_id, "")[:3]
-        await self._link.commands(
-            [
-                ("DEL", *names, *lists),
-                ("PUBLISH", self._keys.changes, self._told(SessionKey.of(scope, session_id))),
-                # Whoever is still reading the durable store must not put back what is gone.
-                ("HSET", marks, "revision", secrets.token_hex(8), "user", scope.user_id),
-                ("PEXPIRE", marks, _milliseconds(KEPT)),
-            ]
-        )
+    async def drop(self, scope: Scope, session_id: str, npc_ids: Collection[str] = ()) -> None:
+        """Remove all that is copied of the scope's session, also from a server that has no memory left to write.
+
+        Args:
+            scope: whose it is, or was.
+            session_id: all of it.
+            npc_ids: of its threads that are known; those that the copy itself names go too.
+        """
+        told = self._told(SessionKey.of(scope, session_id))
+        known = set(npc_ids)
+        while True:
+            named = sorted(known)
+            lists = [self._keys.thread(scope, ThreadKey(session_id, npc_id)).messages for npc_id in named]
+            keys = [*self._names(scope, session_id, "")[:3], *lists]
+            tell: list[Word] = [scope.user_id, secrets.token_hex(8), _milliseconds(KEPT), self._keys.changes, told]
+            more = await self._link.run(DROP, keys, [*tell, *named])
+            if not more:
+                return
+            known.update(npc_id.decode() for npc_id in more)
+
+    async def probe(self) -> None:
+        """Return if the server answers and takes writes."""
+        await self._link.command("SET", self._keys.probe, "", "PX", 1000)
 
     def changed(self, told: str) -> SessionKey | None:
-        """The session that another process tells of; None if the teller is this one."""
-        origin, *parts = msgspec.json.decode(told, type=list[str])
-        return None if origin == self._origin else SessionKey(*parts)
+        """The session that another process tells of; None if the teller is this one.
+
+        Raises:
+            StoreUnavailable: nobody can tell what it tells of, so any copy may be meant.
+        """
+        try:
+            origin, *key = msgspec.json.decode(told, type=tuple[str, str, str, str])
+        except msgspec.DecodeError as error:
+            raise StoreUnavailable(STORE, f"a change cannot be read: {error}") from error
+        return None if origin == self._origin else SessionKey(*key)
 
     def _ask(self, scope: Scope, **asked: Any) -> _Ask:
         return _Ask(user=scope.user_id, checked=str(to_micros(self._clock())), keep=_milliseconds(KEPT), **asked)

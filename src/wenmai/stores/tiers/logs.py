@@ -36,9 +36,9 @@ class TieredLogs:
         slide: bool = True,
     ) -> Appended:
         """See :meth:`wenmai.stores.base.Logs.append`."""
-        with self._writing.in_doubt_if_it_fails(scope, thread.session_id):
+        with self._writing.storing(scope, thread.session_id) as load:
             appended = await self._durable.append(scope, thread, messages, tail=tail, slide=slide)
-        await self._writing.append(scope, thread, appended, slide=slide)
+        await self._writing.append(scope, thread, appended, load, slide=slide)
         return appended
 
     async def latest(
@@ -52,7 +52,7 @@ class TieredLogs:
     ) -> list[Message]:
         """See :meth:`wenmai.stores.base.Logs.latest`."""
         check_range("limit", limit, 1, MAX_READ)
-        if before is not None or limit > TAIL_MESSAGES:
+        if before is not None:
             return await self._durable.latest(scope, thread, limit, before=before, whole_turns=whole_turns)
 
         def answer(copy: SessionCopy, believed: Believed) -> tuple[list[Message]] | None:
@@ -64,6 +64,8 @@ class TieredLogs:
 
         async def ask(fresh: SessionCopy) -> list[Message]:
             began = self._clock()
+            if limit > TAIL_MESSAGES:
+                return await self._durable.latest(scope, thread, limit, whole_turns=whole_turns)
             messages = await self._durable.latest(scope, thread, min(limit + AHEAD, TAIL_MESSAGES))
             if not messages:
                 return []
@@ -91,12 +93,12 @@ class TieredLogs:
         metadata: Mapping[str, Any] | None = None,
     ) -> Message | None:
         """See :meth:`wenmai.stores.base.Logs.settle`."""
-        with self._writing.in_doubt_if_it_fails(scope, thread.session_id):
+        with self._writing.storing(scope, thread.session_id) as load:
             settled = await self._durable.settle(
                 scope, thread, seq, content=content, completed=completed, tokens=tokens, metadata=metadata
             )
         if settled is not None:
-            await self._writing.settle(scope, thread, settled)
+            await self._writing.settle(scope, thread, settled, load)
         return settled
 
     async def threads(self, scope: Scope, session_id: str) -> list[ThreadInfo]:
@@ -116,7 +118,9 @@ class TieredLogs:
 
     async def erase(self, scope: Scope, session_id: str, npc_id: str | None = None) -> int:
         """See :meth:`wenmai.stores.base.Logs.erase`."""
-        with self._writing.in_doubt_if_it_fails(scope, session_id):
+        threads = await self._durable.threads(scope, session_id)
+        npc_ids = [*([npc_id] if npc_id else []), *(info.npc_id for info in threads)]
+        with self._writing.removing(scope, session_id, npc_ids):
             erased = await self._durable.erase(scope, session_id, npc_id)
-        await self._writing.drop(scope, session_id)
+        await self._writing.drop(scope, session_id, npc_ids)
         return erased

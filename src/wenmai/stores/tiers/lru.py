@@ -11,10 +11,16 @@ BYTES = 64 * 1024 * 1024
 
 
 class Load:
-    """Somebody who reads a session below, to put what is found here."""
+    """Somebody who reads or changes a session below, to put what comes of it here.
+
+    Attributes:
+        spoiled: the session has changed since.
+        overtaken: the copy has gone since, because of another process's change or for want of room.
+    """
 
     def __init__(self) -> None:
         self.spoiled = False
+        self.overtaken = False
 
 
 class Lru:
@@ -45,7 +51,7 @@ class Lru:
 
     @contextmanager
     def loading(self, key: SessionKey) -> Iterator[Load]:
-        """A read below that may be kept by :meth:`fill`, unless the session changes meanwhile."""
+        """A read below, to be kept by :meth:`fill` unless the session changes meanwhile, or a :meth:`changing` one."""
         load = Load()
         loads = self._loads.setdefault(key, [])
         loads.append(load)
@@ -67,13 +73,17 @@ class Lru:
         self._keep(key, found)
 
     @contextmanager
-    def changing(self, key: SessionKey, owner: str) -> Iterator[SessionCopy]:
-        """The copy, to be brought in line with a change that is stored; what is being read meanwhile is not kept."""
+    def changing(self, key: SessionKey, owner: str, load: Load) -> Iterator[SessionCopy]:
+        """The copy, to be brought in line with a change that is stored; what is being read meanwhile is not kept.
+
+        Nothing is kept if the change was overtaken since ``load`` began: then it may not be the last.
+        """
         self._spoil(key)
         found = self._copies.get(key)
         copy = found[0] if found is not None and found[0].owner == owner else SessionCopy(owner)
         yield copy
-        self._keep(key, copy)
+        if not load.overtaken:
+            self._keep(key, copy)
 
     def doubt(self, key: SessionKey) -> None:
         """Keep the copy, for when the durable store is gone, and believe none of it any more."""
@@ -81,16 +91,20 @@ class Lru:
         if key in self._copies:
             self._copies[key][0].doubt()
 
-    def forget(self, key: SessionKey) -> None:
-        """Drop the copy; what is being read meanwhile is not kept."""
-        self._spoil(key)
-        dropped = self._copies.pop(key, None)
-        if dropped is not None:
-            self.size -= dropped[1]
+    def forget(self, key: SessionKey, owner: str | None = None) -> None:
+        """Drop the copy, if it is of this user's session; what is being read or changed meanwhile is not kept."""
+        found = self._copies.get(key)
+        if found is not None and owner is not None and found[0].owner != owner:
+            return
+        self._spoil(key, overtaken=True)
+        if found is not None:
+            del self._copies[key]
+            self.size -= found[1]
 
-    def _spoil(self, key: SessionKey) -> None:
+    def _spoil(self, key: SessionKey, *, overtaken: bool = False) -> None:
         for load in self._loads.get(key, ()):
             load.spoiled = True
+            load.overtaken |= overtaken
 
     def _keep(self, key: SessionKey, copy: SessionCopy) -> None:
         before = self._copies.pop(key, None)
@@ -98,5 +112,6 @@ class Lru:
         self._copies[key] = copy, size
         self.size += size - (before[1] if before else 0)
         while len(self._copies) > self._sessions or (self.size > self._limit and len(self._copies) > 1):
-            _, (_, dropped) = self._copies.popitem(last=False)
+            left, (_, dropped) = self._copies.popitem(last=False)
             self.size -= dropped
+            self._spoil(left, overtaken=True)

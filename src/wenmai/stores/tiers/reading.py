@@ -27,7 +27,7 @@ def however_old(_: datetime) -> bool:
 
 
 RESPITE_SECONDS = 1.0
-"""How long a durable store that failed is not asked again for what a copy can say."""
+"""How long a durable store that failed is not asked again for what a copy can say; then by one reader at a time."""
 
 
 class Reading:
@@ -42,7 +42,8 @@ class Reading:
         self._hot = hot
         self._trust = trust
         self._durable = durable
-        self._failed_at = -RESPITE_SECONDS
+        self._failed_at: float | None = None
+        self._asking = 0
 
     async def read(
         self,
@@ -78,24 +79,40 @@ class Reading:
             if shared is not None and (found := answer(shared, self._trust.shared)) is not None:
                 self._lru.fill(key, load, shared)
                 return found[0]
-            if monotonic() - self._failed_at < RESPITE_SECONDS and (found := _stale(answer, mine, shared)) is not None:
+            if self._resting() and (found := _stale(answer, mine, shared)) is not None:
                 note_degraded(self._durable)
                 return found[0]
             fresh = SessionCopy(scope.user_id)
             try:
-                value = await ask(fresh)
+                value = await self._noting_failure(ask(fresh))
             except StoreUnavailable:
-                self._failed_at = monotonic()
                 if (found := _stale(answer, mine, shared)) is None:
                     raise
                 note_degraded(self._durable)
                 return found[0]
             certain = mine is not None or shared is not None or fresh.owned
-            if certain and not fresh.empty:
+            if certain and not fresh.empty and not load.spoiled:
                 self._lru.fill(key, load, fresh)
                 if seen is not None:
                     await self._hot.fill(scope, session_id, seen.revision, fresh)
             return value
+
+    def _resting(self) -> bool:
+        """Whether the durable store has failed and somebody tries it just now, or did a moment ago."""
+        return self._failed_at is not None and (self._asking > 0 or monotonic() - self._failed_at < RESPITE_SECONDS)
+
+    async def _noting_failure(self, asking: Awaitable[T]) -> T:
+        self._asking += 1
+        try:
+            value = await asking
+        except StoreUnavailable:
+            self._failed_at = monotonic()
+            raise
+        else:
+            self._failed_at = None
+            return value
+        finally:
+            self._asking -= 1
 
 
 def _stale(answer: Answer[T], *copies: SessionCopy | None) -> tuple[T] | None:

@@ -3,10 +3,23 @@
 A session's copy is a hash that says what is known since when (the marks), and beside it the record, the preferences
 and the newest messages of each thread in their own keys. A mark is two moments in microseconds: the server's when it
 was set, and that of the process which read the durable store. What has no mark is not there.
+
+Changes of different processes come in any order, and any key may be gone at any moment, because it was flushed or room
+was made. So an append extends a list, and a record replaces an earlier version; what is absent is begun only where it
+is known that there was none before, else readers bring it. What was read is kept only if a revision
+that was there before is there still. And after a removal changes only forget for a while, for they may be older.
 """
+
+from datetime import timedelta
 
 from wenmai.stores.redis.link import Script
 from wenmai.stores.tiers.copies import TAIL_MESSAGES
+
+LATE = timedelta(seconds=30)
+"""How much later than the durable store's word a change may be told here."""
+
+PLANTED = "p"
+"""Begins the revision of a session of which nothing is copied and no change is known; others are hexadecimal."""
 
 _NOW = """
 local time = redis.call('TIME')
@@ -34,26 +47,75 @@ APPLY = Script(
     + """
 local marks, record, preferences, list = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local ask = cmsgpack.unpack(ARGV[1])
-local is = redis.call('HMGET', marks, 'revision', 'user')
-if ask.expected and (is[1] or '') ~= ask.expected then return 0 end
-if is[2] and is[2] ~= ask.user then redis.call('DEL', marks, record, preferences, list) end
+local is = redis.call('HMGET', marks, 'revision', 'user', 'dropped')
+if ask.expected and is[1] ~= ask.expected then
+  if not is[1] then
+    redis.call('HSET', marks, 'revision', '{PLANTED}' .. now)
+    redis.call('PEXPIRE', marks, ask.keep)
+  end
+  return 0
+end
 
 local function mark(part) redis.call('HSET', marks, part, now .. ' ' .. ask.checked) end
+local function marked(part) return redis.call('HEXISTS', marks, part) == 1 end
 local function seq_of(raw)
   return raw and tonumber(string.match(raw, '^{"role":"%a+","turn_id":%d+,"seq":(%d+),'))
 end
-local function write_hash(key, words)
+local function id_of(raw) return raw and cjson.decode(raw).id end
+local function word(words, name)
+  for at = 1, #words, 2 do if words[at] == name then return tonumber(words[at + 1]) end end
+end
+local function write_hash(key, part, words, first)
+  local there = redis.call('HMGET', key, '_created', '_version')
+  local known = marked(part) and there[2]
+  if known and tonumber(there[1]) == word(words, '_created') and tonumber(there[2]) > word(words, '_version') then
+    return
+  end
   redis.call('DEL', key)
+  if not (known or first or ask.expected) then return redis.call('HDEL', marks, part) end
   redis.call('HSET', key, unpack(words))
   redis.call('PEXPIRE', key, ask.keep)
+  mark(part)
+end
+local function done()
+  if ask.revision then redis.call('HSET', marks, 'revision', ask.revision) end
+  redis.call('PEXPIRE', marks, ask.keep)
+  if ask.channel then redis.call('PUBLISH', ask.channel, ask.change) end
+  return 1
 end
 
+if ask.doubt then
+  for _, part in ipairs(redis.call('HKEYS', marks)) do
+    if part == 'record' or part == 'preferences' or part == 'threads' or string.sub(part, 1, 5) == 'tail:' then
+      redis.call('HSET', marks, part, '0 0')
+    end
+  end
+  return done()
+end
+
+local gone = is[3] and now - is[3] < {LATE_MICROSECONDS}
+if (is[2] and is[2] ~= ask.user) or (gone and not ask.expected) then
+  redis.call('DEL', record, preferences, list)
+  redis.call('HDEL', marks, 'record', 'preferences', 'none', 'threads', 'infos')
+  for _, part in ipairs(redis.call('HKEYS', marks)) do
+    if string.sub(part, 1, 5) == 'tail:' then redis.call('HDEL', marks, part) end
+  end
+end
+if gone and not ask.expected then return done() end
+local planted = not is[1] or string.sub(is[1], 1, 1) == '{PLANTED}'
 redis.call('HSET', marks, 'user', ask.user)
-if ask.revision then redis.call('HSET', marks, 'revision', ask.revision) end
+if ask.expected and planted then ask.revision = 'filled' .. now end
+
+if ask.fresh then
+  for _, part in ipairs(redis.call('HKEYS', marks)) do
+    if string.sub(part, 1, 5) == 'tail:' then redis.call('HDEL', marks, part) end
+  end
+  redis.call('HDEL', marks, 'preferences', 'none', 'threads', 'infos')
+  if planted then ask.no_preferences, ask.threads = true, {} end
+end
 
 if ask.record then
-  write_hash(record, ask.record)
-  mark('record')
+  write_hash(record, 'record', ask.record, ask.fresh)
 elseif ask.expires and redis.call('EXISTS', record) == 1 then
   redis.call('HSET', record, 'expires_at', ask.expires, 'updated_at', ask.updated)
 end
@@ -63,9 +125,7 @@ if ask.no_preferences then
   redis.call('HSET', marks, 'none', '1')
   mark('preferences')
 elseif ask.preferences then
-  write_hash(preferences, ask.preferences)
-  redis.call('HDEL', marks, 'none')
-  mark('preferences')
+  write_hash(preferences, 'preferences', ask.preferences, redis.call('HDEL', marks, 'none') == 1)
 end
 
 if ask.threads then
@@ -73,23 +133,34 @@ if ask.threads then
   mark('threads')
 end
 
-if ask.tail then
-  local last, newest = ask.appended, seq_of(redis.call('LINDEX', list, -1))
-  local first = seq_of(ask.tail[1])
-  if last and newest == first - 1 then
+local packed = redis.call('HGET', marks, 'infos')
+local infos = packed and cmsgpack.unpack(packed)
+
+if ask.appended then
+  local tail, first, last = 'tail:' .. ask.npc, ask.first, ask.appended
+  local from, newest = seq_of(ask.tail[1]), marked(tail) and seq_of(redis.call('LINDEX', list, -1))
+  local begins = first == 1 and infos and not newest
+  for at = 1, infos and #infos or 0 do begins = begins and infos[at][1] ~= ask.npc end
+  if newest == from - 1 then
     redis.call('RPUSH', list, unpack(ask.tail))
     redis.call('LTRIM', list, -{TAIL_MESSAGES}, -1)
-  elseif not (last and newest and newest >= last) then
+  elseif begins or (newest and newest < first) then
     redis.call('DEL', list)
     redis.call('RPUSH', list, unpack(ask.tail))
-    mark('tail:' .. ask.npc)
+    mark(tail)
+  elseif not (newest and id_of(redis.call('LINDEX', list, last - newest - 1)) == id_of(ask.tail[#ask.tail])) then
+    redis.call('DEL', list)
+    redis.call('HDEL', marks, tail)
   end
   redis.call('PEXPIRE', list, ask.keep)
+elseif ask.tail then
+  redis.call('DEL', list)
+  redis.call('RPUSH', list, unpack(ask.tail))
+  redis.call('PEXPIRE', list, ask.keep)
+  mark('tail:' .. ask.npc)
 end
 
 if ask.appended then
-  local packed = redis.call('HGET', marks, 'infos')
-  local infos = packed and cmsgpack.unpack(packed)
   local mine, fits = ask.info, false
   for at = 1, infos and #infos or 0 do
     local info = infos[at]
@@ -99,10 +170,8 @@ if ask.appended then
       infos[at] = mine
     end
   end
-  if infos and ask.first == 1 and not fits then
-    infos[#infos + 1] = mine
-    fits = true
-    for at = 1, #infos - 1 do fits = fits and infos[at][1] ~= mine[1] end
+  if infos and #infos == 0 and ask.first == 1 then
+    infos[1], fits = mine, true
   end
   if fits then redis.call('HSET', marks, 'infos', cmsgpack.pack(infos))
   elseif infos then redis.call('HDEL', marks, 'infos', 'threads') end
@@ -110,25 +179,53 @@ end
 
 if ask.settled then
   local first, seq = seq_of(redis.call('LINDEX', list, 0)), seq_of(ask.settled)
-  if first and seq >= first and seq < first + redis.call('LLEN', list) then
-    redis.call('LSET', list, seq - first, ask.settled)
+  local at = first and seq - first
+  if not at or at >= redis.call('LLEN', list) then
+    redis.call('DEL', list)
+    redis.call('HDEL', marks, 'tail:' .. ask.npc, 'threads', 'infos')
+  elseif at >= 0 then
+    redis.call('LSET', list, at, ask.settled)
   end
 end
 
-if ask.doubt then
-  for _, part in ipairs(redis.call('HKEYS', marks)) do
-    if part ~= 'user' and part ~= 'revision' and part ~= 'none' and part ~= 'infos' then
-      redis.call('HSET', marks, part, '0 0')
-    end
-  end
-end
 if ask.forget then redis.call('HDEL', marks, 'tail:' .. ask.npc, 'threads') end
-redis.call('PEXPIRE', marks, ask.keep)
-if ask.channel then redis.call('PUBLISH', ask.channel, ask.change) end
-return 1
+return done()
 """.replace("{TAIL_MESSAGES}", str(TAIL_MESSAGES))
+    .replace("{LATE_MICROSECONDS}", str(LATE // timedelta(microseconds=1)))
+    .replace("{PLANTED}", PLANTED)
 )
 """Bring a session's copy in line with the durable store.
 
 KEYS: as for READ. ARGV: MessagePack of :class:`.hot._Ask`. Returns 1, or 0 if another change came first.
+"""
+
+DROP = Script(
+    _NOW
+    + """
+local marks, owner = KEYS[1], redis.call('HGET', KEYS[1], 'user')
+if owner and owner ~= ARGV[1] then
+  for at = 4, #KEYS do
+    if redis.call('HEXISTS', marks, 'tail:' .. ARGV[at + 2]) == 0 then redis.call('DEL', KEYS[at]) end
+  end
+  return {}
+end
+local known, more = {}, {}
+for at = 6, #ARGV do known['tail:' .. ARGV[at]] = true end
+for _, part in ipairs(redis.call('HKEYS', marks)) do
+  if string.sub(part, 1, 5) == 'tail:' and not known[part] then more[#more + 1] = string.sub(part, 6) end
+end
+if #more > 0 then return more end
+redis.call('DEL', unpack(KEYS))
+redis.pcall('HSET', marks, 'revision', ARGV[2], 'dropped', now)
+redis.call('PEXPIRE', marks, ARGV[3])
+redis.call('PUBLISH', ARGV[4], ARGV[5])
+return {}
+"""
+)
+"""Remove a session's copy, and leave the moment at which that was done.
+
+KEYS: marks, record, preferences, then the messages of threads. ARGV: user, new revision, milliseconds to keep the
+marks, the channel and what it is told, then the threads' personas. Returns the personas of further threads that are
+copied: then nothing was done, and they are to be named too. Of a session that has become somebody else's, no more
+than the messages that nobody vouches for are removed.
 """

@@ -1,0 +1,494 @@
+"""The process's copies and Redis in front of a durable store: who is answered by what, and what others see."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+from secrets import token_hex
+from typing import Any
+
+import pytest
+from redis import Redis
+
+from redis_server import RedisServer
+from wenmai.clock import Clock, system_clock
+from wenmai.errors import InvalidInput, StoreUnavailable, VersionConflict
+from wenmai.scope import Scope, ThreadKey
+from wenmai.stores.base import Documents, Logs, Store
+from wenmai.stores.degradation import collected_degradation
+from wenmai.stores.records import Message, NewMessage, Preferences, Session
+from wenmai.stores.registry import open_store, open_stores
+from wenmai.stores.tiers import TieredStore, open_tiers
+from wenmai.stores.tiers.lru import Lru
+
+pytestmark = pytest.mark.xdist_group("redis")
+
+OWNER = Scope("tenant", "site", "owner")
+STRANGER = Scope("tenant", "site", "stranger")
+THREAD = ThreadKey("s-1", "elder")
+TURN = [NewMessage(role="user", content="祠堂在哪里？"), NewMessage(role="assistant", content="在村口。")]
+
+
+class Place:
+    """A durable store and a Redis server, and what opens tiered stores over them, each as another process would."""
+
+    def __init__(self, url: str, server: RedisServer, stack: AsyncExitStack) -> None:
+        self.url = url
+        self.prefix = f"test-{token_hex(4)}"
+        self.hot = f"{server.url}?prefix={self.prefix}&command_timeout=5"
+        self.client = Redis(port=server.port)
+        self._stack = stack
+
+    async def process(self, *, clock: Clock = system_clock, bound: timedelta | None = None) -> "Process":
+        """Another process over the same stores."""
+        durable = await self._stack.enter_async_context(open_store(self.url, clock=clock))
+        before = self._listeners()
+        more: dict[str, Any] = {} if bound is None else {"trust_bound": bound}
+        tiered = await self._stack.enter_async_context(open_tiers(durable, self.hot, clock=clock, **more))
+        process = Process(tiered, durable)
+        await eventually(lambda: self._more_listen_than(before))
+        return process
+
+    def _listeners(self) -> int:
+        count: int = self.client.pubsub_numsub(f"{self.prefix}:session:changes")[0][1]
+        return count
+
+    async def _more_listen_than(self, count: int) -> bool:
+        return self._listeners() > count
+
+    def held(self) -> list[str]:
+        """All keys on the server that are this place's."""
+        return sorted(key.decode() for key in self.client.scan_iter(f"{self.prefix}:*"))
+
+
+class Process:
+    """A tiered store, and the durable store under it."""
+
+    def __init__(self, tiered: TieredStore, durable: Store) -> None:
+        assert durable.documents is not None
+        assert durable.logs is not None
+        self.tiered = tiered
+        self.documents: Documents = tiered.documents
+        self.logs: Logs = tiered.logs
+        self.durable_documents: Documents = durable.documents
+        self.durable_logs: Logs = durable.logs
+
+    async def begin(self, session_id: str = "s-1", *, lifetime: int = 3600) -> None:
+        """Begin a session of the owner."""
+        record = Session(
+            session_id=session_id,
+            expires_at=datetime.now(UTC) + timedelta(seconds=lifetime),
+            lifetime_seconds=lifetime,
+        )
+        await self.documents.put(OWNER, record, expected=0)
+
+
+@pytest.fixture
+async def place(tmp_path: Path, redis_server: RedisServer) -> AsyncIterator[Place]:
+    """A durable store in a file, and the Redis server."""
+    async with AsyncExitStack() as stack:
+        yield Place(f"sqlite:///{tmp_path}/wenmai.db", redis_server, stack)
+
+
+async def eventually(true: Callable[[], Awaitable[bool]], seconds: float = 5.0) -> None:
+    """Wait until it is true."""
+    async with asyncio.timeout(seconds):
+        while not await true():  # noqa: ASYNC110 — what another process knows sets no event here
+            await asyncio.sleep(0.002)
+
+
+def texts(messages: list[Message]) -> list[str]:
+    """What they say."""
+    return [message.content for message in messages]
+
+
+async def has_messages(process: Process, number: int) -> bool:
+    """Whether the process sees so many messages of the thread."""
+    return len(await process.logs.latest(OWNER, THREAD, 60)) == number
+
+
+async def agrees_with_the_durable_store(process: Process) -> bool:
+    """Whether the process sees what is stored."""
+    wanted = await process.durable_logs.latest(OWNER, THREAD, 60)
+    return await process.logs.latest(OWNER, THREAD, 60) == wanted
+
+
+class Counted:
+    """Counts the calls of a store's method, which still does what it did."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, of: object, name: str) -> None:
+        self.calls = 0
+        method = getattr(type(of), name)
+
+        async def counted(*arguments: Any, **named: Any) -> Any:
+            self.calls += 1
+            return await method(*arguments, **named)
+
+        monkeypatch.setattr(type(of), name, counted)
+
+
+async def test_reads_of_what_was_just_written_never_reach_the_durable_store(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The session, its preferences or their absence, its threads and its newest messages are all copied on the way."""
+    process = await place.process()
+    await process.begin()
+    for _ in range(3):
+        await process.logs.append(OWNER, THREAD, TURN)
+    reads = [
+        Counted(monkeypatch, process.durable_documents, "get"),
+        Counted(monkeypatch, process.durable_logs, "latest"),
+        Counted(monkeypatch, process.durable_logs, "threads"),
+    ]
+    other = await place.process()
+    for reader in (process, other):
+        session = await reader.documents.get(OWNER, Session, "s-1")
+        assert session is not None
+        assert await reader.documents.get(OWNER, Preferences, "s-1") is None
+        assert texts(await reader.logs.latest(OWNER, THREAD, 4)) == ["祠堂在哪里？", "在村口。"] * 2
+        assert [info.message_count for info in await reader.logs.threads(OWNER, "s-1")] == [6]
+    assert [read.calls for read in reads] == [0, 0, 0]
+
+
+async def test_copies_say_what_the_durable_store_says(place: Place) -> None:
+    """After appends, a fill, a failure note, a rename and preferences: equal in both processes to the source."""
+    process, other = await place.process(), await place.process()
+    await process.begin()
+    opened = await process.logs.append(OWNER, THREAD, [*TURN, NewMessage(role="user", content="几时建的？")])
+    unfinished = await process.logs.append(
+        OWNER, THREAD, [NewMessage(role="assistant", content="", completed=False, metadata={"trace_id": "t"})]
+    )
+    await process.logs.append(OWNER, ThreadKey("s-1", "teacher"), TURN)
+    await process.logs.settle(
+        OWNER, THREAD, unfinished.messages[0].seq, content="明代。", tokens=3, metadata={"policy_mode": "normal"}
+    )
+    stored = await process.documents.get(OWNER, Session, "s-1")
+    assert stored is not None
+    renamed = Session(
+        session_id="s-1",
+        expires_at=stored.record.expires_at,
+        lifetime_seconds=3600,
+        title="祠堂",
+        title_by="user",
+        context={"客户": ["甲", {"乙": 1}]},
+        total_cost_usd=0.25,
+    )
+    await process.documents.put(OWNER, renamed, expected=stored.version)
+    await process.documents.put(OWNER, Preferences(session_id="s-1", tone="casual", interest_tags=["建筑"]), expected=0)
+    source = process.durable_logs
+    for reader in (process, other):
+        for limit in (1, 2, 4, 60):
+            for whole in (False, True):
+                wanted = await source.latest(OWNER, THREAD, limit, whole_turns=whole)
+                assert await reader.logs.latest(OWNER, THREAD, limit, whole_turns=whole) == wanted
+        assert await reader.logs.threads(OWNER, "s-1") == await source.threads(OWNER, "s-1")
+        for of in (Session, Preferences):
+            assert await reader.documents.get(OWNER, of, "s-1") == await process.durable_documents.get(OWNER, of, "s-1")
+    assert opened.messages[0].seq == 1
+
+
+async def test_a_stranger_is_answered_by_no_copy(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a warm copy in the process and on Redis, a session of another user, site or tenant is absent.
+
+    And the asking leaves the owner's copies where they are.
+    """
+    process = await place.process()
+    await process.begin()
+    await process.logs.append(OWNER, THREAD, TURN)
+    await process.documents.put(OWNER, Preferences(session_id="s-1", tone="casual"), expected=0)
+    assert await process.logs.latest(OWNER, THREAD, 2)
+    for scope in (STRANGER, OWNER._replace(site_id="other"), OWNER._replace(tenant_id="other")):
+        for reader in (process, await place.process()):
+            assert await reader.documents.get(scope, Session, "s-1") is None
+            assert await reader.documents.get(scope, Preferences, "s-1") is None
+            assert await reader.logs.latest(scope, THREAD, 2) == []
+            assert await reader.logs.threads(scope, "s-1") == []
+    reads = [
+        Counted(monkeypatch, process.durable_documents, "get"),
+        Counted(monkeypatch, process.durable_logs, "latest"),
+    ]
+    asked = len(process.tiered.copies)
+    assert len(await process.logs.latest(OWNER, THREAD, 2)) == 2
+    assert await process.documents.get(OWNER, Preferences, "s-1") is not None
+    assert [read.calls for read in reads] == [0, 0]
+    assert asked == 1, "nothing is kept for strangers"
+
+
+async def test_an_id_that_passes_to_another_user_takes_no_copy_along(place: Place) -> None:
+    """A session that is deleted, and begun by somebody else in another process, is the other's from then on."""
+    process, other = await place.process(), await place.process()
+    await process.begin()
+    await process.logs.append(OWNER, THREAD, TURN)
+    assert await other.logs.latest(OWNER, THREAD, 2)
+    await process.logs.erase(OWNER, "s-1")
+    assert await process.documents.delete(OWNER, Session, "s-1")
+    record = Session(session_id="s-1", expires_at=datetime.now(UTC) + timedelta(hours=1), lifetime_seconds=3600)
+    await other.documents.put(STRANGER, record, expected=0)
+    await other.logs.append(STRANGER, THREAD, [NewMessage(role="user", content="another's")])
+    for reader in (process, other):
+        assert texts(await reader.logs.latest(STRANGER, THREAD, 9)) == ["another's"]
+        assert await reader.documents.get(OWNER, Session, "s-1") is None
+        assert await reader.logs.latest(OWNER, THREAD, 9) == []
+
+
+async def test_other_processes_see_records_at_once_and_messages_in_a_moment(place: Place) -> None:
+    """A title and preferences show with the next read; a message as soon as the channel has told of it."""
+    process, other = await place.process(), await place.process()
+    await process.begin()
+    await process.logs.append(OWNER, THREAD, TURN)
+    assert len(await other.logs.latest(OWNER, THREAD, 10)) == 2
+    for tone in ("casual", "respectful", "formal"):
+        stored = await process.documents.get(OWNER, Preferences, "s-1")
+        expected = stored.version if stored else 0
+        await process.documents.put(OWNER, Preferences(session_id="s-1", tone=tone), expected=expected)
+        seen = await other.documents.get(OWNER, Preferences, "s-1")
+        assert seen is not None
+        assert seen.record.tone == tone
+    for number in range(4, 24, 2):
+        await process.logs.append(OWNER, THREAD, TURN)
+        await eventually(partial(has_messages, other, number))
+
+
+async def test_a_writer_with_an_old_version_is_refused_and_reads_afresh(place: Place) -> None:
+    """Compare-and-set goes by the durable store, and its refusal makes the copies doubtful, so a retry succeeds."""
+    process = await place.process()
+    await process.begin()
+    stored = await process.documents.get(OWNER, Session, "s-1")
+    assert stored is not None
+    # As a process would that is cut off from Redis.
+    await process.durable_documents.put(OWNER, stored.record, expected=1)
+    with pytest.raises(VersionConflict):
+        await process.documents.put(OWNER, stored.record, expected=1)
+    fresh = await process.documents.get(OWNER, Session, "s-1")
+    assert fresh is not None
+    assert fresh.version == 2
+    await process.documents.put(OWNER, fresh.record, expected=2)
+
+
+async def test_no_copy_is_believed_past_the_bound(place: Place) -> None:
+    """A message that was written behind the tiers' back shows when the bound of trust has passed, not later."""
+    now = datetime.now(UTC)
+    process = await place.process(clock=lambda: now, bound=timedelta(seconds=30))
+    await process.begin()
+    await process.logs.append(OWNER, THREAD, TURN)
+    await process.durable_logs.append(OWNER, THREAD, TURN)
+    now += timedelta(seconds=29)
+    assert len(await process.logs.latest(OWNER, THREAD, 10)) == 2, "still believed"
+    now += timedelta(seconds=2)
+    assert len(await process.logs.latest(OWNER, THREAD, 10)) == 4
+    now += timedelta(seconds=29)
+    assert len(await process.logs.latest(OWNER, THREAD, 10)) == 4, "checked a moment ago"
+
+
+async def test_growing_a_copy_does_not_renew_the_trust_in_it(place: Place) -> None:
+    """A talk that goes on is checked all the same: what was missed in it shows within the bound."""
+    now = datetime.now(UTC)
+    process = await place.process(clock=lambda: now, bound=timedelta(seconds=30))
+    await process.begin()
+    unfinished = NewMessage(role="assistant", content="", completed=False)
+    await process.logs.append(OWNER, THREAD, [TURN[0], unfinished])
+    await process.durable_logs.settle(OWNER, THREAD, 2, content="filled behind our back")
+    for _ in range(3):
+        now += timedelta(seconds=9)
+        await process.logs.append(OWNER, THREAD, TURN)
+    assert texts(await process.logs.latest(OWNER, THREAD, 10))[1] == ""
+    now += timedelta(seconds=9)
+    assert texts(await process.logs.latest(OWNER, THREAD, 10))[1] == "filled behind our back"
+
+
+async def test_an_end_that_another_process_moved_is_not_overlooked(place: Place) -> None:
+    """A copy never says that a session is over: the durable store is asked first."""
+    now = datetime.now(UTC)
+    process = await place.process(clock=lambda: now, bound=timedelta(hours=9))
+    record = Session(session_id="s-1", expires_at=now + timedelta(seconds=100), lifetime_seconds=100)
+    await process.documents.put(OWNER, record, expected=0)
+    now += timedelta(seconds=60)
+    await process.durable_logs.append(OWNER, THREAD, TURN)
+    now += timedelta(seconds=60)
+    stored = await process.documents.get(OWNER, Session, "s-1")
+    assert stored is not None
+    assert stored.record.expires_at > now
+
+
+async def test_an_append_moves_the_end_in_the_copies_too(place: Place) -> None:
+    """What a read shows as the session's end lags behind the durable store by no more than a second."""
+    process, other = await place.process(), await place.process()
+    await process.begin(lifetime=100)
+    await asyncio.sleep(1.1)
+    await process.logs.append(OWNER, THREAD, TURN)
+    wanted = await process.durable_documents.get(OWNER, Session, "s-1")
+    assert wanted is not None
+    for reader in (process, other):
+        seen = await reader.documents.get(OWNER, Session, "s-1")
+        assert seen is not None
+        assert abs(seen.record.expires_at - wanted.record.expires_at) <= timedelta(seconds=1)
+
+
+async def test_a_repeated_append_changes_no_copy_for_the_worse(place: Place) -> None:
+    """Retrying messages whose ids are known leaves reads as the durable store has them."""
+    process, other = await place.process(), await place.process()
+    await process.begin()
+    turn = [NewMessage(role="user", content="一", id="q-1"), NewMessage(role="assistant", content="二", id="a-1")]
+    for _ in range(3):
+        await process.logs.append(OWNER, THREAD, turn)
+        await process.logs.append(OWNER, THREAD, [*turn, *TURN])
+    for reader in (process, other):
+        assert await reader.logs.latest(OWNER, THREAD, 50) == await process.durable_logs.latest(OWNER, THREAD, 50)
+        assert await reader.logs.threads(OWNER, "s-1") == await process.durable_logs.threads(OWNER, "s-1")
+
+
+async def test_what_is_deleted_leaves_no_copy(place: Place) -> None:
+    """After the session is gone, Redis holds no word of it; only a mark that says so, for as long as copies last."""
+    process, other = await place.process(), await place.process()
+    await process.begin()
+    for npc_id in ("elder", "teacher"):
+        await process.logs.append(OWNER, ThreadKey("s-1", npc_id), TURN)
+        assert await other.logs.latest(OWNER, ThreadKey("s-1", npc_id), 5)
+    await process.documents.put(OWNER, Preferences(session_id="s-1", tone="casual"), expected=0)
+    assert len(place.held()) == 5
+    await process.logs.erase(OWNER, "s-1")
+    await process.documents.delete(OWNER, Session, "s-1")
+    await process.documents.delete(OWNER, Preferences, "s-1")
+    assert place.held() == [f"{place.prefix}:session:copy:tenant:site:s-1"]
+    assert set(place.client.hgetall(place.held()[0])) == {b"revision", b"dropped"}
+    for reader in (process, other):
+        await eventually(partial(has_messages, reader, 0))
+        assert await reader.documents.get(OWNER, Session, "s-1") is None
+
+
+async def test_redis_holds_the_formats_that_others_read(place: Place) -> None:
+    """The thread is a list of JSON messages, the preferences a hash, under the documented keys."""
+    process = await place.process()
+    await process.begin()
+    await process.logs.append(OWNER, THREAD, TURN)
+    await process.documents.put(OWNER, Preferences(session_id="s-1", interest_tags=["建筑"]), expected=0)
+    raws = place.client.lrange(f"{place.prefix}:session:short:tenant:site:s-1:elder", 0, -1)
+    assert [json.loads(raw)["content"] for raw in raws] == ["祠堂在哪里？", "在村口。"]
+    assert {"role", "content", "timestamp", "npc_id", "turn_id"} <= set(json.loads(raws[0]))
+    preferences = place.client.hgetall(f"{place.prefix}:session:pref:tenant:site:s-1")
+    assert {b"verbosity", b"tone", b"interest_tags", b"language", b"updated_at"} <= set(preferences)
+    assert json.loads(preferences[b"interest_tags"]) == ["建筑"]
+    assert all(0 < place.client.ttl(key) <= 3600 for key in place.held()), "copies go by themselves"
+
+
+async def test_a_cancelled_write_leaves_no_copy_believed(place: Place) -> None:
+    """Whoever gives up half-way through a write cannot know what became of it, and neither can the copies."""
+    process, other = await place.process(), await place.process()
+    await process.begin()
+    await process.logs.append(OWNER, THREAD, TURN)
+    for _ in range(20):
+        task = asyncio.create_task(process.logs.append(OWNER, THREAD, TURN))
+        await asyncio.sleep(0.0003)
+        task.cancel()
+        await asyncio.wait([task])
+    for reader in (process, other):
+        await eventually(partial(agrees_with_the_durable_store, reader))
+
+
+async def test_a_write_whose_outcome_is_unknown_makes_the_copies_doubtful(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An append that was done, but whose caller gave up before it heard so, shows with the next read."""
+    process = await place.process()
+    await process.begin()
+    await process.logs.append(OWNER, THREAD, TURN)
+    append, done = type(process.durable_logs).append, asyncio.Event()
+
+    async def lost(*arguments: Any, **named: Any) -> None:
+        await append(*arguments, **named)
+        done.set()
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(type(process.durable_logs), "append", lost)
+    task = asyncio.create_task(process.logs.append(OWNER, THREAD, TURN))
+    await done.wait()
+    task.cancel()
+    await asyncio.wait([task])
+    assert len(await process.logs.latest(OWNER, THREAD, 10)) == 4
+
+
+async def test_a_slow_reader_does_not_put_an_old_copy_on_redis(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was read before another process's change, and comes to be kept after it, is not kept for the others."""
+    slow, writer = await place.process(), await place.process()
+    await writer.begin()
+    await writer.logs.append(OWNER, THREAD, TURN)
+    place.client.delete(*place.held())
+    latest, read, go_on = type(slow.durable_logs).latest, asyncio.Event(), asyncio.Event()
+
+    async def paused(self: Any, *arguments: Any, **named: Any) -> list[Message]:
+        found: list[Message] = await latest(self, *arguments, **named)
+        if self is slow.durable_logs:
+            read.set()
+            await go_on.wait()
+        return found
+
+    monkeypatch.setattr(type(slow.durable_logs), "latest", paused)
+    reading = asyncio.create_task(slow.logs.latest(OWNER, THREAD, 10))
+    await read.wait()
+    await writer.logs.append(OWNER, THREAD, TURN)
+    go_on.set()
+    assert len(await reading) == 2
+    third = await place.process()
+    assert len(await third.logs.latest(OWNER, THREAD, 10)) == 4
+
+
+async def test_a_session_that_fell_out_of_the_process_is_found_on_redis(
+    tmp_path: Path, redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With room for ten sessions in the process, a hundred are still answered without the durable store."""
+    hot = f"{redis_server.url}?prefix=test-{token_hex(4)}&command_timeout=5"
+    async with (
+        open_store(f"sqlite:///{tmp_path}/a.db") as durable,
+        open_tiers(durable, hot, clock=system_clock, copies=Lru(sessions=10)) as tiered,
+    ):
+        process = Process(tiered, durable)
+        for number in range(100):
+            await process.begin(f"s-{number}")
+            await process.logs.append(OWNER, ThreadKey(f"s-{number}", "elder"), TURN)
+        assert len(tiered.copies) == 10
+        reads = Counted(monkeypatch, process.durable_logs, "latest")
+        for number in range(100):
+            assert len(await process.logs.latest(OWNER, ThreadKey(f"s-{number}", "elder"), 5)) == 2
+        assert reads.calls == 0
+
+
+async def test_without_redis_at_the_start_the_store_opens_and_says_so(tmp_path: Path) -> None:
+    """A hot tier that is not there is no error: all is served by the durable store, noted as degraded."""
+    async with open_stores(f"sqlite:///{tmp_path}/a.db", "redis://127.0.0.1:1/0") as (store, breakers):
+        assert [breaker.name for breaker in breakers] == ["redis"]
+        assert store.documents is not None
+        record = Session(session_id="s-1", expires_at=datetime.now(UTC) + timedelta(hours=1), lifetime_seconds=3600)
+        with collected_degradation() as degraded:
+            await store.documents.put(OWNER, record, expected=0)
+            assert await store.documents.get(OWNER, Session, "s-1") is not None
+        assert list(degraded) == ["redis"]
+
+
+@asynccontextmanager
+async def refused(url: str, hot: str) -> AsyncIterator[Exception]:
+    """The error of opening."""
+    with pytest.raises((InvalidInput, StoreUnavailable)) as caught:
+        async with open_stores(url, hot):
+            pytest.fail("it opened")
+    yield caught.value
+
+
+async def test_a_hot_tier_that_will_not_do_is_told_at_the_start(tmp_path: Path, redis_server: RedisServer) -> None:
+    """A URL that is none, one of another kind, a wrong password, Redis in front of Redis: each names the setting."""
+    url = f"sqlite:///{tmp_path}/a.db"
+    for hot in ("redis:/nowhere", "postgresql://h/db", "redis://h/0?prefix=a b", "redis://h/0?unknown=1"):
+        async with refused(url, hot) as error:
+            assert str(error).startswith("hot"), hot
+    async with refused(redis_server.url, f"{redis_server.url}?prefix=other") as error:
+        assert str(error).startswith("hot")
+    guarded = RedisServer("--requirepass", "right")
+    guarded.start()
+    try:
+        async with refused(url, f"redis://:wr0ng@127.0.0.1:{guarded.port}/0") as error:
+            assert str(error).startswith("hot")
+            assert "wr0ng" not in str(error)
+    finally:
+        guarded.stop()
