@@ -252,9 +252,9 @@ async def test_a_turn_that_fails_stays_with_its_error(engine: Engine, monkeypatc
     first = await ask(engine, "请问严氏家训有哪些？")
 
     async def broken(*_: object, **__: object) -> None:
-        raise StoreUnavailable("search", "gone")
+        raise StoreUnavailable("documents", "gone")
 
-    monkeypatch.setattr(engine.evidence, "find", broken)
+    monkeypatch.setattr(engine.prompts, "active", broken)
     with pytest.raises(StoreUnavailable):
         await ask(engine, "第一条是什么？", session_id=first.session_id)
     thread = ThreadKey(first.session_id, "ancestor_yan")
@@ -266,7 +266,7 @@ async def test_a_turn_that_fails_stays_with_its_error(engine: Engine, monkeypatc
     assert [message.turn_id for message in window.messages] == [1, 1]
     failed = (await engine.traces.list(VISITOR, limit=1)).items[0].record
     assert failed.error is not None
-    assert failed.tool_calls[-1]["name"] == "retrieve"
+    assert failed.tool_calls[-1]["name"] == "prompt"
     assert failed.tool_calls[-1]["status"] == "error"
 
 
@@ -396,6 +396,32 @@ async def test_a_trace_id_that_is_taken_is_not_noticed(engine: Engine) -> None:
     assert await asked(stranger) != "mine-1"
     assert await asked(VISITOR) != "mine-1"
     assert (await engine.traces.get(VISITOR, "mine-1")).record == first
+
+
+@pytest.mark.parametrize("stranger", [False, True])
+async def test_a_keyed_turn_that_fails_in_a_session_of_its_own_is_repeated_there(
+    store_url: str, monkeypatch: pytest.MonkeyPatch, *, stranger: bool
+) -> None:
+    """The session that was asked for is expired, or somebody else's: one question in one other session all the same."""
+    clock = MovableClock()
+    settings = load_engine_settings(flags={"store": store_url, "session_lifetime_seconds": 1000}, environment={})
+    async with open_engine(settings.values, clock=clock) as engine:
+        owner = Scope("default", "default", "stranger") if stranger else VISITOR
+        await ask(engine, "你好！", session_id="session-1", scope=owner)
+        if not stranger:
+            clock.advance(timedelta(seconds=1001))
+
+        async def broken(*_: object, **__: object) -> None:
+            raise StoreUnavailable("documents", "gone")
+
+        with monkeypatch.context() as breaking:
+            breaking.setattr(engine.prompts, "active", broken)
+            with pytest.raises(StoreUnavailable):
+                await ask(engine, "请问严氏家训有哪些？", session_id="session-1", idempotency_key="key")
+        answer = await ask(engine, "请问严氏家训有哪些？", session_id="session-1", idempotency_key="key")
+        mine = [each.record.session_id for each in (await engine.memory.sessions.list(VISITOR)).items]
+        assert [each for each in mine if each != "session-1"] == [answer.session_id]
+        assert answer.turn_id == 1
 
 
 async def test_a_lease_of_a_dead_process_does_not_outlive_it_for_anybody(engine: Engine) -> None:

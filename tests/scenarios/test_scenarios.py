@@ -7,9 +7,10 @@ import msgspec
 import pytest
 import yaml
 
+from support import engine_at
 from wenmai.chat.evidence import record_from
 from wenmai.chat.turn import TurnAnswer, TurnRequest
-from wenmai.engine import Engine, load_engine_settings, open_engine
+from wenmai.engine import Engine
 from wenmai.memory.preferences import PreferenceChange
 from wenmai.scope import Scope
 from wenmai.stores.records import TraceRecord
@@ -91,12 +92,9 @@ def judge(turn: Turn, answer: TurnAnswer, trace: TraceRecord) -> list[str]:
 
 
 @pytest.mark.parametrize("case", load_cases(), ids=lambda case: case.id)
-async def test_the_talk_goes_as_the_case_says(case: Case, store_url: str) -> None:
+async def test_the_talk_goes_as_the_case_says(case: Case, store_settings: dict[str, str]) -> None:
     """Every expectation of every turn holds."""
-    loaded = load_engine_settings(
-        flags={"store": store_url, "sample_sites": (f"{SCOPE.tenant_id}/{SCOPE.site_id}",)}, environment={}
-    )
-    async with open_engine(loaded.values) as engine:
+    async with engine_at(**store_settings, sample_sites=(f"{SCOPE.tenant_id}/{SCOPE.site_id}",)) as engine:
         problems = await play(engine, case)
     assert problems == [], f"{case.say}\n" + "\n".join(problems)
 

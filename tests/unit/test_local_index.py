@@ -1,13 +1,14 @@
 """The index over passages in the process: several processes over the same documents, each with one of its own."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Any
 
 import msgspec
 import pytest
 
 from wenmai.chat.evidence import EvidenceBase, Found, local_index
+from wenmai.chat.evidence.index import BATCH
 from wenmai.chat.evidence.local_index import SLICE, LocalIndex
 from wenmai.chat.evidence.pages import PAGE
 from wenmai.errors import ModelError
@@ -149,6 +150,21 @@ async def test_a_process_that_died_before_its_announcement_is_made_up_for(
     assert ids(await forgetful.find(SITE, "樟树")) == ["tree"]
 
 
+async def test_an_ingestion_that_breaks_off_is_announced_too(documents: Documents) -> None:
+    """What it wrote before the error is found by those who had asked before."""
+    reader = process(documents)
+    await reader.ingest(SITE, [WELL])
+    assert ids(await reader.find(SITE, "通济桥")) == []
+
+    def breaking_off() -> Iterator[EvidenceRecord]:
+        yield from (msgspec.structs.replace(BRIDGE, evidence_id=f"bridge-{number}") for number in range(BATCH))
+        raise OSError("the file ends here")
+
+    with pytest.raises(OSError, match="ends here"):
+        await process(documents).ingest(SITE, breaking_off())
+    assert len(ids(await reader.find(SITE, "通济桥"))) > 1
+
+
 async def test_only_what_is_new_is_embedded(documents: Documents) -> None:
     """By the process that is asked, not the one that ingests: what is there once, later only what came or changed."""
     writing, reading = Counting(), Counting()
@@ -177,8 +193,7 @@ async def test_no_question_waits_for_passages_to_be_embedded(documents: Document
     assert ids(await reader.find(SITE, "古井")) == ["tree"]
     embedder.free.set()
     found = await found_with_vectors(reader, "古井")
-    assert ids(found) == ["tree", "bridge"]
-    assert found.passages[0].text == WELL.text
+    assert (found.passages[0].evidence_id, found.passages[0].score) == ("tree", 1.0)
 
 
 async def test_what_the_embedder_failed_for_gets_its_vectors_later(
@@ -199,6 +214,23 @@ async def test_what_the_embedder_failed_for_gets_its_vectors_later(
     assert isinstance(reader._index, LocalIndex)
     reader._index._embeds_again = 0.0
     assert ids(await found_with_vectors(reader, "通济桥")) == ["bridge", "tree"]
+
+
+async def test_embedding_ends_where_the_documents_have_changed_unannounced(
+    documents: Documents, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it would embed is not there any more: it waits for the next comparison, and does not try for ever."""
+    embedder = Counting()
+    reader = process(documents, embedder)
+    await process(documents).ingest(SITE, [BRIDGE])
+
+    async def nothing(*_: object) -> dict[str, object]:
+        return {}
+
+    monkeypatch.setattr(documents, "get_many", nothing)
+    await reader.find(SITE, "通济桥")
+    await asyncio.gather(*asyncio.all_tasks() - {asyncio.current_task()})
+    assert embedder.passages == []
 
 
 async def test_closing_stops_what_runs_behind(documents: Documents) -> None:

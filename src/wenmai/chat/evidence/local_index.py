@@ -46,8 +46,8 @@ TRUSTED_SECONDS = 600.0
 RETRY_SECONDS = 30.0
 """How long nothing is embedded after that has failed."""
 
-SLICE = 50
-"""Passages that are indexed without letting other tasks in: about 4 ms."""
+SLICE = 25
+"""Passages that are indexed without letting other tasks in: about 3 ms."""
 
 EMBEDDED_AT_ONCE = 20
 
@@ -155,7 +155,7 @@ class LocalIndex(EvidenceIndex):
         """Stop embedding."""
         tasks = [site.embedding for site in self._sites.values() if site.embedding]
         for task in tasks:
-            pass
+            task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _make_true(self, site: _Site) -> None:
