@@ -8,10 +8,10 @@ PORT   ?= 8001
 export OMP_NUM_THREADS = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install serve test check format bench soak lock clean
+.PHONY: help install serve test check format bench bench-loaded soak lock clean
 
 help:           ## this list
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
 
 install: $(VENV)/.installed  ## .venv with everything that serving and testing need
 
@@ -44,6 +44,9 @@ bench: install  ## the figures of docs/benchmarks.md
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes --no-deps -r requirements-bench.txt
 	$(BIN)/python -m benchmarks
 
+bench-loaded: install  ## a store of 100 000 sessions beside an empty one; memory of a worker
+	$(BIN)/python -m benchmarks.loaded
+
 soak: install   ## the long forms of the crash and concurrency tests
 	$(BIN)/python -m pytest -m soak --timeout 3600
 
@@ -51,6 +54,9 @@ lock: install   ## new pins, without registry addresses
 	$(BIN)/uv lock --upgrade
 	$(BIN)/uv export --quiet --no-emit-project --no-annotate --no-header --group dev -o requirements.txt
 	$(BIN)/uv export --quiet --no-emit-project --no-annotate --no-header --extra bench --no-group dev -o requirements-bench.txt
+	$(BIN)/uv export --quiet --no-emit-project --no-annotate --no-header --no-group dev \
+	  --extra serve --extra openai --extra postgresql --extra redis --extra embed -o deploy/requirements.txt
+	echo hatchling | $(BIN)/uv pip compile --quiet --no-annotate --no-header --generate-hashes -c requirements.txt - -o deploy/requirements-build.txt
 
 clean:          ## remove what was set up, but not the data
 	rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis

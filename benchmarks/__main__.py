@@ -17,11 +17,11 @@ import time
 from dataclasses import asdict
 from pathlib import Path
 
-from benchmarks import fsync, http_turn
+from benchmarks import copies, fsync, http_turn, servers
 from benchmarks.check import failures
-from benchmarks.contenders import ENTRIES, FLOOR, SHARED_FLOOR, WENMAI
+from benchmarks.contenders import ENTRIES, FLOORS, POSTGRESQL, REDIS, SQLITE, WENMAI
 from benchmarks.footprint import measure_disk, measure_imports
-from benchmarks.pool import NotInstalled, Worker
+from benchmarks.pool import NotInstalled
 from benchmarks.report import report
 from benchmarks.results import (
     CROWD,
@@ -33,9 +33,8 @@ from benchmarks.results import (
     Results,
     length_cell,
 )
+from benchmarks.rounds import run_rounds
 
-ROUNDS, QUICK_ROUNDS = 5, 2
-SECONDS, QUICK_SECONDS = 0.3, 0.08
 HTTP_TURNS, QUICK_HTTP_TURNS = 1_600, 320
 DISK_SESSIONS, QUICK_DISK_SESSIONS = 100, 20
 MEMORY_BACKED = Path("/dev/shm")  # noqa: S108 — a folder of ours is made in it
@@ -47,7 +46,9 @@ def main() -> int:
     parent = arguments.dir or (MEMORY_BACKED if MEMORY_BACKED.is_dir() else None)
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="wenmai-bench-", dir=parent) as folder:
-        results = _measure(Path(folder), quick=arguments.quick, only=_chosen(arguments.only))
+        only = _chosen(arguments.only)
+        results = _measure(Path(folder), quick=arguments.quick, only=only)
+        _measure_servers(results, parent, quick=arguments.quick, only=only)
     results.about["took"] = f"{time.monotonic() - started:.0f} s"
     print(report(results))
     if arguments.json is not None:
@@ -73,7 +74,8 @@ def _arguments() -> argparse.Namespace:
 
 def _chosen(only: list[str] | None) -> list[str]:
     """The contenders to measure; the floors always, for the others are given as multiples of them."""
-    return [name for name in ENTRIES if only is None or name in (FLOOR, SHARED_FLOOR, *only)]
+    floors = [name for pair in FLOORS.values() for name in pair]
+    return [name for name in ENTRIES if only is None or name in floors or name in only]
 
 
 def _measure(folder: Path, *, quick: bool, only: list[str]) -> Results:
@@ -84,15 +86,8 @@ def _measure(folder: Path, *, quick: bool, only: list[str]) -> Results:
         cells += [SLOW_DISK, SLOW_DISK_CROWD]
     else:
         results.skipped["fsync"] = library
-    workers = _workers(folder, library if isinstance(library, Path) else None, only, results)
-    for number in range(QUICK_ROUNDS if quick else ROUNDS):
-        for cell in cells:
-            for name, worker in workers.items():
-                results.add(cell.name, name, worker.slice(cell, QUICK_SECONDS if quick else SECONDS))
-        print(f"round {number + 1} done", file=sys.stderr)
-    for name, worker in workers.items():
-        results.profiles[name] = worker.profile()
-        worker.close()
+    places = {name: folder / f"contender-{number}.db" for number, name in enumerate(only) if ENTRIES[name].on == SQLITE}
+    run_rounds(results, places, cells, library=library if isinstance(library, Path) else None, quick=quick)
     measure_imports(results, peers=not quick)
     asyncio.run(measure_disk(results, folder, QUICK_DISK_SESSIONS if quick else DISK_SESSIONS))
     try:
@@ -102,16 +97,16 @@ def _measure(folder: Path, *, quick: bool, only: list[str]) -> Results:
     return results
 
 
-def _workers(folder: Path, library: Path | None, only: list[str], results: Results) -> dict[str, Worker]:
-    started = {name: Worker(name, folder / f"contender-{number}.db", library) for number, name in enumerate(only)}
-    workers = {}
-    for name, worker in started.items():
+def _measure_servers(results: Results, parent: Path | None, *, quick: bool, only: list[str]) -> None:
+    for on, started in ((POSTGRESQL, servers.postgresql), (REDIS, servers.redis)):
         try:
-            worker.ready()
-            workers[name] = worker
+            with started(parent) as url:
+                places = {name: url for name in only if ENTRIES[name].on == on}
+                run_rounds(results, places, [ONE_OF_MANY, CROWD], library=None, quick=quick)
+                if on == REDIS:
+                    results.copy_micros = asyncio.run(copies.measure(url))
         except NotInstalled as missing:
-            results.skipped[name] = str(missing)
-    return workers
+            results.skipped[on] = str(missing)
 
 
 def _about(folder: Path) -> dict[str, str]:

@@ -37,10 +37,8 @@ async def measure(folder: Path, turns: int) -> Slice:
     Raises:
         NoServer: the ``serve`` extra is not installed.
     """
-    if find_spec("uvicorn") is None or find_spec("fastapi") is None:
-        raise NoServer("wenmai[serve] is not installed")
-    async with _server(folder / "http.db") as port:
-        visitors = [await _Visitor.arrive(port) for _ in range(VISITORS)]
+    async with service("--store", f"sqlite:///{folder / 'http.db'}") as (port, _):
+        visitors = [await Visitor.arrive(port) for _ in range(VISITORS)]
         await _ask_all(visitors, WARM_UP)
         start = time.perf_counter()
         times = sorted(await _ask_all(visitors, turns))
@@ -57,12 +55,12 @@ async def measure(folder: Path, turns: int) -> Slice:
     )
 
 
-async def _ask_all(visitors: list["_Visitor"], turns: int) -> list[float]:
+async def _ask_all(visitors: list["Visitor"], turns: int) -> list[float]:
     asked = await asyncio.gather(*(visitor.talk(turns // len(visitors)) for visitor in visitors))
     return [took for each in asked for took in each]
 
 
-class _Visitor:
+class Visitor:
     """One connection that is kept open, one question at a time."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -70,10 +68,12 @@ class _Visitor:
         self._writer = writer
 
     @classmethod
-    async def arrive(cls, port: int) -> "_Visitor":
+    async def arrive(cls, port: int) -> "Visitor":
+        """Connect to the service at this port."""
         return cls(*await asyncio.open_connection(HOST, port))
 
     def leave(self) -> None:
+        """Close the connection."""
         self._writer.close()
 
     async def talk(self, turns: int) -> list[float]:
@@ -107,16 +107,22 @@ class _Visitor:
 
 
 @asynccontextmanager
-async def _server(store: Path) -> AsyncIterator[int]:
-    """The port of a running service."""
+async def service(*options: str) -> AsyncIterator[tuple[int, int]]:
+    """The port and the process of a running service.
+
+    Raises:
+        NoServer: the ``serve`` extra is not installed, or it does not come up.
+    """
+    if find_spec("uvicorn") is None or find_spec("fastapi") is None:
+        raise NoServer("wenmai[serve] is not installed")
     port = await _free_port()
-    command = [sys.executable, "-m", "wenmai", "serve", "--store", f"sqlite:///{store}", "--port", str(port)]
+    command = [sys.executable, "-m", "wenmai", "serve", *options, "--port", str(port)]
     environment = {**os.environ, "WENMAI_LOG_LEVEL": "warning"}
     quiet = asyncio.subprocess.DEVNULL
     process = await asyncio.create_subprocess_exec(*command, stdout=quiet, stderr=quiet, env=environment)
     try:
         await _wait_until_it_answers(port, process)
-        yield port
+        yield port, process.pid
     finally:
         if process.returncode is None:
             process.terminate()

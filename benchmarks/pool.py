@@ -18,12 +18,12 @@ class NotInstalled(Exception):
 class Worker:
     """A running ``benchmarks.worker``; call :meth:`ready` first."""
 
-    def __init__(self, contender: str, path: Path, fsync_library: Path | None) -> None:
+    def __init__(self, contender: str, place: Path | str, fsync_library: Path | None) -> None:
         environment = dict(os.environ)
         if fsync_library is not None:
             environment["LD_PRELOAD"] = str(fsync_library)
         self._process = subprocess.Popen(
-            [sys.executable, "-W", "ignore", "-m", "benchmarks.worker", contender, str(path)],
+            [sys.executable, "-W", "ignore", "-m", "benchmarks.worker", contender, str(place)],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, text=True,
         )  # fmt: skip
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from benchmarks.contenders import ENTRIES, FLOOR, SHARED_FLOOR
+from benchmarks.contenders import ENTRIES, FLOORS, POSTGRESQL, REDIS, SQLITE
 from benchmarks.results import (
     CROWD,
     CROWD_ON_ONE,
@@ -22,15 +22,21 @@ def report(results: Results) -> str:
     """All tables as Markdown."""
     lines: list[str] = [" · ".join(f"{key}: {value}" for key, value in results.about.items())]
     one = [*(length_cell(length) for length in LENGTHS), ONE_OF_MANY]
-    lines += ["", "## One task: p50 ms (times the floor)", "", *_latencies(results, one, FLOOR)]
+    lines += ["", "## One task: p50 ms (times the floor)", "", *_latencies(results, one)]
     many = [CROWD_ON_ONE, CROWD]
     lines += ["", "## 32 tasks: turns/s (share of the floor), p50 and p99 ms", "", *_rates(results, many)]
     if results.slices.get(SLOW_DISK.name):
         lines += ["", "## 1 ms added to each fsync, one task: p50 ms (times the floor)", ""]
-        lines += _latencies(results, [SLOW_DISK], FLOOR)
+        lines += _latencies(results, [SLOW_DISK])
         lines += ["", "## 1 ms added to each fsync, 32 tasks", "", *_rates(results, [SLOW_DISK_CROWD])]
     lines += ["", "## What each is", "", *_table(_profile_rows(results))]
     lines += ["", "## Import and disk", "", *_table(_footprint_rows(results))]
+    for on in (POSTGRESQL, REDIS):
+        if _measured(results, on):
+            lines += ["", f"## On {on}: p50 ms (times the floor)", "", *_latencies(results, [ONE_OF_MANY], on)]
+            lines += ["", f"## On {on}, 32 tasks: turns/s (share of the floor)", "", *_rates(results, [CROWD], on)]
+    if results.copy_micros is not None:
+        lines += ["", f"A window of ten from the process's copies in front of a store: {results.copy_micros:.0f} µs"]
     if results.http is not None:
         lines += ["", "## The whole turn over HTTP, offline model, 16 at a time", ""]
         http = results.http
@@ -39,7 +45,9 @@ def report(results: Results) -> str:
     return "\n".join(lines)
 
 
-def _latencies(results: Results, cells: Sequence[Cell], floor: str) -> Iterator[str]:
+def _latencies(results: Results, cells: Sequence[Cell], on: str = SQLITE) -> Iterator[str]:
+    floor, _ = FLOORS[on]
+
     def cell_text(cell: Cell, name: str) -> str:
         if not results.has(cell.name, name):
             return "–"
@@ -53,27 +61,29 @@ def _latencies(results: Results, cells: Sequence[Cell], floor: str) -> Iterator[
             *(cell_text(cell, name) for cell in cells),
             f"{results.middle(cells[-1].name, name, 'p99_ms'):.3f}",
         ]
-        for name in _measured(results)
+        for name in _measured(results, on)
     ]
     return _table([heads, *rows])
 
 
-def _rates(results: Results, cells: Sequence[Cell]) -> Iterator[str]:
+def _rates(results: Results, cells: Sequence[Cell], on: str = SQLITE) -> Iterator[str]:
+    _, floor = FLOORS[on]
+
     def cell_texts(cell: Cell, name: str) -> Iterator[str]:
-        ratio = results.ratio("per_second", (cell.name, name), (cell.name, SHARED_FLOOR))
+        ratio = results.ratio("per_second", (cell.name, name), (cell.name, floor))
         yield f"{results.middle(cell.name, name, 'per_second'):.0f} ({ratio:.2f})"
         yield " / ".join(f"{results.middle(cell.name, name, what):.2f}" for what in ("p50_ms", "p99_ms"))
         kept = results.middle(cell.name, name, "kept")
         yield "all" if kept == 1 else f"{kept:.0%}"
 
     heads = ["", *(head for cell in cells for head in (cell.name, "p50 / p99 ms", "messages kept"))]
-    rows = [[name, *(text for cell in cells for text in cell_texts(cell, name))] for name in _measured(results)]
+    rows = [[name, *(text for cell in cells for text in cell_texts(cell, name))] for name in _measured(results, on)]
     return _table([heads, *rows])
 
 
 def _profile_rows(results: Results) -> Iterator[Row]:
     yield "", "what it does", "journal, synchronous", "fsyncs a turn, 1 task", "32 tasks", "peak MB"
-    for name in _measured(results):
+    for name in _measured(results, SQLITE):
         profile = results.profiles[name]
         yield (
             name,
@@ -99,8 +109,8 @@ def _footprint_rows(results: Results) -> Iterator[Row]:
         yield name, "", "", f"{size:.0f} (content {results.content_bytes:.0f})"
 
 
-def _measured(results: Results) -> list[str]:
-    return [name for name in ENTRIES if name in results.profiles]
+def _measured(results: Results, on: str) -> list[str]:
+    return [name for name in ENTRIES if name in results.profiles and ENTRIES[name].on == on]
 
 
 def _table(rows: Iterator[Row] | Sequence[Row]) -> Iterator[str]:

@@ -82,6 +82,7 @@ class Results:
         bytes_per_message: contender → on disk, of many messages.
         content_bytes: of a message, UTF-8, on average.
         http: the whole turn over HTTP, if it was measured.
+        copy_micros: reading a window from the copies that the process keeps in front of its store; the median.
     """
 
     about: dict[str, str]
@@ -92,6 +93,7 @@ class Results:
     bytes_per_message: dict[str, float] = field(default_factory=dict)
     content_bytes: float = 0.0
     http: Slice | None = None
+    copy_micros: float | None = None
 
     def add(self, cell: str, contender: str, measured: Slice) -> None:
         """Note one slice."""

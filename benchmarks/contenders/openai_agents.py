@@ -26,12 +26,12 @@ class AgentsSession:
     async def fill(self, session: str, messages: Sequence[RoleAndContent]) -> None:
         """See :class:`benchmarks.contenders.Contender`."""
         with self._session(session) as opened:
-            await opened.add_items(_items(messages))
+            await opened.add_items(items_of(messages))
 
     async def turn(self, session: str, question: str, answer: str) -> list[str]:
         """See :class:`benchmarks.contenders.Contender`."""
         with self._session(session) as opened:
-            await opened.add_items(_items([("user", question), ("assistant", answer)]))
+            await opened.add_items(items_of([("user", question), ("assistant", answer)]))
             return [item["content"] for item in await opened.get_items(WINDOW)]
 
     async def count(self, session: str) -> int:
@@ -69,7 +69,8 @@ class AgentsSession:
             self._open.pop(idle).close()
 
 
-def _items(messages: Sequence[RoleAndContent]) -> list[dict[str, str]]:
+def items_of(messages: Sequence[RoleAndContent]) -> list[dict[str, str]]:
+    """The messages as the SDK's items."""
     return [{"role": role, "content": content} for role, content in messages]
 
 

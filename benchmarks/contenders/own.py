@@ -17,9 +17,9 @@ FILL = 1_000
 class OwnBase:
     """What both ways share."""
 
-    def __init__(self, memory: wenmai.Memory, path: Path) -> None:
+    def __init__(self, memory: wenmai.Memory, durability: dict[str, str]) -> None:
         self._memory = memory
-        self._path = path
+        self._durability = durability
         self._sessions: dict[str, wenmai.SessionMemory] = {}
 
     async def fill(self, session: str, messages: Sequence[RoleAndContent]) -> None:
@@ -34,12 +34,8 @@ class OwnBase:
         return (await self._sessions[session].messages(1))[-1].seq
 
     async def durability(self) -> dict[str, str]:
-        """See :class:`benchmarks.contenders.Contender`; of a connection made as the store makes its own."""
-        connection = connect(self._path)
-        synchronous = connection.pragma("synchronous")
-        mode = connection.pragma("journal_mode")
-        connection.close()
-        return {"journal_mode": mode, "synchronous": SYNCHRONOUS[synchronous]}
+        """See :class:`benchmarks.contenders.Contender`."""
+        return self._durability
 
 
 class OneStep(OwnBase):
@@ -70,11 +66,27 @@ def _messages(question: str, answer: str) -> list[dict[str, str]]:
 async def one_step(path: Path) -> AsyncIterator[OneStep]:
     """Wenmai in one step."""
     async with wenmai.open(f"sqlite:///{path}") as memory:
-        yield OneStep(memory, path)
+        yield OneStep(memory, _durability(path))
 
 
 @asynccontextmanager
 async def two_calls(path: Path) -> AsyncIterator[TwoCalls]:
     """Wenmai in two calls."""
     async with wenmai.open(f"sqlite:///{path}") as memory:
-        yield TwoCalls(memory, path)
+        yield TwoCalls(memory, _durability(path))
+
+
+@asynccontextmanager
+async def on_server(url: str) -> AsyncIterator[OneStep]:
+    """Wenmai in one step, on the store of that URL."""
+    async with wenmai.open(url) as memory:
+        yield OneStep(memory, {})
+
+
+def _durability(path: Path) -> dict[str, str]:
+    """Of a connection made as the store makes its own."""
+    connection = connect(path)
+    synchronous = connection.pragma("synchronous")
+    mode = connection.pragma("journal_mode")
+    connection.close()
+    return {"journal_mode": mode, "synchronous": SYNCHRONOUS[synchronous]}

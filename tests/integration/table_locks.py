@@ -31,3 +31,12 @@ async def somebody_waits(database: str) -> None:
                 pass
     finally:
         await connection.close()
+
+
+async def cut_off_who_waits(database: str) -> None:
+    """Let the statements that wait for a lock fail, as if they had never been sent."""
+    connection = await asyncpg.connect(database)
+    try:
+        await connection.execute("SELECT pg_terminate_backend(pid) FROM pg_locks WHERE NOT granted")
+    finally:
+        await connection.close()

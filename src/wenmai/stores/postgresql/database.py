@@ -1,6 +1,6 @@
 """Statements on the server, each within a bound, with every failure told as one of our errors."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import Any
@@ -109,6 +109,18 @@ class Database:
                     return await connection.fetch(sql, *map(escape, arguments))
                 except asyncpg.UniqueViolationError:
                     return []
+
+    async def attempt_together(self, sql: str, batch: Sequence[Sequence[Any]]) -> list[Row] | None:
+        """All rows of a statement for each of several arguments, in one transaction.
+
+        None if the server or the driver refuses some of them as they are: then none has done anything.
+        """
+        with translated_errors(self._pool):
+            async with Loan(self._pool) as connection:
+                try:
+                    return await connection.fetchmany(sql, [[*map(escape, arguments)] for arguments in batch])
+                except (asyncpg.UniqueViolationError, asyncpg.DataError, asyncpg.ProgramLimitExceededError):
+                    return None
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Run]:

@@ -1,7 +1,4 @@
-"""The logs contract on PostgreSQL: an append is one statement, or one call of a function of the database.
-
-Every read is one statement.
-"""
+"""The logs contract on PostgreSQL: an append is one statement or one call of a function, a read one statement."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -15,6 +12,7 @@ from wenmai.errors import SessionExpired, SessionNotFound
 from wenmai.scope import Scope, ThreadKey
 from wenmai.stores.base import Appended, ThreadInfo
 from wenmai.stores.fields import check_key, check_range
+from wenmai.stores.postgresql.appends import SharedAppends
 from wenmai.stores.postgresql.database import Database, Row, unescape
 from wenmai.stores.records import Message, NewMessage
 
@@ -26,43 +24,16 @@ _COLUMNS = (
     "coalesce(m.given_id, 'msg-' || a.label || '-' || m.seq), m.seq, m.turn_id, m.role, m.content, m.timestamp, "
     "m.name, m.tool_calls, m.tool_call_id, m.tokens, m.completed, m.metadata"
 )
-_SCOPED = "c.tenant_id = $1 AND c.site_id = $2 AND c.user_id = $3 AND c.session_id = $4"
-_SESSION = f"{_SCOPED} AND (c.keep_until IS NULL OR c.keep_until > $5)"
+_SESSION = (
+    "c.tenant_id = $1 AND c.site_id = $2 AND c.user_id = $3 AND c.session_id = $4 "
+    "AND (c.keep_until IS NULL OR c.keep_until > $5)"
+)
 _ANCHOR = f"""
 WITH a AS MATERIALIZED (
   SELECT t.thread, t.label FROM conversations c JOIN threads t ON t.conversation = c.row_id
   WHERE {_SESSION} AND t.npc_id = $6
 )"""
 _APPEND = f"SELECT * FROM append_messages({', '.join(f'${number}' for number in range(1, 19))})"
-# What the function does, as one statement, in two thirds of its time. It sees the thread as it was before it had the
-# lock, so it counts on what is usual: nobody holds the thread or has appended meanwhile, and all its messages are
-# completed. Where that is not so it gives no row, or would give a number twice, and does nothing: the function does it.
-_APPEND_AS_USUAL = f"""
-WITH a AS MATERIALIZED (
-  SELECT t.thread, t.label FROM threads t
-  WHERE t.conversation = (
-    SELECT s.row_id FROM (
-      SELECT c.row_id, c.expires_at, c.lifetime_seconds * interval '1 second' AS lifetime FROM conversations c
-      WHERE {_SCOPED} AND (c.keep_until IS NULL OR c.keep_until > $6) AND (c.expires_at > $6 OR NOT $7) OFFSET 0
-    ) s
-    WHERE CASE WHEN $7 AND $6 + s.lifetime - s.expires_at >= least(interval '1 second', s.lifetime / 100)
-      THEN slide_session(s.row_id, s.expires_at, s.lifetime, $6) ELSE TRUE END
-  ) AND t.npc_id = $5 AND NOT EXISTS (SELECT FROM messages u WHERE u.thread = t.thread AND NOT u.completed)
-  FOR UPDATE OF t SKIP LOCKED
-), m AS MATERIALIZED (
-  SELECT * FROM messages WHERE thread = (SELECT thread FROM a) ORDER BY seq DESC LIMIT $8
-), fresh AS (
-  INSERT INTO messages (thread, seq, turn_id, role, content, timestamp, name, tool_calls, tool_call_id, tokens,
-    completed, metadata)
-  SELECT last.thread, last.seq + u.place, last.turn_id + u.turn, u.role, u.content, coalesce(u.timestamp, $6), u.name,
-    u.tool_calls::json, u.tool_call_id, coalesce(u.tokens, 0), coalesce(u.completed, TRUE), u.metadata::json
-  FROM (SELECT m.thread, m.seq, m.turn_id FROM m ORDER BY m.seq DESC LIMIT 1) last, unnest(
-    $9::text[], $10::text[], $11::timestamptz[], $12::text[], $13::text[], $14::text[], $15::bigint[], $16::boolean[],
-    $17::text[], $18::bigint[]
-  ) WITH ORDINALITY
-    AS u (role, content, timestamp, name, tool_calls, tool_call_id, tokens, completed, metadata, turn, place)
-)
-SELECT a.label, {_COLUMNS} FROM m, a ORDER BY m.seq"""
 # The thread is a subquery, not a join, so that the index gives the newest first and the limit ends it.
 _LATEST = f"""{_ANCHOR}
 SELECT {_COLUMNS} FROM (
@@ -91,7 +62,9 @@ JOIN LATERAL (
 ) latest ON TRUE
 WHERE {_SESSION} ORDER BY t.thread"""
 # The session first, as whoever deletes it does, then the threads in one order: nobody waits in a circle.
-_HOLD_SESSION = f"SELECT c.row_id FROM conversations c WHERE {_SCOPED} FOR KEY SHARE"
+_HOLD_SESSION = """
+SELECT c.row_id FROM conversations c
+WHERE c.tenant_id = $1 AND c.site_id = $2 AND c.user_id = $3 AND c.session_id = $4 FOR KEY SHARE"""
 _HOLD_THREADS = """
 SELECT t.thread FROM threads t WHERE t.conversation = $1 AND ($2::text IS NULL OR t.npc_id = $2)
 ORDER BY t.thread FOR UPDATE"""
@@ -106,6 +79,7 @@ class PostgresqlLogs:
 
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database = database
+        self._appends = SharedAppends(database)
         self._clock = clock
 
     async def append(
@@ -158,11 +132,11 @@ class PostgresqlLogs:
         """Append by the one statement; None if the thread is not as it counts on."""
         turns = [*accumulate(int(message.role == "user") for message in messages)]
         older = max(tail - len(messages), 1)
-        rows = await self._database.attempt(_APPEND_AS_USUAL, *scope, *thread, now, slide, older, *columns, turns)
+        rows = await self._appends.append(*scope, *thread, now, slide, older, *columns, turns)
         if not rows:
             return None
-        known = [_message(thread.npc_id, row[1:]) for row in rows]
-        seq, turn_id, own = known[-1].seq, known[-1].turn_id, f"msg-{rows[0][0]}-"
+        known = [_message(thread.npc_id, row[2:]) for row in rows]
+        seq, turn_id, own = known[-1].seq, known[-1].turn_id, f"msg-{rows[0][1]}-"
         stored = [
             _new_message(thread.npc_id, message, f"{own}{seq + place}", seq + place, turn_id + turn, now)
             for place, (message, turn) in enumerate(zip(messages, turns, strict=True), 1)

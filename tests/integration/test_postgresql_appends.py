@@ -1,0 +1,121 @@
+"""Appends that come together share transactions of PostgreSQL; what one of them suffers is not the others' affair."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import datetime, timedelta
+from itertools import count
+
+import pytest
+
+from postgres_server import PostgresServer
+from wenmai.clock import system_clock
+from wenmai.errors import InvalidInput, SessionNotFound, StoreUnavailable, WenmaiError
+from wenmai.scope import Scope, ThreadKey
+from wenmai.stores.base import Appended
+from wenmai.stores.postgresql import PostgresqlStore, open_store
+from wenmai.stores.records import NewMessage, Session
+
+pytestmark = pytest.mark.xdist_group("postgresql")
+
+SCOPE = Scope()
+SESSIONS = 6
+UNSTORABLE = "half a pair: \ud800"
+
+
+@pytest.fixture
+async def store(postgres_server: PostgresServer) -> AsyncIterator[PostgresqlStore]:
+    """A store with a few sessions that have begun to talk."""
+    async with open_store(postgres_server.database(), clock=system_clock) as opened:
+        end = system_clock() + timedelta(days=1)
+        for number in range(SESSIONS):
+            record = Session(session_id=f"s{number}", expires_at=end, lifetime_seconds=86_400)
+            await opened.documents.put(SCOPE, record)
+            await say(opened, number, "begin")
+        yield opened
+
+
+async def say(store: PostgresqlStore, session: int, text: str) -> Appended:
+    """One turn."""
+    said = [NewMessage(role="user", content=text), NewMessage(role="assistant", content=f"re {text}")]
+    return await store.logs.append(SCOPE, ThreadKey(f"s{session}", "assistant"), said, tail=4)
+
+
+async def said_in(store: PostgresqlStore, session: int) -> list[str]:
+    """The questions of a session, in order."""
+    found = await store.logs.read(SCOPE, ThreadKey(f"s{session}", "assistant"))
+    assert [message.seq for message in found] == [*range(1, len(found) + 1)]
+    return [message.content for message in found if message.role == "user"]
+
+
+async def test_appends_that_come_together_are_answered_each_with_its_own(store: PostgresqlStore) -> None:
+    """Sixty at once over six sessions: each learns its numbers and its thread's tail, in the order of the asking."""
+    texts = [f"turn {number}" for number in range(60)]
+    done = await asyncio.gather(*(say(store, number % SESSIONS, text) for number, text in enumerate(texts)))
+    for text, appended in zip(texts, done, strict=True):
+        assert [message.content for message in appended.messages] == [text, f"re {text}"]
+        assert appended.tail[-2:] == appended.messages
+        assert [message.seq for message in appended.tail] == [*range(appended.tail[0].seq, appended.tail[0].seq + 4)]
+    for session in range(SESSIONS):
+        assert sorted(await said_in(store, session)) == sorted(["begin", *texts[session::SESSIONS]])
+
+
+async def test_what_one_append_suffers_is_not_the_others_affair(store: PostgresqlStore) -> None:
+    """A text that cannot be stored and a session that is absent are refused; those that came with them are stored."""
+    outcomes = await asyncio.gather(
+        *(say(store, number % SESSIONS, f"turn {number}") for number in range(20)),
+        say(store, 1, UNSTORABLE),
+        say(store, SESSIONS, "to nobody"),
+        *(say(store, number % SESSIONS, f"turn {number}") for number in range(20, 40)),
+        return_exceptions=True,
+    )
+    refused = [outcome for outcome in outcomes if isinstance(outcome, WenmaiError)]
+    assert [type(each) for each in refused] == [InvalidInput, SessionNotFound]
+    stored = [question for session in range(SESSIONS) for question in await said_in(store, session)]
+    assert sorted(stored) == sorted(["begin"] * SESSIONS + [f"turn {number}" for number in range(40)])
+
+
+async def test_who_gives_up_waiting_holds_nobody_up(store: PostgresqlStore) -> None:
+    """Cancelled appends are stored whole or not at all, and the others go on."""
+    tasks = [asyncio.create_task(say(store, number % SESSIONS, f"turn {number}")) for number in range(40)]
+    await asyncio.sleep(0)
+    for task in tasks[::4]:
+        task.cancel()
+    outcomes = await asyncio.gather(*tasks, return_exceptions=True)
+    kept = {question for session in range(SESSIONS) for question in await said_in(store, session)}
+    assert {f"turn {n}" for n, outcome in enumerate(outcomes) if isinstance(outcome, Appended)} <= kept
+    assert (await say(store, 0, "after all")).repeated == 0
+
+
+async def test_appends_in_two_processes_never_wait_in_a_circle(postgres_server: PostgresServer) -> None:
+    """Two stores, the same sessions in opposite order, each append moving its session's end: nobody is turned away."""
+    database = postgres_server.database()
+    start, seconds = system_clock(), count(step=2)
+
+    def clock() -> datetime:
+        return start + timedelta(seconds=next(seconds))
+
+    async with open_store(database, clock=clock) as one, open_store(database, clock=clock) as other:
+        end = start + timedelta(days=1)
+        for number in range(SESSIONS):
+            await one.documents.put(SCOPE, Session(session_id=f"s{number}", expires_at=end, lifetime_seconds=86_400))
+            await say(one, number, "begin")
+        for turn in range(12):
+            texts = [(number, f"turn {turn}") for number in range(SESSIONS)] * 8
+            await asyncio.gather(
+                *(say(one, number, text) for number, text in texts),
+                *(say(other, number, text) for number, text in reversed(texts)),
+            )
+        for number in range(SESSIONS):
+            assert len(await said_in(one, number)) == 193
+
+
+async def test_when_the_server_goes_everybody_is_told(store: PostgresqlStore, postgres_server: PostgresServer) -> None:
+    """Also those who wait behind others; afterwards the store is as before."""
+    waiting = [asyncio.create_task(say(store, number % SESSIONS, f"turn {number}")) for number in range(40)]
+    await asyncio.sleep(0)
+    postgres_server.stop()
+    outcomes = await asyncio.gather(*waiting, return_exceptions=True)
+    postgres_server.start()
+    assert all(isinstance(outcome, Appended | StoreUnavailable) for outcome in outcomes)
+    kept = {question for session in range(SESSIONS) for question in await said_in(store, session)}
+    assert {f"turn {n}" for n, outcome in enumerate(outcomes) if isinstance(outcome, Appended)} <= kept
