@@ -39,8 +39,11 @@ async def embedding_server(
         await writer.wait_closed()
 
     async def serve_until_cut(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with suppress(ConnectionError, asyncio.IncompleteReadError):
-            await serve(reader, writer)
+        try:
+            with suppress(ConnectionError, asyncio.IncompleteReadError):
+                await serve(reader, writer)
+        finally:
+            writer.close()
 
     def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         serving.create_task(serve_until_cut(reader, writer))

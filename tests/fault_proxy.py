@@ -5,6 +5,7 @@ import socket
 import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Literal
 
 Fault = Literal["none", "refuse", "hang", "slow", "reset", "half_close"]
@@ -23,17 +24,26 @@ _PIECE = 65_536
 
 
 class FaultProxy:
-    """Listens on a port of 127.0.0.1 and passes bytes to and from ``target_port``.
+    """Listens on a port of 127.0.0.1 and passes bytes to and from ``target``.
+
+    Args:
+        target: a port of 127.0.0.1, or the path of a Unix socket.
 
     Attributes:
         port: where clients connect; the same for the proxy's whole life.
         requests: how many pieces clients have sent since the proxy began, whatever became of them.
+        accepted: how many connections clients have made since then.
+        standing: how many of them stand.
+        most_standing: how many stood at once since :meth:`count_anew`.
     """
 
-    def __init__(self, target_port: int) -> None:
+    def __init__(self, target: int | Path) -> None:
         self.port = 0
         self.requests = 0
-        self._target_port = target_port
+        self.accepted = 0
+        self.standing = 0
+        self.most_standing = 0
+        self._target = target
         self._fault: Fault = "none"
         self._server: asyncio.Server | None = None
         self._writers: set[asyncio.StreamWriter] = set()
@@ -60,6 +70,10 @@ class FaultProxy:
         if self._server is None:
             await self.listen()
 
+    def count_anew(self) -> None:
+        """Begin to count connections again; those that stand count for the most that stood at once."""
+        self.accepted, self.most_standing = 0, self.standing
+
     async def close(self) -> None:
         """Cut everything and wait for it."""
         await self._stop_listening()
@@ -80,7 +94,15 @@ class FaultProxy:
         self._writers.clear()
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        server_reader, server_writer = await asyncio.open_connection("127.0.0.1", self._target_port)
+        self.accepted += 1
+        try:
+            if isinstance(self._target, Path):
+                server_reader, server_writer = await asyncio.open_unix_connection(self._target)
+            else:
+                server_reader, server_writer = await asyncio.open_connection("127.0.0.1", self._target)
+        except OSError:
+            writer.transport.abort()
+            return
         self._writers |= {writer, server_writer}
         for pump in (self._requests(reader, server_writer), self._answers(server_reader, writer)):
             task = asyncio.ensure_future(pump)
@@ -88,14 +110,18 @@ class FaultProxy:
             task.add_done_callback(self._tasks.discard)
 
     async def _requests(self, reader: asyncio.StreamReader, server: asyncio.StreamWriter) -> None:
+        self.standing += 1
+        self.most_standing = max(self.most_standing, self.standing)
         try:
             while piece := await reader.read(_PIECE):
                 self.requests += 1
-                server.write(piece)
-                await server.drain()
+                if self._fault != "hang":
+                    server.write(piece)
+                    await server.drain()
         except OSError:
             pass
         finally:
+            self.standing -= 1
             server.transport.abort()
 
     async def _answers(self, reader: asyncio.StreamReader, client: asyncio.StreamWriter) -> None:
@@ -105,7 +131,7 @@ class FaultProxy:
         except OSError:
             pass
         finally:
-            if not client.is_closing() and self._fault != "half_close":
+            if not client.is_closing() and self._fault not in ("half_close", "hang"):
                 client.transport.abort()
 
     async def _answer(self, piece: bytes, client: asyncio.StreamWriter) -> None:
@@ -114,6 +140,8 @@ class FaultProxy:
                 return
             case "slow":
                 for byte in piece:
+                    if client.is_closing():
+                        return
                     client.write(bytes([byte]))
                     await asyncio.sleep(SLOW_SECONDS)
             case "reset":
@@ -133,9 +161,9 @@ def _reset(client: asyncio.StreamWriter) -> None:
 
 
 @asynccontextmanager
-async def fault_proxy(target_port: int) -> AsyncIterator[FaultProxy]:
-    """A proxy in front of the port, healthy at first."""
-    proxy = FaultProxy(target_port)
+async def fault_proxy(target: int | Path) -> AsyncIterator[FaultProxy]:
+    """A proxy in front of the port or socket, healthy at first."""
+    proxy = FaultProxy(target)
     await proxy.listen()
     try:
         yield proxy

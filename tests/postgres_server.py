@@ -4,6 +4,9 @@ import tempfile
 import warnings
 from pathlib import Path
 from secrets import token_hex
+from urllib.parse import urlsplit
+
+from wenmai.stores.migrations import VERSION_TABLE
 
 with warnings.catch_warnings():
     # It looks for a runtime folder, which only sessions of a desktop have.
@@ -13,6 +16,11 @@ with warnings.catch_warnings():
 
 LOCKED_USER, PASSWORD = "locked", "s3cr3t/@ü"
 """A user who must give a password; all others are let in."""
+
+_DELETE_ALL = f"""DO $$ DECLARE name text; BEGIN
+    FOR name IN SELECT tablename FROM pg_tables WHERE schemaname = 'public' AND tablename <> '{VERSION_TABLE}'
+    LOOP EXECUTE 'DELETE FROM ' || quote_ident(name); END LOOP;
+END $$"""  # noqa: S608 — our own name
 
 _HBA = f"local all {LOCKED_USER} scram-sha-256\nlocal all all trust\n"
 
@@ -42,6 +50,11 @@ class PostgresServer:
         name = f"test_{token_hex(6)}"
         self.sql(f"CREATE DATABASE {name}")
         return self.url(name)
+
+    def empty(self, url: str) -> None:
+        """Delete everything that a store keeps in the database of that URL, but not its tables."""
+        name = urlsplit(url).path.removeprefix("/")
+        self.sql(f"\\connect {name}\n{_DELETE_ALL}")
 
     def url(self, database: str, user: str = "postgres") -> str:
         """The URL of a database; ``user`` may hold a quoted password."""

@@ -48,7 +48,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         hot: URL of the hot tier, a Redis in front of the store; empty for none.
         key_prefix: of the keys in Redis, unless its URL says another.
         log_level: of the service's log.
-        shutdown_seconds: how long running turns may take to end when the service stops.
+        shutdown_seconds: how long the service may take to end when it is stopped; running turns get 70 % of it.
     """
 
     profile: str = "npc"

@@ -30,3 +30,12 @@ def wenmai(
         timeout=SECONDS,
         check=False,
     )
+
+
+def children_of(process: int) -> list[int]:
+    """The process's children; none if it has ended."""
+    try:
+        listed = Path(f"/proc/{process}/task/{process}/children").read_text(encoding="ascii")
+    except (FileNotFoundError, ProcessLookupError):
+        return []
+    return [int(number) for number in listed.split()]

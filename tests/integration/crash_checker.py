@@ -84,15 +84,18 @@ def _torn_batches(transcript: Iterable[Message]) -> Iterator[str]:
 
 
 def _out_of_order(acknowledged: Iterable[Acknowledged]) -> Iterator[str]:
-    """A writer waits for each acknowledgement, so its batches are numbered in the order of its writing."""
+    """A writer waits for each acknowledgement, so its batches are numbered in the order of its writing.
+
+    One that does not know whether its last batch came through repeats it, and it keeps its number.
+    """
     latest: dict[str, int] = {}
     for each in acknowledged:
         if each.kind != "append":
             continue
         writer = each.contents[0].split("|")[0].rpartition(".")[0]
-        if each.seqs[0] <= latest.get(writer, 0):
+        if each.seqs[0] < latest.get(writer, 0):
             yield f"order: {each.contents[0]} was numbered before an earlier batch"
-        latest[writer] = each.seqs[-1]
+        latest[writer] = each.seqs[0]
 
 
 def _wrong_window(found: Found) -> Iterator[str]:

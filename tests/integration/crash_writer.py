@@ -2,32 +2,51 @@
 
 ::
 
-    python crash_writer.py STORE_FILE PROCESS_NAME SESSION…
+    python crash_writer.py ORDER_AS_JSON
 
-Four writers write to any of the sessions. Half of their work is a batch of two or three messages, half is a
-turn as a chat service writes it: the question with an unfinished answer, and a moment later the answer. Every
-content says of itself ``batch|index|size``: a batch that is not whole can be told without an acknowledgement.
+What a writer writes follows from its name and the batch's number alone, so a process that is started again with the
+name of a dead one repeats, under the same ids, what that one was about to write. Half of the work is a batch of two or
+three messages, or of four with a tool's; half is a turn as a chat service writes it: the question with an unfinished
+answer, and a moment later the answer. Every content says of itself ``batch|index|size``: a batch that is not whole can
+be told without an acknowledgement.
 """
 
 import asyncio
 import os
 import random
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import count
-from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, NamedTuple
 
 import msgspec
+from store_places import Place, opened
 
-from wenmai.memory.manager import Memory, SessionMemory, required
+from wenmai.memory.manager import Memory, SessionMemory
 from wenmai.scope import Scope, ThreadKey
 from wenmai.stores.base import Logs
 from wenmai.stores.records import Message
-from wenmai.stores.registry import open_store
 
-WRITERS = 4
 LONGEST_PAUSE_SECONDS = 0.002
+HOT = 0.2
+"""The share of batches that go to the first session."""
+
+TWICE = 0.1
+"""The share of batches that are sent twice, as a client does that has not heard the answer."""
+
+
+class Order(msgspec.Struct, frozen=True, kw_only=True):
+    """What a writing process is to do.
+
+    Attributes:
+        sessions: the first one is the hot one.
+        begin: for each of its writers, the number of its first batch.
+    """
+
+    place: Place
+    name: str
+    sessions: list[str]
+    begin: list[int]
 
 
 class Acknowledged(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,6 +62,39 @@ class Acknowledged(msgspec.Struct, frozen=True, kw_only=True):
     seqs: list[int] = []
     turns: list[int] = []
     contents: list[str] = []
+
+
+class Batch(NamedTuple):
+    """What is written at once; a turn is filled in later."""
+
+    name: str
+    session: str
+    size: int
+    is_turn: bool
+    times: int
+
+    def messages(self) -> list[dict[str, Any]]:
+        """As callers write them."""
+        roles = ("user", "assistant", "tool", "assistant") if self.size == 4 else ("user", "assistant", "assistant")
+        messages: list[dict[str, Any]] = [
+            {"role": role, "content": content, "id": f"{self.name}-{index}"}
+            for index, (role, content) in enumerate(zip(roles, batch_contents(self.name, self.size), strict=False))
+        ]
+        if self.size == 4:
+            messages[1]["tool_calls"] = [{"id": self.name, "name": "lookup", "arguments": "{}"}]
+            messages[2]["tool_call_id"] = self.name
+        if self.is_turn:
+            messages[1]["completed"] = False
+        return messages
+
+
+def batch_of(writer: str, number: int, sessions: Sequence[str]) -> Batch:
+    """What the writer writes as its batch of this number, always the same."""
+    chance = random.Random(f"{writer}.{number}")  # noqa: S311 — for variety, not for secrecy
+    session = sessions[0] if chance.random() < HOT else chance.choice(sessions)
+    is_turn = chance.random() < 0.5
+    size = 2 if is_turn else chance.choice((2, 3, 4))
+    return Batch(f"{writer}.{number}", session, size, is_turn, 2 if chance.random() < TWICE else 1)
 
 
 def batch_contents(batch: str, size: int) -> list[str]:
@@ -73,55 +125,37 @@ def _acknowledge_messages(kind: Literal["append", "settle"], session: str, store
     )
 
 
-async def _write_batch(session: SessionMemory, batch: str, size: int) -> None:
-    roles = ("user", "assistant", "assistant")
-    stored = await session.append(
-        [
-            {"role": role, "content": content, "id": f"{batch}-{index}"}
-            for index, (role, content) in enumerate(zip(roles, batch_contents(batch, size), strict=False))
-        ]
-    )
-    _acknowledge_messages("append", session.session_id, stored)
-
-
-async def _write_turn(logs: Logs, session: SessionMemory, batch: str, thinking: float) -> None:
-    question, answer = batch_contents(batch, 2)
-    stored = await session.append(
-        [
-            {"role": "user", "content": question},
-            {"role": "assistant", "content": answer, "completed": False},
-        ]
-    )
-    _acknowledge_messages("append", session.session_id, stored)
+async def _write(logs: Logs, session: SessionMemory, batch: Batch, thinking: float) -> None:
+    stored: list[Message] = []
+    for _ in range(batch.times):
+        stored = await session.append(batch.messages())
+        _acknowledge_messages("append", session.session_id, stored)
+    if not batch.is_turn or stored[1].completed:
+        return
     await asyncio.sleep(thinking)
     thread = ThreadKey(session.session_id, "assistant")
-    filled = await logs.settle(Scope(), thread, stored[1].seq, content=settled(answer))
+    answer = settled(batch_contents(batch.name, 2)[1])
+    filled = await logs.settle(Scope(), thread, stored[1].seq, content=answer)
     assert filled is not None
     _acknowledge_messages("settle", session.session_id, [filled])
 
 
-async def _write_for_ever(logs: Logs, sessions: Sequence[SessionMemory], name: str, batches: Iterator[int]) -> None:
+async def _write_for_ever(memory: Memory, logs: Logs, order: Order, writer: int) -> None:
     chance = random.Random()  # noqa: S311 — which moment is hit should differ from run to run
-    for number in batches:
-        session, batch = chance.choice(sessions), f"{name}.{number}"
-        if chance.random() < 0.5:
-            await _write_batch(session, batch, chance.choice((2, 3)))
-        else:
-            await _write_turn(logs, session, batch, chance.random() * LONGEST_PAUSE_SECONDS)
+    for number in count(order.begin[writer]):
+        batch = batch_of(f"{order.name}.{writer}", number, order.sessions)
+        session = await memory.session(batch.session)
+        await _write(logs, session, batch, chance.random() * LONGEST_PAUSE_SECONDS)
         await asyncio.sleep(chance.random() * LONGEST_PAUSE_SECONDS)
 
 
-async def main(path: Path, name: str, session_ids: Sequence[str]) -> None:
+async def main(order: Order) -> None:
     """Write until the process is killed."""
     acknowledge(Acknowledged(kind="opening"))
-    url = f"sqlite:///{path}"
-    async with open_store(url) as store, asyncio.TaskGroup() as writers:
-        documents, logs = required(store, url)
-        memory = Memory(documents, logs)
-        sessions = [await memory.session(session_id) for session_id in session_ids]
-        for writer in range(WRITERS):
-            writers.create_task(_write_for_ever(logs, sessions, f"{name}.{writer}", count()))
+    async with opened(order.place) as (memory, logs), asyncio.TaskGroup() as writers:
+        for writer in range(len(order.begin)):
+            writers.create_task(_write_for_ever(memory, logs, order, writer))
 
 
 if __name__ == "__main__":
-    asyncio.run(main(Path(sys.argv[1]), sys.argv[2], sys.argv[3:]))
+    asyncio.run(main(msgspec.json.decode(sys.argv[1], type=Order)))

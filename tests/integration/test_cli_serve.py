@@ -11,7 +11,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from cli_process import COMMAND, SECONDS, environment, wenmai
+from cli_process import COMMAND, SECONDS, children_of, environment, wenmai
 
 
 @pytest.fixture
@@ -75,7 +75,7 @@ def test_store_that_cannot_be_opened_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "notes.db").write_text("these are notes and no database at all\n" * 100)
     done = wenmai("serve", "--port", "0", "--store", "sqlite:///notes.db", folder=tmp_path)
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
-    assert done.stderr.startswith("wenmai: sqlite is unavailable")
+    assert done.stderr.startswith("wenmai: store: sqlite is unavailable: notes.db: file is not a database")
 
 
 def test_workers_share_a_port_and_a_dead_one_is_replaced(tmp_path: Path) -> None:
@@ -106,12 +106,6 @@ def test_workers_need_a_store_that_they_can_share(tmp_path: Path) -> None:
     done = wenmai("serve", "--port", "0", "--workers", "2", "--store", "memory://", folder=tmp_path)
     assert done.returncode == 2
     assert "workers" in done.stderr
-
-
-def children_of(process: int) -> list[int]:
-    """The process's children."""
-    listed = Path(f"/proc/{process}/task/{process}/children").read_text(encoding="ascii")
-    return [int(number) for number in listed.split()]
 
 
 def wait_until(holds: Callable[[], bool]) -> None:

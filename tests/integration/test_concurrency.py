@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import signal
 import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -11,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from turn_worker import NPC, REQUEST, answer_slowly, opened
+from store_places import Place, opened, sqlite_at
+from turn_worker import NPC, REQUEST, answer_slowly
 
 from wenmai.clock import MovableClock, system_clock
 from wenmai.errors import IdempotencyMismatch, ThreadBusy
@@ -27,11 +29,13 @@ SECOND = timedelta(seconds=1)
 
 
 @asynccontextmanager
-async def second_process(*arguments: object) -> AsyncIterator[asyncio.subprocess.Process]:
+async def second_process(command: str, place: Place, *arguments: object) -> AsyncIterator[asyncio.subprocess.Process]:
     """A worker process that has printed its first line; killed at the end."""
     process = await asyncio.create_subprocess_exec(
-        sys.executable, str(WORKER), *map(str, arguments), stdout=asyncio.subprocess.PIPE
-    )
+        sys.executable, str(WORKER), command, place.argument, *map(str, arguments),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+    )  # fmt: skip
     try:
         assert process.stdout is not None
         assert await process.stdout.readline()
@@ -69,7 +73,7 @@ async def read_all(memory: Memory) -> list[Message]:
 
 async def test_64_turns_at_once_on_one_thread_are_64_whole_turns(tmp_path: Path) -> None:
     """Numbers 1 to 64, none inside another, in the order in which they came."""
-    async with opened(tmp_path / "turns.db") as (memory, logs):
+    async with opened(sqlite_at(tmp_path / "turns.db")) as (memory, logs):
         session = await memory.session(TALK.session_id)
 
         async def one_turn(number: int) -> None:
@@ -84,7 +88,7 @@ async def test_cancelled_turns_free_the_thread_and_disturb_no_other(tmp_path: Pa
     """Of 64 turns every third is cancelled, waiting or inside; the rest are whole, none inside another."""
     inside: list[int] = []
     met: list[list[int]] = []
-    async with opened(tmp_path / "turns.db") as (memory, logs):
+    async with opened(sqlite_at(tmp_path / "turns.db")) as (memory, logs):
         session = await memory.session(TALK.session_id)
 
         async def one_turn(number: int) -> None:
@@ -117,7 +121,7 @@ async def test_cancelled_turns_free_the_thread_and_disturb_no_other(tmp_path: Pa
 
 async def test_a_turn_cancelled_while_it_enters_gives_its_lease_back(tmp_path: Path) -> None:
     """Whatever the moment: afterwards the thread is free, not blocked until a lease ends."""
-    async with opened(tmp_path / "turns.db") as (memory, _):
+    async with opened(sqlite_at(tmp_path / "turns.db")) as (memory, _):
 
         async def one_turn(thread: ThreadKey) -> None:
             async with memory.turns.turn(Scope(), thread):
@@ -144,7 +148,7 @@ async def test_a_renewal_under_way_at_the_end_disturbs_neither_turn_nor_answer(
         await asyncio.sleep(random.random() * 0.002)  # noqa: S311 — another moment in each run
         return {"answer": "yes"}
 
-    async with opened(tmp_path / "turns.db") as (memory, _):
+    async with opened(sqlite_at(tmp_path / "turns.db")) as (memory, _):
         for number in range(50):
             async with memory.turns.turn(Scope(), TALK, "reject"):
                 await think("")
@@ -155,7 +159,7 @@ async def test_a_renewal_under_way_at_the_end_disturbs_neither_turn_nor_answer(
 
 async def test_turns_of_two_processes_never_interleave(tmp_path: Path) -> None:
     """Two processes take six turns each on one thread while a third takes six: 18 whole turns."""
-    store = tmp_path / "turns.db"
+    store = sqlite_at(tmp_path / "turns.db")
     async with opened(store) as (memory, logs):
         session = await memory.session(TALK.session_id)
         async with (
@@ -176,7 +180,7 @@ async def test_turns_of_two_processes_never_interleave(tmp_path: Path) -> None:
 
 async def test_a_process_killed_inside_a_turn_frees_the_thread_when_its_lease_ends(tmp_path: Path) -> None:
     """Until its lease ends the dead process keeps others out; then the next turn enters at once."""
-    store = tmp_path / "turns.db"
+    store = sqlite_at(tmp_path / "turns.db")
     clock = MovableClock(system_clock())
     async with opened(store, clock=clock) as (memory, _):
         await memory.session(TALK.session_id)
@@ -195,7 +199,7 @@ async def test_a_process_killed_inside_a_turn_frees_the_thread_when_its_lease_en
 
 async def test_a_turn_that_waits_for_a_dead_process_goes_on_when_the_lease_ends(tmp_path: Path) -> None:
     """The waiting turn neither fails nor needs to be sent again."""
-    store = tmp_path / "turns.db"
+    store = sqlite_at(tmp_path / "turns.db")
     clock = MovableClock(system_clock())
     async with opened(store, clock=clock) as (memory, logs):
         session = await memory.session(TALK.session_id)
@@ -215,6 +219,34 @@ async def test_a_turn_that_waits_for_a_dead_process_goes_on_when_the_lease_ends(
         assert whole_turns(await read_all(memory)) == ["patient"]
 
 
+async def test_a_process_that_slept_through_its_lease_disturbs_nobody(tmp_path: Path) -> None:
+    """It is stopped inside its turn, another takes over; awake it fills in its own answer and frees no thread."""
+    store = sqlite_at(tmp_path / "turns.db")
+    clock = MovableClock(system_clock())
+    async with (
+        opened(store, clock=clock) as (memory, logs),
+        opened(store, clock=clock) as (third, _),
+        second_process("nap", store, TALK.session_id) as sleeper,
+    ):
+        assert sleeper.stdin is not None
+        assert sleeper.stdout is not None
+        sleeper.send_signal(signal.SIGSTOP)
+        clock.advance(system_clock() - clock() + LEASE)
+        session = await memory.session(TALK.session_id)
+        async with asyncio.timeout(20), memory.turns.turn(Scope(), TALK, "reject"):
+            sleeper.send_signal(signal.SIGCONT)
+            sleeper.stdin.write(b"wake up\n")
+            assert await sleeper.stdout.readline() == b"left\n"
+            with pytest.raises(ThreadBusy):
+                async with third.turns.turn(Scope(), TALK, "reject"):
+                    pass
+            await answer_slowly(logs, session, "awake")
+        async with third.turns.turn(Scope(), TALK, "reject"):
+            pass
+        talk = [(message.turn_id, message.content) for message in await read_all(memory)]
+    assert talk == [(1, "nap"), (1, "answer to nap"), (2, "awake"), (2, "answer to awake"), (2, "more on awake")]
+
+
 class Work:
     """Counts how often it is done, and answers with that number."""
 
@@ -230,7 +262,7 @@ class Work:
 
 async def test_eight_requests_with_one_key_at_once_have_one_effect_and_equal_answers(tmp_path: Path) -> None:
     """Four come to one open store, four to another on the same file, as two processes would serve them."""
-    store = tmp_path / "once.db"
+    store = sqlite_at(tmp_path / "once.db")
     work = Work()
     async with opened(store) as (one, _), opened(store) as (other, _):
         answers = await asyncio.gather(
@@ -249,16 +281,85 @@ async def test_a_failed_attempt_frees_the_key_and_the_next_request_does_the_work
     async def fail(_session_id: str) -> dict[str, Any]:
         raise ConnectionError
 
-    async with opened(tmp_path / "once.db") as (memory, _):
+    async with opened(sqlite_at(tmp_path / "once.db")) as (memory, _):
         with pytest.raises(ConnectionError):
             await memory.idempotency.once(Scope(), "key-1", REQUEST, TALK.session_id, fail)
         answer = await memory.idempotency.once(Scope(), "key-1", REQUEST, TALK.session_id, work)
         assert answer["attempt"] == 1
 
 
+@pytest.mark.parametrize("sleeper_ends", ["first", "last"])
+async def test_an_attempt_that_was_taken_over_while_it_slept_gives_the_same_answer(
+    tmp_path: Path, sleeper_ends: str
+) -> None:
+    """Whichever of the two ends first, both get the answer of the one that took over."""
+    store = sqlite_at(tmp_path / "once.db")
+    clock = MovableClock(system_clock())
+    begun, awake = asyncio.Event(), asyncio.Event()
+
+    async def sleep(_session_id: str) -> dict[str, Any]:
+        begun.set()
+        await awake.wait()
+        return {"answer": "of the sleeper"}
+
+    async def work(_session_id: str) -> dict[str, Any]:
+        if sleeper_ends == "first":
+            awake.set()
+        await asyncio.sleep(0.1)
+        return {"answer": "of the successor"}
+
+    async with opened(store) as (memory, _), opened(store, clock=clock) as (other, _):
+        sleeper = asyncio.create_task(memory.idempotency.once(Scope(), "key", REQUEST, TALK.session_id, sleep))
+        await begun.wait()
+        clock.advance(system_clock() - clock() + ATTEMPT)
+        async with asyncio.timeout(20):
+            answer = await other.idempotency.once(Scope(), "key", REQUEST, TALK.session_id, work)
+            awake.set()
+            assert answer == {"answer": "of the successor"}
+            assert await sleeper == answer
+
+
+async def test_a_failed_attempt_is_repeated_in_the_same_session(tmp_path: Path) -> None:
+    """The first attempt may have asked there already; a second question elsewhere would be a second effect."""
+    sessions: list[str] = []
+
+    async def fail_once(session_id: str) -> dict[str, Any]:
+        sessions.append(session_id)
+        if len(sessions) == 1:
+            raise ConnectionError
+        return {"session_id": session_id}
+
+    async with opened(sqlite_at(tmp_path / "once.db")) as (memory, _):
+        with pytest.raises(ConnectionError):
+            await memory.idempotency.once(Scope(), "key", REQUEST, "first", fail_once)
+        answer = await memory.idempotency.once(Scope(), "key", REQUEST, "second", fail_once)
+    assert (sessions, answer) == (["first", "first"], {"session_id": "first"})
+
+
+async def test_a_cancelled_attempt_leaves_the_key_to_the_one_who_waits(tmp_path: Path) -> None:
+    """The work is cancelled with who asked for it; the same request beside it does it instead, at once."""
+    begun = asyncio.Event()
+
+    async def endless(_session_id: str) -> dict[str, Any]:
+        begun.set()
+        await asyncio.Event().wait()
+        return {}
+
+    work = Work()
+    async with opened(sqlite_at(tmp_path / "once.db")) as (memory, _):
+        first = asyncio.create_task(memory.idempotency.once(Scope(), "key", REQUEST, TALK.session_id, endless))
+        await begun.wait()
+        second = asyncio.create_task(memory.idempotency.once(Scope(), "key", REQUEST, TALK.session_id, work))
+        await asyncio.sleep(0)
+        first.cancel()
+        async with asyncio.timeout(ATTEMPT.total_seconds() - 1):
+            assert (await second)["attempt"] == 1
+        assert first.cancelled()
+
+
 async def test_a_kill_between_effect_and_answer_is_taken_over_without_a_second_effect(tmp_path: Path) -> None:
     """The question is stored, its process dies; the retry waits for that attempt to end, then answers."""
-    store = tmp_path / "once.db"
+    store = sqlite_at(tmp_path / "once.db")
     clock = MovableClock(system_clock())
     key = "key-2"
     async with opened(store, clock=clock) as (memory, _):

@@ -146,6 +146,7 @@ async def test_a_renaming_during_a_real_call_wins(model_server: ModelServer, mon
         assert engine.memory.usage.spent.calls == 1
 
 
+@pytest.mark.soak
 async def test_what_a_real_model_uses_adds_up(model_server: ModelServer, tmp_path: Path) -> None:
     """Session, user and tenant have the sum of the answer and its title, and so have the route and the metrics."""
     profile = profile_of(tmp_path, prices={f"openai:{model_server.model}": PRICES})

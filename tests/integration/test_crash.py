@@ -2,72 +2,32 @@
 
 import asyncio
 import random
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
 import pytest
 from crash_checker import Found, complaints
+from crash_victim import Victim
 from crash_writer import Acknowledged, batch_contents, settled
+from store_places import Place, opened, sqlite_at
 
 from wenmai import WindowLimits
-from wenmai import open as open_memory
 from wenmai.clock import from_micros
 from wenmai.stores.records import Message, Role
 
 pytestmark = pytest.mark.xdist_group("crash")
 
-WRITER = Path(__file__).with_name("crash_writer.py")
+WRITERS = [0] * 4
+"""Each process has so many, and each begins with its first batch."""
 THROUGHOUT = "written-in-every-round"
 WINDOW = WindowLimits(messages=60, characters=None)
 
 
-class Victim:
-    """A writing process with what it has acknowledged so far."""
-
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
-        self._process = process
-        self._lines: list[bytes] = []
-        self._opening = asyncio.Event()
-        self._writing = asyncio.Event()
-        self._listening = asyncio.create_task(self._listen())
-
-    @classmethod
-    async def start(cls, store: Path, name: str, sessions: Sequence[str]) -> "Victim":
-        """Start it; its acknowledgements are collected from now on."""
-        return cls(
-            await asyncio.create_subprocess_exec(
-                sys.executable, str(WRITER), str(store), name, *sessions, stdout=asyncio.subprocess.PIPE
-            )
-        )
-
-    async def opening(self) -> None:
-        """Return when it is about to open the store."""
-        await self._opening.wait()
-
-    async def writing(self) -> None:
-        """Return when it has acknowledged something."""
-        await self._writing.wait()
-
-    async def kill(self) -> list[Acknowledged]:
-        """``kill -9``; everything that it had acknowledged by then."""
-        self._process.kill()
-        await self._process.wait()
-        await self._listening
-        return [msgspec.json.decode(line, type=Acknowledged) for line in self._lines]
-
-    async def _listen(self) -> None:
-        assert self._process.stdout is not None
-        async for line in self._process.stdout:
-            self._lines.append(line)
-            (self._opening if len(self._lines) == 1 else self._writing).set()
-
-
-async def one_round(store: Path, number: int, processes: int, longest_life: float) -> list[Acknowledged]:
+async def one_round(store: Place, number: int, processes: int, longest_life: float) -> list[Acknowledged]:
     """Let some processes write to the store at once, kill each at a random moment; what they acknowledged."""
     sessions = [f"round-{number}-a", f"round-{number}-b", THROUGHOUT]
-    victims = [await Victim.start(store, f"{number}-{process}", sessions) for process in range(processes)]
+    victims = [await Victim.start(store, f"{number}-{process}", sessions, WRITERS) for process in range(processes)]
     acknowledged: list[Acknowledged] = []
     for victim in victims:
         await victim.writing()
@@ -77,9 +37,9 @@ async def one_round(store: Path, number: int, processes: int, longest_life: floa
     return acknowledged
 
 
-async def found_after_crash(store: Path, sessions: Sequence[str]) -> list[Found]:
+async def found_after_crash(store: Place, sessions: Sequence[str]) -> list[Found]:
     """Open the store again and read everything of these sessions."""
-    async with open_memory(f"sqlite:///{store}") as memory:
+    async with opened(store) as (memory, _):
         found = []
         for session_id in sessions:
             session = await memory.session(session_id)
@@ -89,7 +49,7 @@ async def found_after_crash(store: Path, sessions: Sequence[str]) -> list[Found]
         return found
 
 
-async def kill_again_and_again(store: Path, *, rounds: int, processes: int, longest_life: float) -> None:
+async def kill_again_and_again(store: Place, *, rounds: int, processes: int, longest_life: float) -> None:
     """``rounds`` × ``processes`` kills on one file, each followed by a check of all that the round wrote."""
     everything: list[Acknowledged] = []
     for number in range(rounds):
@@ -104,26 +64,26 @@ async def kill_again_and_again(store: Path, *, rounds: int, processes: int, long
 
 async def test_fifty_kills_of_two_processes_with_four_writers_each_lose_nothing(tmp_path: Path) -> None:
     """Two processes write to one file, each is killed at a random moment, then all is checked; 25 times."""
-    await kill_again_and_again(tmp_path / "crash.db", rounds=25, processes=2, longest_life=0.15)
+    await kill_again_and_again(sqlite_at(tmp_path / "crash.db"), rounds=25, processes=2, longest_life=0.15)
 
 
 @pytest.mark.soak
 async def test_kills_of_four_processes_under_long_load_lose_nothing(tmp_path: Path) -> None:
     """As above, with sixteen writers in four processes, 100 kills, and time for checkpoints to be hit."""
-    await kill_again_and_again(tmp_path / "crash.db", rounds=25, processes=4, longest_life=1.0)
+    await kill_again_and_again(sqlite_at(tmp_path / "crash.db"), rounds=25, processes=4, longest_life=1.0)
 
 
 async def test_a_store_whose_creation_was_killed_opens_and_serves(tmp_path: Path) -> None:
     """The first process dies at a random moment of making the file; the next finds a store or makes it."""
     for number in range(8):
-        store = tmp_path / f"new-{number}.db"
-        victim = await Victim.start(store, "first", ["talk"])
+        store = sqlite_at(tmp_path / f"new-{number}.db")
+        victim = await Victim.start(store, "first", ["talk"], WRITERS)
         await victim.opening()
         await asyncio.sleep(random.random() * 0.02)  # noqa: S311 — the moment should differ from run to run
         acknowledged = await victim.kill()
         (found,) = await found_after_crash(store, ["talk"])
         assert complaints(acknowledged, found) == []
-        async with open_memory(f"sqlite:///{store}") as memory:
+        async with opened(store) as (memory, _):
             session = await memory.session("talk")
             appended = await session.append([{"role": "user", "content": "你好"}])
             assert appended[0].seq == len(found.transcript) + 1

@@ -32,11 +32,17 @@ async def test_a_running_service_is_alive_and_ready(service: Service) -> None:
     """Each store says so."""
     assert (await service.client.get("/healthz")).json() == {"status": "ok"}
     ready = (await service.client.get("/readyz")).json()
-    assert ready == {"status": "ok", "stores": {"sqlite": {"state": "ok"}}}
+    search = {"state": "closed", "failures": 0, "refused": 0}
+    assert ready == {
+        "status": "ok",
+        "stores": {"sqlite": {"state": "ok"}},
+        "breakers": {"search": search},
+        "degraded": [],
+    }
 
 
 async def test_with_a_store_down_it_is_alive_and_not_ready(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    """503 names the store; liveness asks no store."""
+    """503 names the store, whatever the breakers say; liveness asks no store."""
 
     async def down(*_: Any) -> None:
         raise StoreUnavailable("sqlite", "gone")

@@ -146,6 +146,16 @@ async def test_lists_and_search_give_a_stranger_nothing(service: Service, path: 
 
 
 @pytest.mark.parametrize("who", OTHERS)
+async def test_usage_of_a_foreign_session_is_that_of_none(service: Service, who: str) -> None:
+    """Named in the query, a session is as absent for a stranger as in a path; its owner is told."""
+    stranger = service.client_of(**OTHERS[who])
+    foreign, absent = [await stranger.get("/v1/usage", params={"session_id": each}) for each in IDS["session_id"]]
+    assert (foreign.status_code, foreign.content, foreign.headers) == (404, absent.content, absent.headers)
+    mine = await service.client_of(**OWNER).get("/v1/usage", params={"session_id": "own-session"})
+    assert mine.json()["session"]["session_id"] == "own-session"
+
+
+@pytest.mark.parametrize("who", OTHERS)
 async def test_a_strangers_question_in_a_foreign_session_goes_on_in_a_fresh_one(service: Service, who: str) -> None:
     """The answer has another session id, and the owner's transcript has not grown."""
     body = {"npc_id": "ancestor_yan", "query": "你好", "session_id": "own-session"}

@@ -395,12 +395,13 @@ async def test_a_write_whose_outcome_is_unknown_makes_the_copies_doubtful(
     process = await place.process()
     await process.begin()
     await process.logs.append(OWNER, THREAD, TURN)
-    append, done = type(process.durable_logs).append, asyncio.Event()
+    append, done, go_on = type(process.durable_logs).append, asyncio.Event(), asyncio.Event()
 
-    async def lost(*arguments: Any, **named: Any) -> None:
-        await append(*arguments, **named)
+    async def lost(*arguments: Any, **named: Any) -> Any:
+        appended = await append(*arguments, **named)
         done.set()
-        await asyncio.Event().wait()
+        await go_on.wait()
+        return appended
 
     monkeypatch.setattr(type(process.durable_logs), "append", lost)
     task = asyncio.create_task(process.logs.append(OWNER, THREAD, TURN))
@@ -408,6 +409,7 @@ async def test_a_write_whose_outcome_is_unknown_makes_the_copies_doubtful(
     task.cancel()
     await asyncio.wait([task])
     assert len(await process.logs.latest(OWNER, THREAD, 10)) == 4
+    go_on.set()
 
 
 async def test_a_slow_reader_does_not_put_an_old_copy_on_redis(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,36 +2,28 @@
 
 ::
 
-    python turn_worker.py take STORE_FILE SESSION NAME TURNS   a line per finished turn, then it ends
-    python turn_worker.py hold STORE_FILE SESSION              a line once inside a turn; it never leaves
-    python turn_worker.py once STORE_FILE SESSION KEY          a line once the effect is stored; no answer
+    python turn_worker.py take PLACE SESSION NAME TURNS   a line per finished turn, then it ends
+    python turn_worker.py hold PLACE SESSION              a line once inside a turn; it never leaves
+    python turn_worker.py nap PLACE SESSION               a line once the question is stored; when it is written a line
+                                                          it answers, leaves, and prints another
+    python turn_worker.py once PLACE SESSION KEY          a line once the effect is stored; no answer
 """
 
 import asyncio
 import random
 import sys
-from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Coroutine
 from typing import Any
 
-from wenmai.clock import Clock, system_clock
+from store_places import Place, opened, place_of
+
 from wenmai.memory.idempotency import message_id_for
-from wenmai.memory.manager import Memory, SessionMemory, required
+from wenmai.memory.manager import SessionMemory
 from wenmai.scope import Scope, ThreadKey
 from wenmai.stores.base import Logs
-from wenmai.stores.registry import open_store
 
 NPC = "assistant"
 REQUEST = {"query": "第一条是什么？"}
-
-
-@asynccontextmanager
-async def opened(path: object, *, clock: Clock = system_clock) -> AsyncIterator[tuple[Memory, Logs]]:
-    """The memory over a file, and the log beneath it."""
-    url = f"sqlite:///{path}"
-    async with open_store(url, clock=clock) as store:
-        documents, logs = required(store, url)
-        yield Memory(documents, logs, clock=clock), logs
 
 
 async def answer_slowly(logs: Logs, session: SessionMemory, name: str) -> None:
@@ -49,9 +41,9 @@ async def answer_slowly(logs: Logs, session: SessionMemory, name: str) -> None:
     assert await logs.settle(Scope(), thread, stored[1].seq, content=f"answer to {name}") is not None
 
 
-async def take(path: str, session_id: str, name: str, turns: str) -> None:
+async def take(place: Place, session_id: str, name: str, turns: str) -> None:
     """Take so many turns, one after the other, whoever else wants the thread."""
-    async with opened(path) as (memory, logs):
+    async with opened(place) as (memory, logs):
         session = await memory.session(session_id)
         for number in range(int(turns)):
             async with memory.turns.turn(Scope(), ThreadKey(session_id, NPC)):
@@ -59,16 +51,30 @@ async def take(path: str, session_id: str, name: str, turns: str) -> None:
             print(number, flush=True)  # noqa: T201 — the test reads it
 
 
-async def hold(path: str, session_id: str) -> None:
+async def hold(place: Place, session_id: str) -> None:
     """Enter a turn and stay."""
-    async with opened(path) as (memory, _), memory.turns.turn(Scope(), ThreadKey(session_id, NPC)):
+    async with opened(place) as (memory, _), memory.turns.turn(Scope(), ThreadKey(session_id, NPC)):
         print("inside", flush=True)  # noqa: T201 — the test reads it
         await asyncio.Event().wait()
 
 
-async def once(path: str, session_id: str, key: str) -> None:
+async def nap(place: Place, session_id: str) -> None:
+    """Ask, and answer when told to."""
+    async with opened(place) as (memory, logs):
+        session, thread = await memory.session(session_id), ThreadKey(session_id, NPC)
+        async with memory.turns.turn(Scope(), thread):
+            stored = await session.append(
+                [{"role": "user", "content": "nap"}, {"role": "assistant", "content": "", "completed": False}]
+            )
+            print("asked", flush=True)  # noqa: T201 — the test reads it
+            await asyncio.to_thread(sys.stdin.readline)
+            assert await logs.settle(Scope(), thread, stored[1].seq, content="answer to nap") is not None
+        print("left", flush=True)  # noqa: T201
+
+
+async def once(place: Place, session_id: str, key: str) -> None:
     """Append the question that the key names, then hang before the answer."""
-    async with opened(path) as (memory, _):
+    async with opened(place) as (memory, _):
         session = await memory.session(session_id)
 
         async def work(_session_id: str) -> dict[str, Any]:
@@ -80,7 +86,7 @@ async def once(path: str, session_id: str, key: str) -> None:
         await memory.idempotency.once(Scope(), key, REQUEST, session_id, work)
 
 
-COMMANDS: dict[str, Callable[..., Coroutine[Any, Any, None]]] = {"take": take, "hold": hold, "once": once}
+COMMANDS: dict[str, Callable[..., Coroutine[Any, Any, None]]] = {"take": take, "hold": hold, "nap": nap, "once": once}
 
 if __name__ == "__main__":
-    asyncio.run(COMMANDS[sys.argv[1]](*sys.argv[2:]))
+    asyncio.run(COMMANDS[sys.argv[1]](place_of(sys.argv[2]), *sys.argv[3:]))

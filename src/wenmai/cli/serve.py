@@ -62,10 +62,14 @@ def serve(
 
 
 def _bound(host: str, port: int) -> socket.socket:
+    """A socket with the address, on which nobody listens yet: connections are refused until they can be served."""
     address = host.strip("[]")
-    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    bound = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET)
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        return socket.create_server((address, port), family=family, backlog=2048)
+        bound.bind((address, port))
     except OSError as problem:
+        bound.close()
         free = f"a free port ({os.strerror(problem.errno or 0)}); choose another with --port"
         raise InvalidInput("port", port, free) from problem
+    return bound

@@ -16,7 +16,7 @@ from fastapi import FastAPI
 from wenmai.cli.console import INTERRUPTED, expected_errors
 from wenmai.cli.workers import run_workers
 from wenmai.engine import open_engine
-from wenmai.errors import mask_url
+from wenmai.errors import InvalidInput, mask_url
 from wenmai.http.app import create_app
 from wenmai.settings import Settings
 
@@ -66,40 +66,59 @@ async def _serve(settings: Settings, listening: socket.socket, worker: int) -> i
             access_log=settings.log_level == "debug",
             timeout_graceful_shutdown=settings.shutdown_seconds * CONNECTIONS,  # type: ignore[arg-type] # a float will do
         )
-        server = _Server(config, app, settings.shutdown_seconds)
+        server = _Server(config, app, settings, announcing=worker == 0)
         for number in (signal.SIGTERM, signal.SIGINT):
             # Uvicorn listens to them while it runs; before that, and when it raises them once more at its end, we do.
             signal.signal(number, server.note)
-        if worker == 0:
-            _announce(settings, listening)
         await server.serve(sockets=[listening])
     return INTERRUPTED if signal.SIGINT in server.noted else 0
 
 
 class _Server(uvicorn.Server):
-    """Uvicorn with a bound on stopping: turns end or are cancelled first, then connections are cut, then all else.
+    """Uvicorn that says when it listens, and with a bound on stopping.
+
+    Turns end or are cancelled first, then connections are cut, then all else.
 
     Attributes:
         noted: the signals that stopped it.
     """
 
-    def __init__(self, config: uvicorn.Config, app: FastAPI, seconds: float) -> None:
+    def __init__(self, config: uvicorn.Config, app: FastAPI, settings: Settings, *, announcing: bool) -> None:
         super().__init__(config)
         self.noted: list[int] = []
         self._app = app
-        self._seconds = seconds
+        self._settings = settings
+        self._announcing = announcing
 
     def note(self, number: int, _frame: FrameType | None) -> None:
         """Stop, and remember why."""
         self.noted.append(number)
         self.should_exit = True
 
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to listen.
+
+        Raises:
+            InvalidInput: another process was faster.
+        """
+        assert sockets is not None  # noqa: S101 — see serve
+        for bound in sockets:
+            try:
+                bound.listen(self.config.backlog)  # uvloop would not tell that it failed
+            except OSError as problem:
+                wanted = f"a free port ({os.strerror(problem.errno or 0)}); choose another with --port"
+                raise InvalidInput("port", self._settings.port, wanted) from problem
+        await super().startup(sockets)
+        if self._announcing:
+            _announce(self._settings, sockets[0])
+
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Take no new request; a cancelled turn's request is answered while its connection still stands."""
-        last_resort = threading.Timer(self._seconds, _give_up, [self._seconds])
+        seconds = self._settings.shutdown_seconds
+        last_resort = threading.Timer(seconds, _give_up, [seconds])
         last_resort.daemon = True
         last_resort.start()
-        draining = asyncio.create_task(self._app.state.turns.drain(self._seconds * TURNS))
+        draining = asyncio.create_task(self._app.state.turns.drain(seconds * TURNS))
         await super().shutdown(sockets)
         await draining
 

@@ -4,6 +4,7 @@ One table says which error is which status. What is absent and what is somebody 
 a body never names the key that was asked for.
 """
 
+import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -149,6 +150,11 @@ class UnexpectedErrors:
 
         try:
             await self._app(scope, receive, watched)
+        except asyncio.CancelledError:
+            # The server gives up what still runs when it stops; who waits for an answer is told where to get it.
+            if scope["type"] == "http" and not begun:
+                await problem_response(ServiceStopping())(scope, receive, send)
+            raise
         except Exception as error:
             if scope["type"] != "http" or begun:
                 raise

@@ -44,6 +44,11 @@ def message_id_for(key: str) -> str:
     return f"msg-idem-{hashlib.sha256(key.encode()).hexdigest()[:24]}"
 
 
+def session_id_for(scope: Scope, key: str) -> str:
+    """The id of the session that the question begins if the one it was meant for is not continued."""
+    return f"session-idem-{_record_key(scope, key)[:24]}"
+
+
 def checked_key(key: str) -> str:
     """The key, if it is one.
 

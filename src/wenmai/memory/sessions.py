@@ -86,10 +86,12 @@ class Sessions:
         *,
         title: str | None = None,
         metadata: dict[str, Any] | None = None,
+        instead: str | None = None,
     ) -> OpenedSession:
         """Continue the session of that id, or begin one.
 
-        An unknown id is taken as the new session's; one that is expired or somebody else's gives a fresh id.
+        An unknown id is taken as the new session's; one that is expired or somebody else's gives ``instead``, which
+        by default is a fresh id.
 
         Raises:
             InvalidInput: the id or the title is not allowed.
@@ -103,8 +105,8 @@ class Sessions:
         if stored is not None and stored.record.expires_at > self._clock():
             return OpenedSession(stored, created=False)
         if stored is None:
-            return await self._begin(scope, session_id, title=title, metadata=metadata)
-        opened = await self._begin(scope, self._make_id(), title=title, metadata=metadata)
+            return await self._begin(scope, session_id, title=title, metadata=metadata, instead=instead)
+        opened = await self._begin(scope, instead or self._make_id(), title=title, metadata=metadata)
         return msgspec.structs.replace(opened, instead_of=session_id)
 
     async def get(self, scope: Scope, session_id: str) -> Stored[Session]:
@@ -182,7 +184,13 @@ class Sessions:
             await asyncio.gather(*(self._documents.delete(scope, of, stored.record.key) for stored in items))
 
     async def _begin(
-        self, scope: Scope, session_id: str, *, title: str | None, metadata: dict[str, Any] | None
+        self,
+        scope: Scope,
+        session_id: str,
+        *,
+        title: str | None,
+        metadata: dict[str, Any] | None,
+        instead: str | None = None,
     ) -> OpenedSession:
         session = Session(
             session_id=session_id,
@@ -202,7 +210,7 @@ class Sessions:
             "session id %s belongs to somebody else; user %s of %s/%s gets a fresh one",
             session_id, scope.user_id, scope.tenant_id, scope.site_id,
         )  # fmt: skip
-        fresh = await self._begin(scope, self._make_id(), title=title, metadata=metadata)
+        fresh = await self._begin(scope, instead or self._make_id(), title=title, metadata=metadata)
         return msgspec.structs.replace(fresh, instead_of=session_id)
 
 

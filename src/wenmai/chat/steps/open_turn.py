@@ -4,7 +4,7 @@ import msgspec
 
 from wenmai.chat.turn import Opened, TurnRun, TurnState
 from wenmai.errors import SessionExpired, SessionNotFound
-from wenmai.memory.idempotency import message_id_for
+from wenmai.memory.idempotency import message_id_for, session_id_for
 from wenmai.scope import ThreadKey
 from wenmai.stores.records import NewMessage
 
@@ -25,9 +25,11 @@ async def open_turn(state: TurnState, run: TurnRun) -> TurnState:
             metadata={"trace_id": run.trace_id},
         ),
     ]
+    # A turn that is tried again goes on in the session where the first attempt may have asked.
+    instead = session_id_for(request.scope, key) if key else None
     session_id = request.session_id
     while True:
-        session = await memory.sessions.open(request.scope, session_id)
+        session = await memory.sessions.open(request.scope, session_id, instead=instead)
         thread = ThreadKey(session.session_id, request.npc_id)
         await run.held.enter_async_context(memory.turns.turn(request.scope, thread, request.on_conflict))
         try:
@@ -37,7 +39,7 @@ async def open_turn(state: TurnState, run: TurnRun) -> TurnState:
         except (SessionExpired, SessionNotFound):
             # It ended while this turn waited for the thread; the talk goes on in a session of its own.
             await run.held.aclose()
-            session_id = None
+            session_id = instead
             continue
         break
     answer = appended.messages[1]

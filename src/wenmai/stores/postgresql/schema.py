@@ -157,6 +157,7 @@ async def _step(connection: Connection, address: Address, on_step: OnStep) -> No
     await _notice_our_end(connection)
     async with connection.transaction():
         await connection.execute(f"SET LOCAL lock_timeout = '{LOCK_SECONDS}s'; SET LOCAL statement_timeout = 0")
+        await connection.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
         await connection.execute("SELECT pg_advisory_xact_lock($1)", LOCK_KEY, timeout=LOCK_SECONDS + 1)
         began = monotonic()
         found = await _found(connection, address)

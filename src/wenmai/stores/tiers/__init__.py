@@ -115,6 +115,7 @@ async def open_tiers(
             lru,
         )
     finally:
+        await writing.drain()
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

@@ -227,7 +227,7 @@ class SessionCopy:
 
 
 def _grown(threads: list[ThreadInfo], npc_id: str, messages: Sequence[Message]) -> list[ThreadInfo] | None:
-    """The threads after the append; None if messages are missing in between, or which thread began first is not known."""
+    """The threads after the append; None if messages are missing in between, or two threads may have begun at once."""
     first, last = messages[0], messages[-1]
     fresh = ThreadInfo(npc_id, last.seq, last.turn_id, first.timestamp, last.timestamp)
     for position, info in enumerate(threads):

@@ -46,8 +46,9 @@ class TieredDocuments:
         """See :meth:`wenmai.stores.base.Documents.put`."""
         if type(record) not in (Session, Preferences):
             return await self._durable.put(scope, record, expected=expected, keep_until=keep_until)
-        with self._writing.storing(scope, record.key) as load:
-            stored = await self._durable.put(scope, record, expected=expected, keep_until=keep_until)
+        stored, load = await self._writing.storing(
+            scope, record.key, self._durable.put(scope, record, expected=expected, keep_until=keep_until)
+        )
         if type(record) is Session:
             await self._writing.put_session(scope, cast("Stored[Session]", stored), load)
         else:
@@ -59,8 +60,9 @@ class TieredDocuments:
         if of not in (Session, Preferences):
             return await self._durable.delete(scope, of, key, expected=expected)
         npc_ids = [] if of is Preferences else [info.npc_id for info in await self._logs.threads(scope, key)]
-        with self._writing.removing(scope, key, npc_ids):
-            deleted = await self._durable.delete(scope, of, key, expected=expected)
+        deleted = await self._writing.removing(
+            scope, key, npc_ids, self._durable.delete(scope, of, key, expected=expected)
+        )
         await self._writing.drop(scope, key, npc_ids)
         return deleted
 

@@ -6,7 +6,7 @@ can listen to the channel again, it first brings what was missed in order.
 
 import asyncio
 import logging
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing, suppress
 from typing import Literal, NamedTuple
@@ -50,12 +50,14 @@ class GuardedCopies:
     def __init__(self, copies: SessionCopies, breaker: Breaker) -> None:
         self._copies = copies
         self.breaker = breaker
+        self._telling: Counter[tuple[Scope, str]] = Counter()
         self._missed: OrderedDict[tuple[Scope, str], Repair] = OrderedDict()
         self._missing = asyncio.Event()
 
     async def read(self, scope: Scope, session_id: str, npc_id: str = "") -> Seen | None:
-        """What is copied; None if the server cannot say."""
-        if (scope, session_id) in self._missed or not self._closed():
+        """What is copied; None if the server cannot say, or has not been told of all changes of this process yet."""
+        key = scope, session_id
+        if key in self._missed or key in self._telling or not self._closed():
             return None
         try:
             with self.breaker.guard():
@@ -82,7 +84,8 @@ class GuardedCopies:
         repair: Repair = DOUBT,
     ) -> None:
         """Bring the server's copy in line with a change that the durable store has; later, if it cannot be now."""
-        done = False
+        key, done = (scope, session_id), False
+        self._telling[key] += 1
         try:
             if self._closed():
                 with self.breaker.guard():
@@ -94,6 +97,9 @@ class GuardedCopies:
             # Also if the caller is cancelled half-way.
             if not done:
                 self.miss(scope, session_id, repair)
+            self._telling[key] -= 1
+            if not self._telling[key]:
+                del self._telling[key]
 
     def miss(self, scope: Scope, session_id: str, repair: Repair = DOUBT) -> None:
         """Note that the server's copy of the session may not be so."""

@@ -36,8 +36,9 @@ class TieredLogs:
         slide: bool = True,
     ) -> Appended:
         """See :meth:`wenmai.stores.base.Logs.append`."""
-        with self._writing.storing(scope, thread.session_id) as load:
-            appended = await self._durable.append(scope, thread, messages, tail=tail, slide=slide)
+        appended, load = await self._writing.storing(
+            scope, thread.session_id, self._durable.append(scope, thread, messages, tail=tail, slide=slide)
+        )
         await self._writing.append(scope, thread, appended, load, slide=slide)
         return appended
 
@@ -93,10 +94,10 @@ class TieredLogs:
         metadata: Mapping[str, Any] | None = None,
     ) -> Message | None:
         """See :meth:`wenmai.stores.base.Logs.settle`."""
-        with self._writing.storing(scope, thread.session_id) as load:
-            settled = await self._durable.settle(
-                scope, thread, seq, content=content, completed=completed, tokens=tokens, metadata=metadata
-            )
+        filling = self._durable.settle(
+            scope, thread, seq, content=content, completed=completed, tokens=tokens, metadata=metadata
+        )
+        settled, load = await self._writing.storing(scope, thread.session_id, filling)
         if settled is not None:
             await self._writing.settle(scope, thread, settled, load)
         return settled
@@ -120,7 +121,8 @@ class TieredLogs:
         """See :meth:`wenmai.stores.base.Logs.erase`."""
         threads = await self._durable.threads(scope, session_id)
         npc_ids = [*([npc_id] if npc_id else []), *(info.npc_id for info in threads)]
-        with self._writing.removing(scope, session_id, npc_ids):
-            erased = await self._durable.erase(scope, session_id, npc_id)
+        erased = await self._writing.removing(
+            scope, session_id, npc_ids, self._durable.erase(scope, session_id, npc_id)
+        )
         await self._writing.drop(scope, session_id, npc_ids)
         return erased

@@ -82,7 +82,7 @@ class Lru:
         found = self._copies.get(key)
         copy = found[0] if found is not None and found[0].owner == owner else SessionCopy(owner)
         yield copy
-        if not load.overtaken:
+        if found is not None or not load.overtaken:
             self._keep(key, copy)
 
     def doubt(self, key: SessionKey) -> None:

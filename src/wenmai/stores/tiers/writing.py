@@ -1,7 +1,8 @@
 """How a change that the durable store has acknowledged goes up the tiers."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, TypeVar
 
 from wenmai.clock import Clock
 from wenmai.scope import Scope, ThreadKey
@@ -11,6 +12,10 @@ from wenmai.stores.tiers.copies import Piece, SessionKey, latest
 from wenmai.stores.tiers.guarded import GuardedCopies, Repair
 from wenmai.stores.tiers.lru import Load, Lru
 
+T = TypeVar("T")
+
+DRAIN_SECONDS = 1.0
+
 
 class Writing:
     """Writes through; no method raises because of an upper tier."""
@@ -19,34 +24,57 @@ class Writing:
         self._lru = lru
         self._hot = hot
         self._clock = clock
+        self._writes: set[asyncio.Task[Any]] = set()
 
-    @contextmanager
-    def storing(self, scope: Scope, session_id: str) -> Iterator[Load]:
-        """Around a write to the durable store; what it yields goes to the method below that tells of the change.
+    async def storing(self, scope: Scope, session_id: str, write: Coroutine[Any, Any, T]) -> tuple[T, Load]:
+        """The result of a write to the durable store, and what goes with it to the method below that tells of it.
 
-        No copy of the session is believed if the write fails or is cancelled: it may have been done.
+        No copy of the session is believed if the write fails, or its caller is cancelled: it may have been done.
         """
         key = SessionKey.of(scope, session_id)
+
+        def doubt() -> None:
+            self._lru.doubt(key)
+            self._hot.miss(scope, session_id)
+
         with self._lru.loading(key) as load:
-            try:
-                yield load
-            except BaseException:
-                self._lru.doubt(key)
-                self._hot.miss(scope, session_id)
-                raise
+            return await self._to_the_end(write, doubt), load
 
-    @contextmanager
-    def removing(self, scope: Scope, session_id: str, npc_ids: Sequence[str]) -> Iterator[None]:
-        """Around a removal from the durable store of threads of these personas, or of all that a session is made of.
+    async def removing(self, scope: Scope, session_id: str, npc_ids: Sequence[str], write: Coroutine[Any, Any, T]) -> T:
+        """The result of a removal of threads of these personas, or of all that a session is made of.
 
-        No copy stays if it fails or is cancelled.
+        No copy stays if it fails, or its caller is cancelled.
         """
-        try:
-            yield
-        except BaseException:
+
+        def forget() -> None:
             self._lru.forget(SessionKey.of(scope, session_id), scope.user_id)
             self._hot.miss(scope, session_id, Repair("drop", frozenset(npc_ids)))
+
+        return await self._to_the_end(write, forget)
+
+    async def _to_the_end(self, write: Coroutine[Any, Any, T], unheard: Callable[[], None]) -> T:
+        """The write's result; ``unheard`` is called if it fails, and if the caller is cancelled: then, and at its end.
+
+        The durable store may do later what nobody waits for any more, and copies may be made in between.
+        """
+        task = asyncio.ensure_future(write)
+        self._writes.add(task)
+        task.add_done_callback(self._writes.discard)
+        try:
+            return await asyncio.shield(task)
+        except BaseException:
+            unheard()
+            if not task.done():
+                task.add_done_callback(lambda _: unheard())
             raise
+
+    async def drain(self) -> None:
+        """End the writes that nobody waits for any more; they have a moment to do so by themselves."""
+        if self._writes:
+            _, late = await asyncio.wait(self._writes, timeout=DRAIN_SECONDS)
+            for write in late:
+                write.cancel()
+            await asyncio.gather(*late, return_exceptions=True)
 
     async def put_session(self, scope: Scope, stored: Stored[Session], load: Load) -> None:
         """The session's record was written."""

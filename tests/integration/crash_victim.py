@@ -1,0 +1,68 @@
+"""A writing process that is there to be killed."""
+
+import asyncio
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+from crash_writer import Acknowledged, Order
+from store_places import Place
+
+WRITER = Path(__file__).with_name("crash_writer.py")
+
+
+class Victim:
+    """A writing process with what it has acknowledged so far."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
+        self._lines: list[bytes] = []
+        self._opening = asyncio.Event()
+        self._writing = asyncio.Event()
+        self._listening = asyncio.create_task(self._listen())
+
+    @classmethod
+    async def start(cls, place: Place, name: str, sessions: Sequence[str], begin: Sequence[int]) -> "Victim":
+        """Start it; its acknowledgements are collected from now on. ``begin`` as in :class:`Order`."""
+        order = Order(place=place, name=name, sessions=list(sessions), begin=list(begin))
+        return cls(
+            await asyncio.create_subprocess_exec(
+                sys.executable, str(WRITER), msgspec.json.encode(order), stdout=asyncio.subprocess.PIPE
+            )
+        )
+
+    def __len__(self) -> int:
+        return len(self._lines)
+
+    async def opening(self) -> None:
+        """Return when it is about to open the store."""
+        await self._opening.wait()
+
+    async def writing(self) -> None:
+        """Return when it has acknowledged something."""
+        await self._writing.wait()
+
+    async def kill(self) -> list[Acknowledged]:
+        """``kill -9``; everything that it had acknowledged by then."""
+        self._process.kill()
+        await self._process.wait()
+        await self._listening
+        return [msgspec.json.decode(line, type=Acknowledged) for line in self._lines]
+
+    async def _listen(self) -> None:
+        assert self._process.stdout is not None
+        async for line in self._process.stdout:
+            self._lines.append(line)
+            (self._opening if len(self._lines) == 1 else self._writing).set()
+
+
+def last_batches(acknowledged: Sequence[Acknowledged]) -> Counter[str]:
+    """The number of the last batch that each writer, by its name, knows to be stored."""
+    latest: Counter[str] = Counter()
+    for each in acknowledged:
+        if each.kind == "append":
+            writer, _, number = each.contents[0].removeprefix("settled ").split("|")[0].rpartition(".")
+            latest[writer] = max(latest[writer], int(number))
+    return latest

@@ -1,0 +1,204 @@
+"""PostgreSQL goes while the tiers in front of it hold copies: what is cached is read, nothing is half-written."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, Literal
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+from http_service import Service
+from tier_load import OWNER, PERSONA, QUESTION, tiered, until
+
+from fault_proxy import FaultProxy, fault_proxy
+from postgres_server import PostgresServer
+from redis_server import RedisServer
+from support import empty_database, empty_redis
+from wenmai.engine import load_engine_settings, open_engine
+from wenmai.stores.breaker import BreakerPolicy
+from wenmai.stores.degradation import collected_degradation
+from wenmai.stores.registry import open_store
+from wenmai.stores.tiers.reading import RESPITE_SECONDS
+
+pytestmark = pytest.mark.xdist_group("database gone")
+
+BREAKING = BreakerPolicy(wait_seconds=0.5)
+SECONDS = 1
+"""For a connection, and for a statement."""
+
+LONGEST = 12.0
+"""Seconds for one request while PostgreSQL hangs: a connection, a statement and the wait for the server's word on it,
+each more than once."""
+
+COMPARED = ("conversations", "preferences", "threads", "messages", "traces", "idempotent_turns")
+"""Tables in which a refused write must leave no trace; leases and counters come and go."""
+
+Gone = Literal["stopped", "hanging", "hanging like Redis"]
+
+
+class Stand:
+    """The service over PostgreSQL and Redis, each behind a proxy."""
+
+    def __init__(self, service: Service, server: PostgresServer, database: str, *proxies: FaultProxy) -> None:
+        self.service = service
+        self.client = service.client
+        self._server = server
+        self._database = database
+        self._to_database, self._to_redis = proxies
+
+    async def lose(self, gone: Gone) -> None:
+        """Take PostgreSQL away, and Redis too if it says so."""
+        if gone == "stopped":
+            await asyncio.to_thread(self._server.stop)
+            return
+        await self._to_database.break_with("hang")
+        if gone == "hanging like Redis":
+            await self._to_redis.break_with("hang")
+
+    async def recover(self) -> None:
+        """Give back what was taken."""
+        await asyncio.to_thread(self._server.start)
+        await self._to_database.heal()
+        await self._to_redis.heal()
+
+    async def everything(self) -> str:
+        """What the durable store holds, row by row, asked of the server itself."""
+        listing = [f"SELECT '{table}', t::text FROM {table} t ORDER BY t::text;" for table in COMPARED]  # noqa: S608
+        return await asyncio.to_thread(self._server.sql, f"\\connect {self._database}\n" + "\n".join(listing))
+
+    async def prepare(self, session_id: str) -> None:
+        """A session with two turns, preferences and a title, that has been read."""
+        for query in (QUESTION, "族长是谁？"):
+            await self.service.ask(query, session_id=session_id)
+        await self.service.engine.chat.drain()
+        chosen = await self.client.put(f"/api/v1/npc/sessions/{session_id}/preference", json={"tone": "casual"})
+        assert chosen.status_code == 200
+
+    async def read(self, session_id: str, client: httpx.AsyncClient | None = None) -> list[httpx.Response]:
+        """The session as a visitor reads it, in every way in which copies can answer."""
+        client, plain, npc = client or self.client, f"/v1/sessions/{session_id}", f"/api/v1/npc/sessions/{session_id}"
+        context = {"query": "那么呢？", "npc_id": PERSONA}
+        async with asyncio.timeout(LONGEST):
+            return await asyncio.gather(
+                client.get(npc, params={"npc_id": PERSONA}),
+                client.get(npc),
+                client.get(plain),
+                client.get(f"{plain}/messages"),
+                client.get(f"{plain}/messages", params={"npc_id": PERSONA}),
+                client.post(f"{plain}/context", json=context),
+                client.post(f"{plain}/context", json=context | {"budget_tokens": 4_000}),
+            )
+
+    async def write(self, session_id: str) -> list[httpx.Response]:
+        """Every kind of write to the session, and a new one."""
+        plain, npc = f"/v1/sessions/{session_id}", f"/api/v1/npc/sessions/{session_id}"
+        body = {"npc_id": PERSONA, "query": QUESTION, "session_id": session_id}
+        messages = {"messages": [{"role": "user", "content": "一"}, {"role": "assistant", "content": "二"}]}
+        ways: list[dict[str, Any]] = [
+            {"method": "POST", "url": "/api/v1/npc/chat", "json": body},
+            {"method": "POST", "url": "/api/v1/npc/chat", "json": body, "headers": {"Idempotency-Key": "again"}},
+            {"method": "POST", "url": f"{plain}/messages", "json": messages},
+            {"method": "PUT", "url": f"{npc}/preference", "json": {"tone": "formal"}},
+            {"method": "PATCH", "url": plain, "json": {"title": "another"}},
+            {"method": "POST", "url": "/v1/sessions", "json": {"session_id": "fresh"}},
+        ]
+        async with asyncio.timeout(LONGEST):
+            return await asyncio.gather(*(self.client.request(**way) for way in ways))
+
+
+@pytest.fixture
+async def stand(request: pytest.FixtureRequest, postgres_server: PostgresServer) -> AsyncIterator[Stand]:
+    """A running service; what a test has taken away is given back."""
+    direct = empty_database(request)
+    database = urlsplit(direct).path[1:]
+    async with open_store(direct):
+        pass  # makes the tables, for which the bounds below are too narrow
+    empty_redis(request)
+    redis: RedisServer = request.getfixturevalue("redis_server")
+    async with (
+        fault_proxy(next(postgres_server.folder.glob(".s.PGSQL.*[0-9]"))) as to_database,
+        fault_proxy(redis.port) as to_redis,
+        service_over(
+            f"postgresql://postgres@127.0.0.1:{to_database.port}/{database}"
+            f"?connect_timeout={SECONDS}&statement_timeout={SECONDS * 1_000}",
+            f"redis://127.0.0.1:{to_redis.port}/0?connect_timeout=0.5&command_timeout=0.7",
+        ) as service,
+    ):
+        stand = Stand(service, postgres_server, database, to_database, to_redis)
+        yield stand
+        await stand.recover()
+
+
+@asynccontextmanager
+async def service_over(store: str, hot: str) -> AsyncIterator[Service]:
+    """The service over these servers, for visitors of the load's scope."""
+    loaded = load_engine_settings(flags={"store": store, "hot": hot}, environment={})
+    async with open_engine(loaded.values, breaking=BREAKING) as engine:
+        await until(lambda: tiered(engine).breaker.status.state == "closed", 5)
+        service = Service(engine)
+        service.client = service.client_of(X_User_ID=OWNER.user_id)
+        async with service.app.router.lifespan_context(service.app), service.client:
+            yield service
+
+
+def bodies(answers: list[httpx.Response]) -> list[Any]:
+    """What they say, all of them successes; without when the session ends, which in a copy may lag by a second."""
+    assert [answer.status_code for answer in answers] == [200] * len(answers), [answer.text for answer in answers]
+    lagging = {"updated_at", "expires_at"}
+    return [{name: value for name, value in answer.json().items() if name not in lagging} for answer in answers]
+
+
+@pytest.mark.parametrize("gone", ["stopped", "hanging", "hanging like Redis"])
+async def test_without_the_database_cached_sessions_are_read_and_writes_are_refused_whole(
+    gone: Gone, stand: Stand
+) -> None:
+    """The same bodies as before, told as degraded; writes 503 with Retry-After, nothing of them stored; then all works.
+
+    No request takes longer than a bound, whatever hangs.
+    """
+    await stand.prepare("cached")
+    before, stored = bodies(await stand.read("cached")), await stand.everything()
+    await stand.lose(gone)
+    try:
+        refused = await stand.write("cached")
+        assert [answer.status_code for answer in refused] == [503] * len(refused)
+        assert all(int(answer.headers["Retry-After"]) >= 1 for answer in refused)
+        assert all("nothing was changed" in answer.json()["detail"] for answer in refused)
+        with collected_degradation() as degraded:
+            assert bodies(await stand.read("cached")) == before
+        assert "postgresql" in degraded
+        unknown = await stand.read("never-cached")
+        assert [answer.status_code for answer in unknown] == [503] * len(unknown)
+        async with asyncio.timeout(LONGEST):
+            ready = await stand.client.get("/readyz")
+        assert (ready.status_code, ready.json()["status"]) == (503, "down")
+    finally:
+        await stand.recover()
+    assert await stand.everything() == stored
+    await until(lambda: tiered(stand.service.engine).breaker.status.state == "closed", 5)
+    assert (await stand.client.get("/readyz")).status_code == 200
+    await asyncio.sleep(RESPITE_SECONDS)
+    await stand.read("cached")  # of which one asks the database, and finds it back
+    with collected_degradation() as degraded:
+        assert bodies(await stand.read("cached")) == before
+    assert not degraded
+    answer = await stand.service.ask(QUESTION, session_id="cached")
+    assert (answer["turn_id"], answer["degraded"]) == (3, [])
+
+
+async def test_without_the_database_a_stranger_is_told_nothing(stand: Stand) -> None:
+    """Whoever asks for another's cached session gets what an unknown one gives, byte for byte; the owner is served."""
+    await stand.prepare("cached")
+    await stand.read("cached")
+    await stand.lose("stopped")
+    try:
+        for headers in ({"X_User_ID": "stranger"}, {"X_User_ID": OWNER.user_id, "X_Tenant_ID": "other"}):
+            async with stand.service.client_of(**headers) as stranger:
+                asked = await stand.read("cached", stranger)
+                unknown = await stand.read("unknown", stranger)
+            assert [answer.status_code for answer in asked] == [503] * len(asked)
+            assert [answer.content for answer in asked] == [answer.content for answer in unknown]
+        bodies(await stand.read("cached"))
+    finally:
+        await stand.recover()
