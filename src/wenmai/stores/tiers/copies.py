@@ -240,11 +240,15 @@ def _grown(threads: list[ThreadInfo], npc_id: str, messages: Sequence[Message]) 
 
 
 def latest(mine: Piece[Any] | None, written: Piece[Any]) -> Piece[Any]:
-    """Of a copied record and one that was just written, the one with the higher version: words may come late."""
+    """Of a copied record and one just written, the later by creation, then by version: words may come late."""
     known = mine and mine.value
-    if mine and known and known.created_at == written.value.created_at and known.version > written.value.version:
+    if mine and known and _age(known) > _age(written.value):
         return mine
     return written
+
+
+def _age(stored: Stored[Any]) -> tuple[datetime, int]:
+    return stored.created_at, stored.version
 
 
 def _later(mine: Piece[V] | None, other: Piece[V] | None) -> Piece[V] | None:

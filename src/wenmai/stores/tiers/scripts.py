@@ -68,8 +68,9 @@ end
 local function write_hash(key, part, words, first)
   local there = redis.call('HMGET', key, '_created', '_version')
   local known = marked(part) and there[2]
-  if known and tonumber(there[1]) == word(words, '_created') and tonumber(there[2]) > word(words, '_version') then
-    return
+  if known then
+    local age = tonumber(there[1]) - word(words, '_created')
+    if age > 0 or (age == 0 and tonumber(there[2]) > word(words, '_version')) then return end
   end
   redis.call('DEL', key)
   if not (known or first or ask.expected) then return redis.call('HDEL', marks, part) end
