@@ -36,6 +36,9 @@ pytestmark = pytest.mark.xdist_group("tier faults")
 WAIT = 0.5
 BREAKING = BreakerPolicy(wait_seconds=WAIT)
 
+BUSY = 2.0
+"""Seconds by which a machine that runs another test beside 16 tasks may be late; alone it needs none of them."""
+
 
 def hot_url(port: int) -> str:
     """A Redis with bounds that a busy machine keeps."""
@@ -144,7 +147,7 @@ async def test_with_redis_failing_no_request_fails_or_waits_and_all_is_normal_so
             assert ready.json()["breakers"]["redis"]["state"] in {"open", "half_open"}
 
             await proxy.heal()
-            await until(lambda: is_normal(store), WAIT + 1)
+            await until(lambda: is_normal(store), WAIT + 1 + BUSY)
         assert (await ask(engine)).degraded == []
         assert (await client.get("/readyz")).json()["status"] == "ok"
         await load.check()
@@ -268,7 +271,7 @@ async def test_what_a_writer_wrote_while_it_was_cut_off_is_told_when_its_link_he
         await PreferenceBook(writer.documents).set(OWNER, "seen", PreferenceChange(tone="casual"))
         assert len(await reader.logs.latest(OWNER, thread, 10)) == 2, "nobody has told it"
         await proxy.heal()
-        await until(lambda: is_normal(writer), WAIT + 2)
+        await until(lambda: is_normal(writer), WAIT + 1 + BUSY)
         await same_as_below(reader, thread, within=2.0)
 
 
@@ -361,7 +364,7 @@ async def test_what_a_process_that_is_cut_off_deletes_is_not_mixed_with_what_beg
             async with tiers_over(database, port) as third:
                 assert await third.logs.latest(heir, thread, 40) == again
         await proxy.heal()
-        await until(lambda: is_normal(one) and "canary" not in texts_on(port), WAIT + 2)
+        await until(lambda: is_normal(one) and "canary" not in texts_on(port), WAIT + 1 + BUSY)
         for store in (one, other):
             assert await store.logs.latest(heir, thread, 40) == again
 
@@ -427,7 +430,7 @@ async def test_what_is_deleted_leaves_no_word_on_redis(what: str, away: str, dat
         if away == "away":
             assert "canary of elder" in texts_on(port)
             await proxy.heal()
-            await until(lambda: is_normal(one), WAIT + 2)
+            await until(lambda: is_normal(one), WAIT + 1 + BUSY)
             await until(lambda: "canary of elder" not in texts_on(port), 2)
         held = texts_on(port)
         assert "canary of elder" not in held
