@@ -214,7 +214,7 @@ def client(redis_server: RedisServer) -> Iterator[Redis]:
 async def copies(redis_server: RedisServer) -> AsyncIterator[SessionCopies]:
     """Copies in that database."""
     link = Link(parse_address(f"redis://127.0.0.1:{redis_server.port}/{DATABASE}?command_timeout=10"))
-    yield SessionCopies(link, Keys("wenmai"), system_clock, origin=token_hex(4))
+    yield SessionCopies(link, Keys("wenmai"), system_clock, origin=token_hex(4), store="durable")
     await link.close()
 
 

@@ -134,7 +134,7 @@ async def test_reads_of_what_was_just_written_never_reach_the_durable_store(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The session, its preferences or their absence, its threads and its newest messages are all copied on the way."""
-    process = await place.process()
+    process, other = await place.process(), await place.process()
     await process.begin()
     for _ in range(3):
         await process.logs.append(OWNER, THREAD, TURN)
@@ -143,7 +143,6 @@ async def test_reads_of_what_was_just_written_never_reach_the_durable_store(
         Counted(monkeypatch, process.durable_logs, "latest"),
         Counted(monkeypatch, process.durable_logs, "threads"),
     ]
-    other = await place.process()
     for reader in (process, other):
         session = await reader.documents.get(OWNER, Session, "s-1")
         assert session is not None
@@ -232,6 +231,28 @@ async def test_an_id_that_passes_to_another_user_takes_no_copy_along(place: Plac
         assert texts(await reader.logs.latest(STRANGER, THREAD, 9)) == ["another's"]
         assert await reader.documents.get(OWNER, Session, "s-1") is None
         assert await reader.logs.latest(OWNER, THREAD, 9) == []
+
+
+async def test_stores_that_share_a_redis_are_not_shown_each_others_copies(
+    place: Place, tmp_path: Path, redis_server: RedisServer
+) -> None:
+    """The same user, session and prefix over another durable store: nothing of the first is there, before or after."""
+    first = await place.process()
+    await first.begin()
+    await first.logs.append(OWNER, THREAD, TURN)
+    async with (
+        open_store(f"sqlite:///{tmp_path}/another.db") as another,
+        open_tiers(another, place.hot, clock=system_clock) as tiered,
+    ):
+        assert await tiered.documents.get(OWNER, Session, "s-1") is None
+        assert await tiered.logs.latest(OWNER, THREAD, 5) == []
+        second = Process(tiered, another)
+        await second.begin()
+        await second.logs.append(OWNER, THREAD, [NewMessage(role="user", content="in another store")])
+        third = await place.process()
+        assert texts(await third.logs.latest(OWNER, THREAD, 5)) == texts(await first.logs.latest(OWNER, THREAD, 5))
+        assert texts(await third.logs.latest(OWNER, THREAD, 5)) == ["祠堂在哪里？", "在村口。"]
+        assert texts(await second.logs.latest(OWNER, THREAD, 5)) == ["in another store"]
 
 
 async def test_other_processes_see_records_at_once_and_messages_in_a_moment(place: Place) -> None:

@@ -14,7 +14,7 @@ import asyncio
 import logging
 import secrets
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 
 from redis.exceptions import AuthenticationError
@@ -22,9 +22,11 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import TimeoutError as RedisTimeout
 
 from wenmai.clock import Clock
-from wenmai.errors import InvalidInput, StoreUnavailable
+from wenmai.errors import InvalidInput, StoreUnavailable, VersionConflict
+from wenmai.scope import Scope
 from wenmai.stores.base import Documents, Logs, Search, Store
 from wenmai.stores.breaker import Breaker, BreakerPolicy
+from wenmai.stores.records import ActiveVersion
 from wenmai.stores.redis.address import parse_address
 from wenmai.stores.redis.keys import Keys
 from wenmai.stores.redis.link import Link
@@ -40,6 +42,11 @@ from wenmai.stores.tiers.writing import Writing
 __all__ = ["TieredStore", "open_tiers"]
 
 _log = logging.getLogger(__name__)
+
+_OF_THE_STORE = Scope("*", "*", "")
+"""No tenant's: ``*`` is no name that a caller may have."""
+
+_IDENTITY = "identity"
 
 
 class TieredStore:
@@ -95,7 +102,8 @@ async def open_tiers(
     address = parse_address(hot, setting="hot")
     link, keys = Link(address), Keys(address.prefix)
     breaker = Breaker("redis", policy=breaking or BreakerPolicy(slow_seconds=address.command_timeout / 2))
-    shared = SessionCopies(link, keys, clock, origin=secrets.token_hex(8))
+    identity = await _identity(durable.documents)
+    shared = SessionCopies(link, keys, clock, origin=secrets.token_hex(8), store=identity)
     trust, lru = Trust(clock, trust_bound), Lru() if copies is None else copies
     guarded = GuardedCopies(shared, breaker)
     reading = Reading(lru, guarded, trust, durable.name)
@@ -120,6 +128,22 @@ async def open_tiers(
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await link.close()
+
+
+async def _identity(documents: Documents) -> str:
+    """What tells the durable store from every other, kept in it; made when a hot tier is first put in front.
+
+    Raises:
+        StoreUnavailable: the store does not answer.
+    """
+    while True:
+        known = await documents.get(_OF_THE_STORE, ActiveVersion, _IDENTITY)
+        if known is not None:
+            return f"{known.record.number:x}"
+        made = ActiveVersion(ref=_IDENTITY, number=secrets.randbits(53), latest=0)
+        # Another process may be faster; then its number counts.
+        with suppress(VersionConflict):
+            await documents.put(_OF_THE_STORE, made, expected=0)
 
 
 async def _check(link: Link) -> None:

@@ -45,6 +45,7 @@ class _Ask(msgspec.Struct, omit_defaults=True, kw_only=True):
     """What the script is asked to do; what is left out is left alone.
 
     Attributes:
+        user: whose the session is, and in which durable store.
         expected: do nothing unless this is the revision; what was read when there was none is never kept, for whether
             there was a change since cannot be told.
         revision: the new one.
@@ -87,20 +88,22 @@ class SessionCopies:
 
     Args:
         origin: names this process in what others are told.
+        store: names the durable store; copies of another one on the same server are as good as a stranger's.
     """
 
-    def __init__(self, link: Link, keys: Keys, clock: Clock, origin: str) -> None:
+    def __init__(self, link: Link, keys: Keys, clock: Clock, *, origin: str, store: str) -> None:
         self._link = link
         self._keys = keys
         self._clock = clock
         self._origin = origin
+        self._store = store
 
     async def read(self, scope: Scope, session_id: str, npc_id: str = "") -> Seen:
         """What is copied of the session, with the messages of one thread, if it is the scope's."""
         now, marks, *parts = await self._link.run(READ, self._names(scope, session_id, npc_id), (npc_id,))
         told = {name.decode(): value for name, value in as_row(marks).items()}
         revision = told.get("revision", b"").decode()
-        if not parts or "user" not in told or told["user"].decode() != scope.user_id:
+        if not parts or "user" not in told or told["user"].decode() != self._owner(scope):
             return Seen(None, revision)
         record, preferences, messages = parts
         ages = _Ages(told, int(now), self._clock())
@@ -191,7 +194,7 @@ class SessionCopies:
             named = sorted(known)
             lists = [self._keys.thread(scope, ThreadKey(session_id, npc_id)).messages for npc_id in named]
             keys = [*self._names(scope, session_id, "")[:3], *lists]
-            tell: list[Word] = [scope.user_id, secrets.token_hex(8), _milliseconds(KEPT), self._keys.changes, told]
+            tell: list[Word] = [self._owner(scope), secrets.token_hex(8), _milliseconds(KEPT), self._keys.changes, told]
             more = await self._link.run(DROP, keys, [*tell, *named])
             if not more:
                 return
@@ -213,8 +216,11 @@ class SessionCopies:
             raise StoreUnavailable(STORE, f"a change cannot be read: {error}") from error
         return None if origin == self._origin else SessionKey(*key)
 
+    def _owner(self, scope: Scope) -> str:
+        return f"{self._store}/{scope.user_id}"
+
     def _ask(self, scope: Scope, **asked: Any) -> _Ask:
-        return _Ask(user=scope.user_id, checked=str(to_micros(self._clock())), keep=_milliseconds(KEPT), **asked)
+        return _Ask(user=self._owner(scope), checked=str(to_micros(self._clock())), keep=_milliseconds(KEPT), **asked)
 
     def _change(self, scope: Scope, session_id: str, **asked: Any) -> _Ask:
         told = self._told(SessionKey.of(scope, session_id))
