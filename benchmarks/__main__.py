@@ -17,7 +17,7 @@ import time
 from dataclasses import asdict
 from pathlib import Path
 
-from benchmarks import copies, fsync, http_turn, servers
+from benchmarks import copies, fsync, http_turn, search, servers
 from benchmarks.check import failures
 from benchmarks.contenders import ENTRIES, FLOORS, POSTGRESQL, REDIS, SQLITE, WENMAI
 from benchmarks.footprint import measure_disk, measure_imports
@@ -49,6 +49,9 @@ def main() -> int:
         only = _chosen(arguments.only)
         results = _measure(Path(folder), quick=arguments.quick, only=only)
         _measure_servers(results, parent, quick=arguments.quick, only=only)
+    results.search = search.measure_all(
+        parent, search.QUICK_SIZES if arguments.quick else search.SIZES, results.skipped
+    )
     results.about["took"] = f"{time.monotonic() - started:.0f} s"
     print(report(results))
     if arguments.json is not None:

@@ -27,6 +27,8 @@ ON_SERVERS = (
 )
 """At most so many times the driver's p50, and at least such a share of its turns: 0.30 ms and 5 000 turns/s where bare
 asyncpg takes 0.13 ms and makes 9 500; 0.25 ms and 5 000 where redis-py takes 0.16 ms and makes 7 500."""
+SEARCHED, WORDS_TO_VECTORS = 10_000, 5
+"""Among so many entries and more on SQLite: a query by six words to one by a vector, which all are compared with."""
 COPY_MICROS = 30
 BYTES_PER_MESSAGE = 600
 RESIDENT_MB = 40
@@ -45,10 +47,18 @@ def failures(results: Results) -> Iterator[str]:
                 yield f"{own} lost messages: {cell}"
     if results.copy_micros is not None and results.copy_micros > COPY_MICROS:
         yield f"a window from the process's copies takes {results.copy_micros:.0f} µs, not {COPY_MICROS}"
+    yield from _slow_searches(results)
     if results.bytes_per_message[WENMAI] > BYTES_PER_MESSAGE:
         yield f"a message takes {results.bytes_per_message[WENMAI]:.0f} bytes, not {BYTES_PER_MESSAGE}"
     if results.imports["wenmai"][1] > RESIDENT_MB:
         yield f"import wenmai takes {results.imports['wenmai'][1]:.0f} MB, not {RESIDENT_MB}"
+
+
+def _slow_searches(results: Results) -> Iterator[str]:
+    for size, took in results.search["SQLite"].items():
+        ratio = took.words_ms / took.vectors_ms
+        if size >= SEARCHED and ratio > WORDS_TO_VECTORS:
+            yield f"a search of {size} entries by words takes {ratio:.1f} times one by vectors, not {WORDS_TO_VECTORS}"
 
 
 def _ratios(results: Results) -> Iterator[tuple[str, str, tuple[str, str], tuple[str, str], float]]:

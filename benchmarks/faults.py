@@ -194,7 +194,7 @@ async def _turn(contender: Contender, session_id: str, question: str, answer: st
     stored = await session.append([{"role": "user", "content": question}, unfinished])
     window = await session.window(LIMITS)
     thread = ThreadKey(session_id, ASSISTANT)
-    filled = await contender.store.logs.settle(Scope(), thread, stored[1].seq, content=answer)
+    filled = await contender.store.logs.settle(Scope(), thread, stored[1], content=answer)
     if len(window.messages) != WINDOW or filled is None:
         raise AssertionError(f"wrong turn: {window}, {filled}")
 

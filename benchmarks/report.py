@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
+from benchmarks import search
 from benchmarks.contenders import ENTRIES, FLOORS, POSTGRESQL, REDIS, SQLITE
 from benchmarks.results import (
     CROWD,
@@ -35,6 +36,7 @@ def report(results: Results) -> str:
         if _measured(results, on):
             lines += ["", f"## On {on}: p50 ms (times the floor)", "", *_latencies(results, [ONE_OF_MANY], on)]
             lines += ["", f"## On {on}, 32 tasks: turns/s (share of the floor)", "", *_rates(results, [CROWD], on)]
+    lines += ["", "## Search: p50 ms of a query", "", *_table(list(search.rows(results.search)))]
     if results.copy_micros is not None:
         lines += ["", f"A window of ten from the process's copies in front of a store: {results.copy_micros:.0f} µs"]
     if results.http is not None:

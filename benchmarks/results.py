@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from statistics import median
+from typing import NamedTuple
 
 LENGTHS = (10, 100, 1_000, 10_000)
 
@@ -62,6 +63,14 @@ class Slice:
     kept: float
 
 
+class Searched(NamedTuple):
+    """Milliseconds of a query by words, by a vector and by both, medians."""
+
+    words_ms: float
+    vectors_ms: float
+    both_ms: float
+
+
 @dataclass(frozen=True)
 class Profile:
     """What a contender is, apart from its speed."""
@@ -82,6 +91,7 @@ class Results:
         bytes_per_message: contender → on disk, of many messages.
         content_bytes: of a message, UTF-8, on average.
         http: the whole turn over HTTP, if it was measured.
+        search: store → entries → what a query takes.
         copy_micros: reading a window from the copies that the process keeps in front of its store; the median.
     """
 
@@ -93,6 +103,7 @@ class Results:
     bytes_per_message: dict[str, float] = field(default_factory=dict)
     content_bytes: float = 0.0
     http: Slice | None = None
+    search: dict[str, dict[int, Searched]] = field(default_factory=dict)
     copy_micros: float | None = None
 
     def add(self, cell: str, contender: str, measured: Slice) -> None:

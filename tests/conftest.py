@@ -10,14 +10,25 @@ from redis_server import RedisServer, cluster_of_three
 from support import STORES, URLS, engine_at, settings_of
 from wenmai.engine import Engine
 
+EMBEDDED = ("memory", "sqlite")
+"""The stores that need no server."""
 
-@pytest.fixture(params=URLS)
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Unit tests run on the embedded stores: that others do the same is the conformance suite's business."""
+    unit = "unit" in metafunc.definition.path.parts
+    for name, stores in (("store_url", URLS), ("store_settings", STORES)):
+        if name in metafunc.fixturenames:
+            metafunc.parametrize(name, [store for store in stores if not unit or store in EMBEDDED], indirect=True)
+
+
+@pytest.fixture
 def store_url(request: pytest.FixtureRequest) -> str:
     """The URL of an empty store, for each backend in turn."""
     return URLS[request.param](request)
 
 
-@pytest.fixture(params=STORES)
+@pytest.fixture
 def store_settings(request: pytest.FixtureRequest) -> dict[str, str]:
     """The settings of an empty store, for each backend in turn and for the tiers."""
     return settings_of(request.param, request)

@@ -20,6 +20,8 @@ class ScriptedModel:
         model: the name to ask for.
         answer, title: what it says when it is asked a question, or for a title.
         breaks_off: whether an answer ends in the middle, without its end and its usage.
+        pieces: how an answer is cut; in two halves if it is empty.
+        reason: why it says that an answer ends; it just closes the connection if that is empty.
         titles: lets titles be answered; a test clears it to hold them.
         asked, asked_for_titles: what it was shown, request by request.
         title_wanted: set when a title has been asked for.
@@ -29,8 +31,10 @@ class ScriptedModel:
         self.base_url = ""
         self.model = "openai:scripted"
         self.answer = "老夫不知。"
-        self.title = "Yan Ancestral Hall History"
+        self.title = "Yan Ancestral Hall Built"
         self.breaks_off = False
+        self.pieces: list[str] = []
+        self.reason = "stop"
         self.titles = asyncio.Event()
         self.titles.set()
         self.title_wanted = asyncio.Event()
@@ -58,6 +62,8 @@ class ScriptedModel:
                 await writer.wait_closed()
 
     async def _frames(self, shown: str) -> list[bytes]:
+        reason = "stop"
+        pieces: list[str] = []
         if _TITLE in shown:
             self.asked_for_titles.append(shown)
             self.title_wanted.set()
@@ -65,17 +71,20 @@ class ScriptedModel:
             text = self.title
         else:
             self.asked.append(shown)
-            text = self.answer
+            text, pieces, reason = self.answer, self.pieces, self.reason
         head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n"
         half = len(text) // 2
-        pieces = [
-            _event({"choices": [{"index": 0, "delta": {"content": piece}}]}) for piece in (text[:half], text[half:])
+        frames = [
+            _event({"choices": [{"index": 0, "delta": {"content": piece}}]})
+            for piece in pieces or (text[:half], text[half:])
         ]
         if self.breaks_off:
-            return [head.replace(b"Connection", b"Content-Length: 100000\r\nConnection"), pieces[0]]
+            return [head.replace(b"Connection", b"Content-Length: 100000\r\nConnection"), frames[0]]
+        if not reason:
+            return [head, *frames]
         usage = {"prompt_tokens": PROMPT_TOKENS, "completion_tokens": COMPLETION_TOKENS, "total_tokens": 110}
-        end = _event({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
-        return [head, *pieces, end, _event({"choices": [], "usage": usage}), b"data: [DONE]\n\n"]
+        end = _event({"choices": [{"index": 0, "delta": {}, "finish_reason": reason}]})
+        return [head, *frames, end, _event({"choices": [], "usage": usage}), b"data: [DONE]\n\n"]
 
 
 def _event(data: dict[str, Any]) -> bytes:

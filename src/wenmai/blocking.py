@@ -23,11 +23,11 @@ from wenmai.memory.context import Context
 from wenmai.memory.manager import ASSISTANT, Memory, MemoryPolicy, SessionMemory, open_memory
 from wenmai.memory.preferences import SessionPreferences
 from wenmai.memory.transcript import MessageInput
-from wenmai.memory.window import TokenCounter, Window, WindowLimits
+from wenmai.memory.window import Window, WindowLimits
 from wenmai.scope import Scope
 from wenmai.stores.base import Page
 from wenmai.stores.records import Message, Session
-from wenmai.text.tokens import estimate_tokens
+from wenmai.text.tokens import TokenCounter, estimate_tokens
 
 T = TypeVar("T")
 
@@ -46,10 +46,16 @@ class BlockingMemory:
         scope: Scope | None = None,
         npc_id: str = ASSISTANT,
         title: str | None = None,
+        metadata: dict[str, Any] | None = None,
     ) -> "BlockingSession":
-        """Continue the session of that id, or begin one."""
-        opening = self._memory.session(session_id, scope=scope, npc_id=npc_id, title=title)
+        """Continue the session of that id, or begin one with this title and metadata."""
+        opening = self._memory.session(session_id, scope=scope, npc_id=npc_id, title=title, metadata=metadata)
         return BlockingSession(self._loop.wait_for(opening), self._loop)
+
+    def find(self, session_id: str, *, scope: Scope | None = None, npc_id: str = ASSISTANT) -> "BlockingSession | None":
+        """The session of that id, expired or not; None if it is absent or foreign. Nothing is created."""
+        found = self._loop.wait_for(self._memory.find(session_id, scope=scope, npc_id=npc_id))
+        return None if found is None else BlockingSession(found, self._loop)
 
     def sessions(self, *, scope: Scope | None = None, limit: int = 20, cursor: str | None = None) -> Page[Session]:
         """The user's sessions, newest first, expired ones too."""
@@ -142,6 +148,14 @@ class BlockingSession:
     def rename(self, title: str) -> None:
         """Give the session a title; final."""
         self._loop.wait_for(self._session.rename(title))
+
+    def clear(self) -> int:
+        """Remove the messages of this persona's thread, and its traces; how many messages there were."""
+        return self._loop.wait_for(self._session.clear())
+
+    def truncate(self, last_seq: int) -> int:
+        """Remove the messages of this persona's thread after the one numbered ``last_seq``; how many there were."""
+        return self._loop.wait_for(self._session.truncate(last_seq))
 
     def delete(self) -> bool:
         """Remove the session with all its threads; True if there was one."""

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -33,6 +33,7 @@ from wenmai.stores.breaker import MODEL, Breaker, BreakerPolicy
 from wenmai.stores.key_prefix import with_key_prefix
 from wenmai.stores.records import EvidenceRecord
 from wenmai.stores.registry import open_stores
+from wenmai.text.cjk import load_stemmer
 from wenmai.text.tokens import estimate_tokens
 
 __all__ = ["Engine", "load_engine_settings", "open_engine", "profile_path"]
@@ -94,7 +95,9 @@ async def open_engine(
     profile = load_profile(path)
     model_breaker = Breaker("model", kind=MODEL, policy=breaking)
     model = _model(settings, profile, model_breaker)
-    embedder = open_embedder(settings.embedder)
+    connections = AsyncExitStack()
+    embedder = open_embedder(settings.embedder, connections=connections)
+    await asyncio.to_thread(load_stemmer)  # else the first question would stop all others while it is loaded
     store_url, hot_url = (with_key_prefix(url, settings.key_prefix) for url in (settings.store, settings.hot))
     async with open_stores(store_url, hot_url, clock=clock, breaking=breaking) as (store, store_breakers):
         documents, logs = required(store, settings.store)
@@ -138,16 +141,21 @@ async def open_engine(
         finally:
             sweeper.cancel()
             await chat.drain(settings.shutdown_seconds * AFTERWARDS)
+            if model is not None:
+                await model.close()
             await services.evidence.close()
+            await connections.aclose()
 
 
 async def _sweep_for_ever(documents: Documents) -> None:
-    """Remove what is past its end, now and then: it is absent already, but still on disk."""
+    """Remove what is past its end, now and then: it is absent already, but still on disk. No failure ends it."""
     while True:
         try:
             removed = await documents.sweep()
         except StoreError as problem:
             _log.warning("the sweep failed, the next one will try again: %s", problem)
+        except Exception:  # noqa: BLE001 — logged, and tried again
+            _log.exception("the sweep failed unexpectedly, the next one will try again")
         else:
             _log.log(logging.INFO if removed else logging.DEBUG, "swept %d records that were past their end", removed)
         await asyncio.sleep(SWEEP_SECONDS)
@@ -183,6 +191,7 @@ def _model(settings: Settings, profile: Profile, breaker: Breaker) -> ChatModel 
             first_token_seconds=settings.model_first_token_seconds,
             attempts=settings.model_attempts,
         ),
+        answer_tokens=settings.model_max_tokens,
         price=price,
         guard=breaker.guard,
     )

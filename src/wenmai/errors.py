@@ -19,14 +19,23 @@
     │   ├── StoreTooNew         written by a newer Wenmai than this one
     │   └── UnsupportedUrl      no backend of that scheme
     ├── ServiceStopping         the process is about to end and gave the request up; another process may take it
+    ├── Overloaded              as many turns run and wait as the process allows; worth a retry later
     ├── BudgetExhausted         a hard budget is used up, and nothing but a model could do what was asked
     ├── MissingExtra            a package is needed that an extra installs; names the extra
     └── ModelError              the model failed, or did not answer in time
 """
 
 import re
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from itertools import islice
 
 _SHOWN = 80
+_FIELD_SHOWN = 200
+_ALLOWED_SHOWN = 500
+_ITEMS_SHOWN = 3
+_LEVELS_SHOWN = 3
+_DIGITS_SHOWN_BITS = 256
 
 _SECRET_PARAMETER = re.compile(r"([?&]pass(?:word|wd)?=)[^&#]*", re.IGNORECASE)
 
@@ -40,8 +49,37 @@ def mask_url(url: str) -> str:
     return _SECRET_PARAMETER.sub(r"\1***", url)
 
 
-def _short(text: str) -> str:
-    return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
+def shown(value: object) -> str:
+    """``repr`` of a value, bounded: at most 80 characters, and the cost does not depend on the value's size.
+
+    Of long texts and containers only the beginning is looked at, so a value that contains itself, or the same
+    part many times, is no problem.
+    """
+    return _cut(_repr(value, _LEVELS_SHOWN), _SHOWN)
+
+
+def _repr(value: object, levels: int) -> str:
+    if isinstance(value, str | bytes | bytearray):
+        return repr(value[: _SHOWN + 1])
+    if isinstance(value, int) and value.bit_length() > _DIGITS_SHOWN_BITS:
+        return f"an integer of {value.bit_length()} bits"
+    if isinstance(value, Mapping):
+        pairs = islice(value.items(), _ITEMS_SHOWN) if levels else ()
+        parts = [f"{_repr(key, 0)}: {_repr(each, levels - 1)}" for key, each in pairs]
+        return f"{{{_items(parts, len(value))}}}"
+    if isinstance(value, list | tuple | AbstractSet):
+        items: Iterable[object] = islice(value, _ITEMS_SHOWN) if levels else ()
+        listed = _items([_repr(each, levels - 1) for each in items], len(value))
+        return f"[{listed}]" if isinstance(value, list) else f"({listed})"
+    return repr(value)
+
+
+def _items(parts: list[str], count: int) -> str:
+    return ", ".join([*parts, "…"] if len(parts) < count else parts)
+
+
+def _cut(text: str, length: int) -> str:
+    return text if len(text) <= length else text[: length - 1] + "…"
 
 
 class WenmaiError(Exception):
@@ -56,14 +94,14 @@ class InvalidInput(WenmaiError):
     """A value that is not allowed.
 
     Attributes:
-        field: the name of the offending field, dotted for nested ones.
-        allowed: what would have been accepted, in words.
+        field: the name of the offending field, dotted for nested ones; at most 200 characters.
+        allowed: what would have been accepted, in words; at most 500 characters.
     """
 
     def __init__(self, field: str, value: object, allowed: str) -> None:
-        self.field = field
-        self.allowed = allowed
-        super().__init__(f"{field}: {_short(repr(value))} is not {allowed}")
+        self.field = _cut(field, _FIELD_SHOWN)
+        self.allowed = _cut(allowed, _ALLOWED_SHOWN)
+        super().__init__(f"{self.field}: {shown(value)} is not {self.allowed}")
 
 
 class ConfigError(InvalidInput):
@@ -189,6 +227,19 @@ class ServiceStopping(WenmaiError):
         super().__init__("the service is stopping, and the turn could not be finished before")
 
 
+class Overloaded(WenmaiError):
+    """As many turns run and wait already as the process, or the thread, allows.
+
+    Attributes:
+        retry_after: seconds after which a retry makes sense.
+    """
+
+    retry_after = 2
+
+    def __init__(self, where: str) -> None:
+        super().__init__(f"too many turns are running and waiting in this {where}")
+
+
 class BudgetExhausted(WenmaiError):
     """A hard budget is used up; ``budget`` is its name: ``session``, ``user_day`` or ``tenant_day``."""
 
@@ -207,9 +258,13 @@ class MissingExtra(WenmaiError):
 
 
 class ModelError(WenmaiError):
-    """The model failed or did not answer in time; ``retryable`` says whether another try may help."""
+    """The model failed or did not answer in time.
 
-    def __init__(self, model: str, reason: str, *, retryable: bool = False) -> None:
+    ``retryable`` says whether another try may help, ``retry_after`` after how many seconds, if the provider said so.
+    """
+
+    def __init__(self, model: str, reason: str, *, retryable: bool = False, retry_after: float | None = None) -> None:
         self.model = model
         self.retryable = retryable
+        self.retry_after = retry_after
         super().__init__(f"{model}: {reason}")

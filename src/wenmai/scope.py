@@ -15,7 +15,13 @@ class Scope(NamedTuple):
 
 
 class ThreadKey(NamedTuple):
-    """A thread is the talk of one persona within one session."""
+    """A thread is the conversation of one persona within one session.
+
+    Attributes:
+        incarnation: of the session: a thread of a session that was deleted since is absent, also if its id was taken
+            again. None means the session that has the id now.
+    """
 
     session_id: str
     npc_id: str
+    incarnation: str | None = None

@@ -8,7 +8,7 @@ import os
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, get_origin, get_type_hints
 
 import msgspec
 import yaml
@@ -18,6 +18,7 @@ from wenmai.errors import ConfigError, mask_url
 Positive = Annotated[int, msgspec.Meta(ge=1)]
 NotNegative = Annotated[int, msgspec.Meta(ge=0)]
 Seconds = Annotated[float, msgspec.Meta(gt=0, le=3600)]
+HostName = Annotated[str, msgspec.Meta(pattern=r"^([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?\Z")]
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -28,6 +29,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         store: URL of the store; see :func:`wenmai.stores.registry.open_store`.
         host, port: where the service listens. Without authentication it binds to loopback addresses only.
         workers: processes that serve; they need a store that several processes can open.
+        allowed_hosts: names besides those of loopback that requests may give in ``Host`` and browsers in ``Origin``.
+        request_seconds: in which a request must have arrived, head and body; a large body has more.
+        max_connections: open at once in a process.
+        max_turns: running and waiting at once in a process.
+        max_thread_turns: running and waiting at once in a thread, in a process.
         model: ``offline``, or a LangChain chat model by name such as ``openai:gpt-5-mini``.
         model_base_url, model_api_key: of an OpenAI-protocol server; empty for the provider's defaults.
         model_timeout_seconds: for one whole answer of the model.
@@ -56,12 +62,18 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     host: str = "127.0.0.1"
     port: Annotated[int, msgspec.Meta(ge=0, le=65535)] = 8001
     workers: Annotated[int, msgspec.Meta(ge=1, le=64)] = 1
+    allowed_hosts: tuple[HostName, ...] = ()
+    request_seconds: Seconds = 15.0
+    max_connections: Positive = 800
+    max_turns: Positive = 512
+    max_thread_turns: Positive = 65
     model: str = "offline"
     model_base_url: str = ""
     model_api_key: str = ""
     model_timeout_seconds: Seconds = 60.0
     model_first_token_seconds: Seconds = 20.0
     model_attempts: Annotated[int, msgspec.Meta(ge=1, le=5)] = 2
+    model_max_tokens: NotNegative = 4096
     price_prompt: Annotated[float, msgspec.Meta(ge=0)] | None = None
     price_completion: Annotated[float, msgspec.Meta(ge=0)] | None = None
     embedder: str = "none"
@@ -144,8 +156,8 @@ def load_settings(
 def _checked(key: str, value: Any, origin: str) -> Any:
     if key not in _HINTS:
         raise ConfigError(key, value, f"a setting; known are {', '.join(sorted(_HINTS))}", origin=origin)
-    if isinstance(value, str) and _HINTS[key] == _HINTS["sample_sites"]:
-        value = tuple(part for part in value.split(",") if part)
+    if isinstance(value, str) and get_origin(_HINTS[key]) is tuple:
+        value = tuple(part.strip() for part in value.split(",") if part.strip())
     try:
         # strict=False reads numbers and booleans from the text of an environment variable.
         return msgspec.convert(value, _HINTS[key], strict=False)

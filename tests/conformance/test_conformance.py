@@ -41,13 +41,13 @@ def folder_of(request: pytest.FixtureRequest) -> Path:
 def redis_of(request: pytest.FixtureRequest) -> str:
     """The running Redis server, with patience for a busy machine."""
     server: RedisServer = request.getfixturevalue("redis_server")
-    return f"{server.url}?command_timeout=10"
+    return f"{server.url}?connect_timeout=10&command_timeout=10"
 
 
 def cluster_of(request: pytest.FixtureRequest) -> str:
     """A cluster through the first of its nodes, with a prefix that keeps all keys together."""
     servers: list[RedisServer] = request.getfixturevalue("redis_cluster")
-    return f"{servers[0].url}?prefix={{wenmai}}&command_timeout=10"
+    return f"{servers[0].url}?prefix={{wenmai}}&connect_timeout=10&command_timeout=10"
 
 
 def postgres_of(request: pytest.FixtureRequest) -> str:

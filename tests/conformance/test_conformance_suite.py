@@ -4,19 +4,19 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 
-import mistakes
 import pytest
 
+import mistakes
 from wenmai.clock import Clock, MovableClock
 from wenmai.errors import StoreUnavailable
 from wenmai.scope import Scope
 from wenmai.stores.conformance import CASES, OpenStore, Result, run
-from wenmai.stores.conformance.samples import HOSTILE_KEYS, bare_records, full_records, preferences
+from wenmai.stores.conformance.samples import HOSTILE_KEYS, bare_records, full_records, small
 from wenmai.stores.memory import MemoryStore
 from wenmai.stores.memory.documents import MemoryDocuments
 from wenmai.stores.memory.logs import MemoryLogs
 from wenmai.stores.memory.search import MemorySearch
-from wenmai.stores.records import RECORDS, Preferences
+from wenmai.stores.records import RECORDS, IdempotentTurn
 
 SOUND = "a_first_put_tells_owner_version_and_moment"
 """A case that none of the mistakes below can touch: it must pass, or the harness is what fails."""
@@ -39,6 +39,13 @@ MISTAKES: dict[type[MemoryDocuments | MemoryLogs | MemorySearch], set[str]] = {
     },
     mistakes.PagesByOffset: {"later_writes_do_not_disturb_older_pages", "page_limits_are_1_to_500"},
     mistakes.EndsTooLate: {"a_record_is_absent_from_its_end_on", "an_ended_key_begins_again"},
+    mistakes.KeepsAnyText: {"names_that_are_no_text_are_refused"},
+    mistakes.RepairsRecords: {"records_that_no_backend_keeps_are_refused"},
+    mistakes.RepairsMessages: {
+        "messages_that_no_backend_keeps_are_refused",
+        "a_refused_value_costs_its_neighbours_nothing",
+    },
+    mistakes.RoundsMoments: {"values_at_the_edge_are_kept"},
     mistakes.NumbersBeforeWaiting: {
         "a_thousand_appends_at_once_are_numbered",
         "concurrent_threads_are_numbered_apart",
@@ -52,6 +59,17 @@ MISTAKES: dict[type[MemoryDocuments | MemoryLogs | MemorySearch], set[str]] = {
     mistakes.ShowsTheOldest: {"latest_is_the_newest_ascending", "the_tail_is_what_latest_would_give"},
     mistakes.ErasesByPrefix: {"erasing_a_session_leaves_its_twins"},
     mistakes.SettlesAgain: {"a_message_is_settled_once", "one_of_eight_racing_settles_wins"},
+    mistakes.FillsByNumber: {"a_late_answer_fills_no_other_message"},
+    mistakes.KnowsSessionsByName: {"a_key_of_a_deleted_session_reaches_no_other"},
+    mistakes.BindsByName: {"late_writes_of_a_deleted_session_are_refused"},
+    mistakes.DeletesByName: {"a_late_delete_removes_no_other_session"},
+    mistakes.LeavesWhatHangsOnASession: {
+        "what_hangs_on_a_session_goes_with_it",
+        "late_writes_of_a_deleted_session_are_refused",
+        "the_next_owner_is_not_locked_out",
+        "a_session_past_its_retention_takes_its_parts_along",
+    },
+    mistakes.MovesEndsBack: {"a_put_never_moves_a_sessions_end_back"},
     mistakes.CountsEverybody: {"other_scopes_change_no_score"},
     mistakes.FiltersAfterwards: {"filters_select_by_any_value"},
 }
@@ -175,10 +193,10 @@ async def test_suite_leaves_a_store_as_it_was() -> None:
     assert isinstance(store.documents, MemoryDocuments)
     assert isinstance(store.search, MemorySearch)
     ending = now() + timedelta(seconds=1)
-    kept = await store.documents.put(Scope(), preferences("mine"), keep_until=ending)
+    kept = await store.documents.put(Scope(), small("mine"), keep_until=ending)
     report = await run("kept://", opener=keeping(store, clock.clocks))
     clock.clocks.append(now)
     assert report.ok, report.render()
-    assert await store.documents.get(Scope(), Preferences, "mine") == kept
+    assert await store.documents.get(Scope(), IdempotentTurn, "mine") == kept
     assert sum(len(rows) for rows in store.documents._rows.values()) == 1
     assert store.search._shelves == {}

@@ -135,7 +135,7 @@ async def _write(logs: Logs, session: SessionMemory, batch: Batch, thinking: flo
     await asyncio.sleep(thinking)
     thread = ThreadKey(session.session_id, "assistant")
     answer = settled(batch_contents(batch.name, 2)[1])
-    filled = await logs.settle(Scope(), thread, stored[1].seq, content=answer)
+    filled = await logs.settle(Scope(), thread, stored[1], content=answer)
     assert filled is not None
     _acknowledge_messages("settle", session.session_id, [filled])
 

@@ -1,5 +1,6 @@
 """The HTTP service that the tests talk to: over the real engine on a SQLite file, in this loop or on a real port."""
 
+import asyncio
 import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -7,9 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 import uvicorn
 from fastapi import FastAPI
 
+from wenmai.chat.pipeline import Chat
+from wenmai.chat.turn import OnEvent, TurnAnswer, TurnEvent, TurnRequest
 from wenmai.clock import Clock, system_clock
 from wenmai.engine import Engine, open_engine
 from wenmai.http.app import create_app
@@ -38,7 +42,7 @@ class Service:
         """A client that sends these headers; underscores stand for hyphens."""
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         transport = httpx.ASGITransport(self.app)
-        return httpx.AsyncClient(transport=transport, base_url="http://service", headers=named)
+        return httpx.AsyncClient(transport=transport, base_url="http://localhost", headers=named)
 
     async def ask(self, query: str, **fields: Any) -> Any:
         """The answer of a turn that succeeds."""
@@ -53,6 +57,27 @@ class Service:
         assert created.status_code == 201, created.text
         session_id: str = created.json()["session_id"]
         return session_id
+
+
+class Hold:
+    """Holds every turn as soon as it has begun, before its question is stored, until it is let go."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.waiting = asyncio.Event()
+        self.go = asyncio.Event()
+        ask = Chat.ask
+
+        async def held(chat: Chat, request: TurnRequest, *, on_event: OnEvent | None = None) -> TurnAnswer:
+            async def heard(event: TurnEvent) -> None:
+                if on_event is not None:
+                    await on_event(event)
+                if event.kind == "begin":
+                    self.waiting.set()
+                    await self.go.wait()
+
+            return await ask(chat, request, on_event=heard)
+
+        monkeypatch.setattr(Chat, "ask", held)
 
 
 @asynccontextmanager

@@ -26,8 +26,10 @@ BEGINNING = datetime(2025, 2, 28, 23, 59, tzinfo=UTC)
 END = datetime(2100, 1, 1, tzinfo=UTC)
 
 _HOLDINGS = (
-    "SELECT * FROM conversations ORDER BY session_id",
-    "SELECT * FROM threads ORDER BY thread",
+    """SELECT tenant_id, site_id, user_id, session_id, expires_at, lifetime_seconds, title, title_by, first_question,
+    context, metadata, total_tokens_used, total_cost_usd, version, created_at, updated_at, keep_until
+    FROM conversations ORDER BY session_id""",
+    "SELECT thread, npc_id, label FROM threads ORDER BY thread",
     "SELECT * FROM messages ORDER BY thread, seq",
 )
 
@@ -58,6 +60,27 @@ _POSTGRESQL_FILL = (
 )
 
 
+_HUNG = (
+    """INSERT INTO preferences (tenant_id, site_id, user_id, session_id, verbosity, tone, language, interest_tags,
+      chosen, sources, version, created_at, updated_at)
+    VALUES ('default', 'default', 'anonymous', '{session}', 'brief', 'casual', 'zh', '["祠堂"]', '[]', '{{}}', 3, {now},
+      {now})""",
+    """INSERT INTO turn_leases (tenant_id, site_id, user_id, thread, holder, expires_at, version, created_at,
+      updated_at)
+    VALUES ('default', 'default', 'anonymous', '{session}/elder', 'h', {now}, 1, {now}, {now})""",
+    """INSERT INTO idempotent_turns (tenant_id, site_id, user_id, idempotency_key, fingerprint, session_id, holder,
+      attempt_expires_at, response, version, created_at, updated_at)
+    SELECT 'default', 'default', 'anonymous', 'key-{session}' || a.name, 'f', '{session}', 'h', {now}, a.response, 1,
+      {now}, {now} FROM (SELECT '' AS name, {answered} AS response UNION ALL SELECT '-open', {open}) a""",
+    """INSERT INTO traces (tenant_id, site_id, user_id, trace_id, started_at, completed_at, session_id, npc_id, turn_id,
+      request_input, tool_calls, intent, evidence_ids, policy_mode, policy_reason, blocks, answer, model, prompt_tokens,
+      completion_tokens, cost_usd, latency_ms, degraded, details, version, created_at, updated_at)
+    VALUES ('default', 'default', 'anonymous', 'trace-{session}', {now}, {now}, '{session}', 'elder', 1, '{{}}', '[]',
+      '', '[]', 'normal', '', '[]', '孝悌', '', 1, 2, 0.5, 1.5, '[]', '{{}}', 1, {now}, {now})""",
+)
+"""A record of each kind that hangs on a session, and a turn whose first attempt has not ended."""
+
+
 def message(session: int, seq: int) -> Message:
     """Message number ``seq`` of session number ``session``, as it was written into the old store."""
     return Message(
@@ -86,6 +109,9 @@ class OldStore(Protocol):
 
     def fill(self, sessions: int) -> None:
         """Write so many sessions of :data:`SITTING` messages."""
+
+    def hang(self, session_id: str) -> None:
+        """Write a record of each kind that hangs on a session, whether that is there or not."""
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
         """The rows of a statement; what it changes is kept."""
@@ -124,6 +150,12 @@ class OldSqlite:
             for sql in _SQLITE_FILL:
                 connection.execute(sql, given)
 
+    def hang(self, session_id: str) -> None:
+        """See :class:`OldStore`."""
+        now, answered = int(BEGINNING.timestamp() * 1_000_000), """'{"answer":"孝"}'"""
+        for sql in _HUNG:
+            self.rows(sql.format(session=session_id, now=now, answered=answered, open="'null'"))
+
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
         """See :class:`OldStore`."""
         with closing(sqlite3.connect(self._path)) as connection, connection:
@@ -152,6 +184,12 @@ class OldPostgresql:
         """See :class:`OldStore`."""
         for sql, given in zip(_POSTGRESQL_FILL, [(sessions, BEGINNING, END), (), (SITTING, BEGINNING)], strict=True):
             _at_once(self._fetch(sql, *given))
+
+    def hang(self, session_id: str) -> None:
+        """See :class:`OldStore`."""
+        now, answered = f"'{BEGINNING}'::timestamptz", """'{"answer":"孝"}'::json"""
+        for sql in _HUNG:
+            self.rows(sql.format(session=session_id, now=now, answered=answered, open="'null'::json"))
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
         """See :class:`OldStore`."""

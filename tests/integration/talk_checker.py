@@ -1,5 +1,6 @@
 """What must hold of talks, whatever was killed, stopped or left: what visitors were told, compared with the store."""
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
@@ -8,7 +9,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from support import engine_at
 from wenmai.engine import Engine
-from wenmai.memory.idempotency import message_id_for
+from wenmai.memory.idempotency import key_digest
 from wenmai.scope import Scope, ThreadKey
 from wenmai.settings import Settings
 from wenmai.stores.records import Message, TraceRecord
@@ -53,13 +54,18 @@ def broken_promises(answered: Iterable[Answered], transcript: Sequence[Message])
     return [*_lost_or_changed(answered, transcript), *_not_a_talk(transcript)]
 
 
+def _without_attempt(message_id: str) -> str:
+    """A message's id without what tells the attempts of an Idempotency-Key apart."""
+    return re.sub(r"^(msg-idem-[0-9a-f]{12})[0-9a-f]+", r"\1", message_id)
+
+
 def _lost_or_changed(answered: Iterable[Answered], transcript: Sequence[Message]) -> Iterator[str]:
-    stored = {message.id: message for message in transcript}
+    stored = {_without_attempt(message.id): message for message in transcript}
     told: dict[str, Json] = {}
     for key, query, answer in answered:
         if told.setdefault(key, answer) != answer:
             yield f"two answers: {key} was told {told[key]} and {answer}"
-        question, reply = stored.get(message_id_for(key)), stored.get(f"{message_id_for(key)}-answer")
+        question, reply = (stored.get(f"msg-idem-{key_digest(key)}{end}") for end in ("", "-answer"))
         if question is None or reply is None:
             yield f"lost: {key} was answered and is not there"
         elif (question.content, question.turn_id, reply.turn_id) != (query, answer["turn_id"], answer["turn_id"]):

@@ -100,20 +100,22 @@ class Terminal:
         )
         os.close(theirs)
         self.seen = ""
+        self._rest = b""
 
     def type(self, keys: str) -> None:
         """Press these keys."""
         os.write(self._ours, keys.encode())
 
     def wait_for(self, text: str) -> None:
-        """Read until the text has been shown since the last wait."""
+        """Read until the text has been shown behind what the last wait was for."""
         end = time.monotonic() + SECONDS
-        shown = b""
+        shown, self._rest = self._rest, b""
         while text.encode() not in shown:
             ready, _, _ = select.select([self._ours], [], [], max(0.0, end - time.monotonic()))
             assert ready, f"{text!r} was not shown, but: {shown.decode(errors='replace')}"
             shown += os.read(self._ours, 65536)
-        self.seen += shown.decode(errors="replace")
+        before, found, self._rest = shown.partition(text.encode())
+        self.seen += (before + found).decode(errors="replace")
 
     def close(self) -> None:
         """End the chat if it still runs."""

@@ -136,6 +136,17 @@ def test_ingest_replaces_a_source() -> None:
     assert run("ingest", "facts.jsonl", "--replace").stdout.endswith("1 unchanged, 1 removed\n")
 
 
+def test_ingesting_what_no_persona_finds_is_warned_of() -> None:
+    """Without a domain of the profile's personas: how many passages, and which domains there are to choose from."""
+    Path("notes.txt").write_text("The bell was cast in 1651.\n", encoding="utf-8")
+    hidden = run("ingest", "notes.txt")
+    assert hidden.exit_code == 0
+    assert "warning: no persona finds 1 of the 1 passages" in hidden.stderr
+    assert "--domain" in hidden.stderr
+    domain = hidden.stderr.partition("as their domain: ")[2].partition(",")[0]
+    assert "warning" not in run("ingest", "notes.txt", "--domain", domain).stderr
+
+
 def test_ingest_refuses_what_it_cannot_read() -> None:
     """An unknown kind of file is skipped by name; an empty folder or an unknown embedder is bad input."""
     Path("picture.png").write_bytes(b"\x89PNG")

@@ -30,11 +30,13 @@ def service(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
     process.communicate()
 
 
-def told_by(service: subprocess.Popen[str]) -> tuple[str, str]:
-    """Where it says that it listens, and for whom."""
+def told_by(service: subprocess.Popen[str], naming: tuple[str, ...] = ()) -> tuple[str, str]:
+    """Where it says that it listens, and for whom; its first line names this."""
     assert service.stdout is not None
-    found = re.search(r"http://127\.0\.0\.1:\d+", service.stdout.readline())
+    line = service.stdout.readline()
+    found = re.search(r"http://127\.0\.0\.1:\d+", line)
     assert found is not None
+    assert [each for each in naming if each not in line] == []
     return found[0], service.stdout.readline()
 
 
@@ -81,11 +83,12 @@ def test_store_that_cannot_be_opened_is_one_line(tmp_path: Path) -> None:
 def test_workers_share_a_port_and_a_dead_one_is_replaced(tmp_path: Path) -> None:
     """Two processes serve one store; killing one loses nothing that was answered, and SIGTERM ends all, with 0."""
     command = [*COMMAND, "serve", "--port", "0", "--workers", "2", "--store", f"sqlite:///{tmp_path}/wenmai.db"]
+    command += ["--hot", "redis://:secret@127.0.0.1:9/0"]
     with subprocess.Popen(
         command, env=environment(PYTHONUNBUFFERED="1"), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     ) as parent:
         try:
-            url, _ = told_by(parent)
+            url, _ = told_by(parent, naming=("2 workers", "redis://:***@127.0.0.1:9/0"))
             created = httpx.post(f"{url}/v1/sessions", json={"session_id": "kept"}, timeout=20)
             assert created.status_code == 201
             first, second = children_of(parent.pid)

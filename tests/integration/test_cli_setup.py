@@ -13,6 +13,7 @@ from cli_process import environment, wenmai
 from typer.core import TyperGroup
 from typer.testing import CliRunner, Result
 
+from redis_server import RedisServer
 from wenmai.cli.app import app
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference" / "cli.md"
@@ -106,6 +107,17 @@ def test_doctor_says_what_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
     assert {what for what, state in states.items() if state == "fail"} == {"folder", "model", "embedder"}
     assert states["port"] == "warn"
     assert "mkdir -p" in findings(found)["folder"][1]
+
+
+def test_doctor_asks_the_cache(redis_server: RedisServer) -> None:
+    """A Redis that answers is fine, one that does not is a failure, and without one there is no line."""
+    assert "cache" not in findings(run("doctor"))
+    assert findings(run("doctor", "--hot", redis_server.url))["cache"] == ("ok", redis_server.url)
+    absent = run("doctor", "--hot", "redis://:secret@127.0.0.1:9/0")
+    state, text = findings(absent)["cache"]
+    assert (absent.exit_code, state) == (1, "fail")
+    assert "WENMAI_HOT" in text
+    assert "secret" not in text
 
 
 def test_doctor_refuses_another_programs_file() -> None:

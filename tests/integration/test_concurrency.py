@@ -17,7 +17,7 @@ from turn_worker import NPC, REQUEST, answer_slowly
 
 from wenmai.clock import MovableClock, system_clock
 from wenmai.errors import IdempotencyMismatch, ThreadBusy
-from wenmai.memory.idempotency import ATTEMPT, message_id_for
+from wenmai.memory.idempotency import ATTEMPT, Answered, Claim
 from wenmai.memory.manager import Memory
 from wenmai.memory.turns import LEASE
 from wenmai.scope import Scope, ThreadKey
@@ -66,6 +66,11 @@ def whole_turns(transcript: Sequence[Message]) -> list[str]:
     return names
 
 
+def answered(answer: dict[str, Any]) -> Answered:
+    """An answer that is bound to no session."""
+    return Answered(answer, "", "")
+
+
 async def read_all(memory: Memory) -> list[Message]:
     """The whole transcript of the thread."""
     return [message async for message in memory.transcript.read_all(Scope(), TALK)]
@@ -75,9 +80,10 @@ async def test_64_turns_at_once_on_one_thread_are_64_whole_turns(tmp_path: Path)
     """Numbers 1 to 64, none inside another, in the order in which they came."""
     async with opened(sqlite_at(tmp_path / "turns.db")) as (memory, logs):
         session = await memory.session(TALK.session_id)
+        thread = TALK._replace(incarnation=(await session.record()).incarnation)
 
         async def one_turn(number: int) -> None:
-            async with memory.turns.turn(Scope(), TALK):
+            async with memory.turns.turn(Scope(), thread):
                 await answer_slowly(logs, session, str(number))
 
         await asyncio.gather(*(one_turn(number) for number in range(64)))
@@ -119,8 +125,9 @@ async def test_cancelled_turns_free_the_thread_and_disturb_no_other(tmp_path: Pa
             pass
 
 
-async def test_a_turn_cancelled_while_it_enters_gives_its_lease_back(tmp_path: Path) -> None:
-    """Whatever the moment: afterwards the thread is free, not blocked until a lease ends."""
+@pytest.mark.parametrize("cancellations", [1, 2], ids=["once", "twice"])
+async def test_a_turn_cancelled_while_it_enters_gives_its_lease_back(tmp_path: Path, cancellations: int) -> None:
+    """Whatever the moment, and however often: afterwards the thread is free, not blocked until a lease ends."""
     async with opened(sqlite_at(tmp_path / "turns.db")) as (memory, _):
 
         async def one_turn(thread: ThreadKey) -> None:
@@ -128,10 +135,12 @@ async def test_a_turn_cancelled_while_it_enters_gives_its_lease_back(tmp_path: P
                 await asyncio.sleep(0)
 
         for number in range(150):
-            thread = ThreadKey(f"talk-{number}", NPC)
+            thread = (await memory.sessions.open(Scope(), f"talk-{number}")).thread(NPC)
             turn = asyncio.create_task(one_turn(thread))
             await asyncio.sleep(number * 1e-5)
-            turn.cancel()
+            for _ in range(cancellations):
+                turn.cancel()
+                await asyncio.sleep(0)
             await asyncio.wait([turn])
             async with memory.turns.turn(Scope(), thread, "reject"):
                 pass
@@ -144,14 +153,15 @@ async def test_a_renewal_under_way_at_the_end_disturbs_neither_turn_nor_answer(
     monkeypatch.setattr("wenmai.memory.turns.RENEW_SECONDS", 0.0003)
     monkeypatch.setattr("wenmai.memory.idempotency.RENEW_SECONDS", 0.0003)
 
-    async def think(_session_id: str) -> dict[str, Any]:
+    async def think(_claim: Claim) -> Answered:
         await asyncio.sleep(random.random() * 0.002)  # noqa: S311 — another moment in each run
-        return {"answer": "yes"}
+        return answered({"answer": "yes"})
 
     async with opened(sqlite_at(tmp_path / "turns.db")) as (memory, _):
+        await memory.session(TALK.session_id)
         for number in range(50):
             async with memory.turns.turn(Scope(), TALK, "reject"):
-                await think("")
+                await think(Claim("", ""))
             key = f"key-{number}"
             answer = await memory.idempotency.once(Scope(), key, REQUEST, TALK.session_id, think)
             assert answer == {"answer": "yes"}
@@ -253,11 +263,11 @@ class Work:
     def __init__(self) -> None:
         self.times = 0
 
-    async def __call__(self, session_id: str) -> dict[str, Any]:
+    async def __call__(self, claim: Claim) -> Answered:
         """Do it once more."""
         self.times += 1
         await asyncio.sleep(0.05)
-        return {"answer": f"in {session_id}", "attempt": self.times}
+        return answered({"answer": f"in {claim.session_id}", "attempt": self.times})
 
 
 async def test_eight_requests_with_one_key_at_once_have_one_effect_and_equal_answers(tmp_path: Path) -> None:
@@ -278,7 +288,7 @@ async def test_a_failed_attempt_frees_the_key_and_the_next_request_does_the_work
     """The error reaches who asked; nobody gets it as an answer later."""
     work = Work()
 
-    async def fail(_session_id: str) -> dict[str, Any]:
+    async def fail(_claim: Claim) -> Answered:
         raise ConnectionError
 
     async with opened(sqlite_at(tmp_path / "once.db")) as (memory, _):
@@ -297,16 +307,16 @@ async def test_an_attempt_that_was_taken_over_while_it_slept_gives_the_same_answ
     clock = MovableClock(system_clock())
     begun, awake = asyncio.Event(), asyncio.Event()
 
-    async def sleep(_session_id: str) -> dict[str, Any]:
+    async def sleep(_claim: Claim) -> Answered:
         begun.set()
         await awake.wait()
-        return {"answer": "of the sleeper"}
+        return answered({"answer": "of the sleeper"})
 
-    async def work(_session_id: str) -> dict[str, Any]:
+    async def work(_claim: Claim) -> Answered:
         if sleeper_ends == "first":
             awake.set()
         await asyncio.sleep(0.1)
-        return {"answer": "of the successor"}
+        return answered({"answer": "of the successor"})
 
     async with opened(store) as (memory, _), opened(store, clock=clock) as (other, _):
         sleeper = asyncio.create_task(memory.idempotency.once(Scope(), "key", REQUEST, TALK.session_id, sleep))
@@ -323,11 +333,11 @@ async def test_a_failed_attempt_is_repeated_in_the_same_session(tmp_path: Path) 
     """The first attempt may have asked there already; a second question elsewhere would be a second effect."""
     sessions: list[str] = []
 
-    async def fail_once(session_id: str) -> dict[str, Any]:
-        sessions.append(session_id)
+    async def fail_once(claim: Claim) -> Answered:
+        sessions.append(claim.session_id)
         if len(sessions) == 1:
             raise ConnectionError
-        return {"session_id": session_id}
+        return answered({"session_id": claim.session_id})
 
     async with opened(sqlite_at(tmp_path / "once.db")) as (memory, _):
         with pytest.raises(ConnectionError):
@@ -340,10 +350,10 @@ async def test_a_cancelled_attempt_leaves_the_key_to_the_one_who_waits(tmp_path:
     """The work is cancelled with who asked for it; the same request beside it does it instead, at once."""
     begun = asyncio.Event()
 
-    async def endless(_session_id: str) -> dict[str, Any]:
+    async def endless(_claim: Claim) -> Answered:
         begun.set()
         await asyncio.Event().wait()
-        return {}
+        return answered({})
 
     work = Work()
     async with opened(sqlite_at(tmp_path / "once.db")) as (memory, _):
@@ -367,9 +377,9 @@ async def test_a_kill_between_effect_and_answer_is_taken_over_without_a_second_e
         async with second_process("once", store, TALK.session_id, key) as first:
             await killed(first)
 
-        async def work(session_id: str) -> dict[str, Any]:
-            asked = await session.append([{"role": "user", "content": REQUEST["query"], "id": message_id_for(key)}])
-            return {"session_id": session_id, "turn_id": asked[0].turn_id}
+        async def work(claim: Claim) -> Answered:
+            asked = await session.append([{"role": "user", "content": REQUEST["query"], "id": claim.message_id}])
+            return answered({"session_id": claim.session_id, "turn_id": asked[0].turn_id})
 
         retry = asyncio.create_task(memory.idempotency.once(Scope(), key, REQUEST, "another-session", work))
         await asyncio.wait([retry], timeout=0.2)

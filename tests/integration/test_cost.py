@@ -30,7 +30,7 @@ from wenmai.errors import BudgetExhausted, InvalidInput
 from wenmai.memory.manager import open_memory
 from wenmai.memory.sessions import title_from_question
 from wenmai.memory.usage import Spent
-from wenmai.scope import Scope
+from wenmai.scope import Scope, ThreadKey
 from wenmai.stores.records import TraceRecord
 
 pytestmark = pytest.mark.xdist_group("model")
@@ -106,7 +106,7 @@ async def test_a_real_model_settles_a_title_in_the_language_of_the_question(
     """Whatever a small model says: the title is one line in the question's script, and final."""
     async with engine_at("memory://", **through(model_server)) as engine:
         session_id = await begun(engine, question)
-        await engine.chat._titles.settle(VISITOR, session_id, "trace-1")
+        await engine.chat._titles.settle(VISITOR, ThreadKey(session_id, "elder"), "trace-1")
         title, by = await title_of(engine, session_id)
     assert engine.memory.usage.spent.calls == 1
     assert by in {"model", "rule"}
@@ -125,7 +125,7 @@ async def test_a_title_survives_the_models_server(model_server: ModelServer, mon
     monkeypatch.setattr(titles, "_said", kill_first)
     async with engine_at("memory://", **through(model_server)) as engine:
         session_id = await begun(engine, EN)
-        await engine.chat._titles.settle(VISITOR, session_id, "trace-1")
+        await engine.chat._titles.settle(VISITOR, ThreadKey(session_id, "elder"), "trace-1")
         assert await title_of(engine, session_id) == (title_from_question(EN), "rule")
 
 
@@ -141,7 +141,7 @@ async def test_a_renaming_during_a_real_call_wins(model_server: ModelServer, mon
             return await said
 
         monkeypatch.setattr(titles, "_said", rename_meanwhile)
-        await engine.chat._titles.settle(VISITOR, session_id, "trace-1")
+        await engine.chat._titles.settle(VISITOR, ThreadKey(session_id, "elder"), "trace-1")
         assert await title_of(engine, session_id) == ("Mine", "user")
         assert engine.memory.usage.spent.calls == 1
 
@@ -211,7 +211,8 @@ async def test_a_hard_budget_ends_model_calls(model_server: ModelServer, tmp_pat
             assert proxy.requests == 0
             assert await title_of(engine, session_id) == (title_from_question(EN), "rule")
             trace = (await engine.traces.get(VISITOR, answer.trace_id)).record
-            await engine.chat._titles.settle(VISITOR, await begun(engine, EN, total_tokens_used=99), "trace-1")
+            fresh = ThreadKey(await begun(engine, EN, total_tokens_used=99), "elder")
+            await engine.chat._titles.settle(VISITOR, fresh, "trace-1")
             assert proxy.requests > 0
     assert (answer.degraded, answer.policy_mode) == (["budget"], PolicyMode.CONSERVATIVE)
     assert "1523" in answer.answer_text

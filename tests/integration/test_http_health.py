@@ -54,6 +54,17 @@ async def test_with_a_store_down_it_is_alive_and_not_ready(service: Service, mon
     assert (await service.client.get("/healthz")).status_code == 200
 
 
+async def test_with_the_file_deleted_writes_are_503_and_it_is_not_ready(service: Service, tmp_path: Path) -> None:
+    """Nothing is acknowledged that would be lost with the process."""
+    for each in tmp_path.glob("*.db*"):  # noqa: ASYNC240 — what another program does
+        each.unlink()
+    created = await service.client.post("/v1/sessions", json={})
+    assert created.status_code == 503
+    ready = await service.client.get("/readyz")
+    assert ready.status_code == 503
+    assert ready.json()["stores"]["sqlite"]["state"] == "down"
+
+
 async def test_requests_and_turns_are_counted(service: Service) -> None:
     """By route template, method and status; turns by policy mode."""
     answer = await service.ask("你好")

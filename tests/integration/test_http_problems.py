@@ -7,9 +7,12 @@ from typing import Any
 
 import httpx
 import pytest
+from fastapi import FastAPI, HTTPException
 from http_service import Service, open_service
 
+import wenmai
 from wenmai.errors import InvalidInput, StoreUnavailable
+from wenmai.http import problems
 from wenmai.http.binding import check_binding
 from wenmai.http.limits import BODY_BYTES
 
@@ -45,7 +48,7 @@ async def test_a_method_that_a_route_does_not_have_is_a_problem(service: Service
     """405 names in Allow every method of the path, not those of its first route alone."""
     response = await service.client.put("/v1/sessions/s1")
     problem(response, 405, "method-not-allowed")
-    assert response.headers["allow"] == "DELETE, GET, PATCH"
+    assert response.headers["allow"] == "DELETE, GET, HEAD, PATCH"
 
 
 @pytest.mark.parametrize(
@@ -70,10 +73,35 @@ async def test_json_that_cannot_be_kept_is_refused(service: Service, body: bytes
     assert (await service.client.get("/v1/sessions")).json()["sessions"] == []
 
 
-async def test_a_body_that_is_not_declared_as_json_is_refused(service: Service) -> None:
-    """What a page of another site could send without asking first is not taken for JSON."""
-    response = await service.client.post("/v1/sessions", content=b"{}", headers={"Content-Type": "text/plain"})
-    problem(response, 422, "invalid-input")
+@pytest.mark.parametrize("media_type", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", ""])
+async def test_a_body_that_is_not_declared_as_json_is_refused(service: Service, media_type: str) -> None:
+    """415: what a page of another site could send without asking first is not taken for JSON."""
+    headers = {"Content-Type": media_type} if media_type else {}
+    response = await service.client.post("/v1/sessions", content=b"{}", headers=headers)
+    assert "application/json" in problem(response, 415, "media-type")["detail"]
+
+
+@pytest.mark.parametrize("media_type", ["application/json; charset=utf-8", "Application/JSON"])
+async def test_json_may_be_declared_with_parameters(service: Service, media_type: str) -> None:
+    """As clients do."""
+    response = await service.client.post("/v1/sessions", content=b"{}", headers={"Content-Type": media_type})
+    assert response.status_code == 201
+
+
+async def test_a_body_that_may_be_left_out_needs_no_type(service: Service) -> None:
+    """A request without a body declares none."""
+    session_id = await service.create_session()
+    changed = await service.client.put(f"/api/v1/npc/sessions/{session_id}/preference?verbosity=brief")
+    assert changed.status_code == 200
+
+
+@pytest.mark.parametrize("name", ["X-Tenant-ID", "X-Site-ID", "X-User-ID", "X-Trace-ID", "Idempotency-Key"])
+async def test_a_header_that_names_an_owner_is_given_once(service: Service, name: str) -> None:
+    """Two values, even equal ones, are refused: another reader of the request might take the other."""
+    twice = httpx.Headers([(name, "a"), (name, "a")])
+    body = {"npc_id": "ancestor_yan", "query": "你好"}
+    response = await service.client.post("/api/v1/npc/chat", json=body, headers=twice)
+    assert [each["field"] for each in problem(response, 422, "invalid-input")["errors"]] == [name]
 
 
 @pytest.mark.parametrize("declared", [True, False])
@@ -142,3 +170,34 @@ def test_anything_else_may_not_be_bound(host: str) -> None:
     with pytest.raises(InvalidInput, match="authentication") as refused:
         check_binding(host)
     assert refused.value.field == "host"
+
+
+async def test_an_application_that_embeds_the_library_answers_its_errors() -> None:
+    """A bad id, an absent session and a store that is down are problems; what is the application's own stays so."""
+    app = FastAPI()
+    problems.install(app)
+
+    @app.get("/own")
+    async def own() -> None:
+        raise HTTPException(418, "own words")
+
+    @app.get("/down")
+    async def down() -> None:
+        raise StoreUnavailable("sqlite", "/secret/path", retry_after=7)
+
+    @app.get("/talks/{session_id}")
+    async def talk(session_id: str, limit: int = 10) -> int:
+        async with wenmai.open("memory://") as memory:
+            session = await memory.session(session_id)
+            await session.delete()
+            await session.append([{"role": "user", "content": "hello"}])
+        return limit
+
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://application") as client:
+        assert problem(await client.get("/talks/a b"), 422, "invalid-input")["errors"][0]["field"] == "session_id"
+        problem(await client.get("/talks/a"), 404, "not-found")
+        unavailable = await client.get("/down")
+        problem(unavailable, 503, "store-unavailable")
+        assert (unavailable.headers["retry-after"], "secret" in unavailable.text) == ("7", False)
+        assert (await client.get("/own")).json() == {"detail": "own words"}
+        assert "detail" in (await client.get("/talks/a?limit=x")).json()

@@ -117,6 +117,50 @@ async def test_appended_messages_come_back_with_ids_and_turns(service: Service) 
     assert listed == {"messages": stored, "next": None}
 
 
+async def test_messages_are_taken_as_clients_of_openai_send_them(service: Service) -> None:
+    """Null beside tool calls, parts, the role developer and refusals are normalised, by the same rules as an import."""
+    session_id = await service.create_session()
+    call = {"id": "c1", "type": "function", "function": {"name": "look_up", "arguments": "{}"}}
+    stored = await append(
+        service,
+        session_id,
+        {"role": "developer", "content": "Be kind."},
+        {"role": "user", "content": [{"type": "text", "text": "What is"}, {"type": "text", "text": "this?"}]},
+        {"role": "assistant", "content": None, "refusal": None, "annotations": [], "tool_calls": [call]},
+        {"role": "tool", "content": [{"type": "text", "text": "A bell."}], "tool_call_id": "c1"},
+        {"role": "assistant", "content": None, "refusal": "I may not say."},
+    )
+    assert [(message["role"], message["content"]) for message in stored] == [
+        ("system", "Be kind."),
+        ("user", "What is\nthis?"),
+        ("assistant", ""),
+        ("tool", "A bell."),
+        ("assistant", "I may not say."),
+    ]
+    assert [message["tool_calls"] for message in stored] == [None, None, [call], None, None]
+    assert [message["metadata"] for message in stored] == [
+        {"role": "developer"},
+        {},
+        {},
+        {},
+        {"refusal": "I may not say."},
+    ]
+
+
+async def test_the_first_user_message_gives_question_and_title(service: Service) -> None:
+    """Of all threads the first one, once; a session that was given a title keeps it."""
+    session_id = await service.create_session()
+    await append(service, session_id, {"role": "assistant", "content": "你好。"})
+    await append(service, session_id, {"role": "user", "content": " 祠堂是哪一年建的？ ", "npc_id": "elder"})
+    await append(service, session_id, {"role": "user", "content": "Later."})
+    record = (await service.client.get(f"/v1/sessions/{session_id}")).json()
+    assert (record["first_question"], record["title"]) == ("祠堂是哪一年建的？", "祠堂是哪一年建的？")
+    named = (await service.client.post("/v1/sessions", json={"title": "Mine"})).json()["session_id"]
+    await append(service, named, {"role": "user", "content": "Where were we?"})
+    record = (await service.client.get(f"/v1/sessions/{named}")).json()
+    assert (record["first_question"], record["title"]) == ("Where were we?", "Mine")
+
+
 async def test_a_repeated_id_changes_nothing(service: Service) -> None:
     """The stored message comes back, and there is one of it."""
     session_id = await service.create_session()
@@ -193,7 +237,14 @@ async def test_a_before_that_is_no_next_is_refused(service: Service, before: str
     [
         ({"role": "robot", "content": "x"}, "role"),
         ({"role": "user"}, "content"),
+        ({"role": "user", "content": None}, "content"),
+        ({"role": "user", "content": 7}, "content"),
+        ({"role": "user", "content": {"type": "text", "text": "x"}}, "content"),
+        ({"role": "user", "content": ["x", 7]}, "content"),
         ({"role": "user", "content": "a\0b"}, "content"),
+        ({"role": "user", "content": [{"type": "text", "text": "a\0b"}]}, "content"),
+        ({"role": "user", "content": "x" * 1_000_001}, "content"),
+        ({"role": "user", "content": "x", "metadata": {"a": [2**63]}}, "metadata.a[0]"),
         ({"role": "user", "content": "x", "text": "y"}, "text"),
         ({"role": "user", "content": "x", "id": "a b"}, "id"),
         ({"role": "user", "content": "x", "npc_id": ""}, "npc_id"),

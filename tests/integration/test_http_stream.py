@@ -9,14 +9,13 @@ from typing import Any
 
 import httpx
 import pytest
-from http_service import Service, listening, open_service, settings_in
+from http_service import Hold, Service, listening, open_service, settings_in
 
-from wenmai.chat.pipeline import Chat
-from wenmai.chat.turn import OnEvent, TurnAnswer, TurnEvent, TurnRequest
+from wenmai.chat.turn import TurnEvent
 from wenmai.errors import StoreUnavailable
 from wenmai.http import stream
 from wenmai.http.app import serve_app
-from wenmai.http.running import RunningTurns
+from wenmai.http.running import RunningTurns, Turn
 
 CHAT = "/api/v1/npc/chat"
 BODY = {"npc_id": "ancestor_yan", "query": "请问严氏家训有哪些？", "session_id": "s1"}
@@ -46,22 +45,6 @@ def events_in(text: str) -> list[tuple[str, Any]]:
             name, data = block.split("\n")
             found.append((name.removeprefix("event: "), json.loads(data.removeprefix("data: "))))
     return found
-
-
-class Hold:
-    """Holds every turn before it asks the engine, until it is let go."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.waiting = asyncio.Event()
-        self.go = asyncio.Event()
-        ask = Chat.ask
-
-        async def held(chat: Chat, request: TurnRequest, *, on_event: OnEvent | None = None) -> TurnAnswer:
-            self.waiting.set()
-            await self.go.wait()
-            return await ask(chat, request, on_event=on_event)
-
-        monkeypatch.setattr(Chat, "ask", held)
 
 
 @pytest.mark.parametrize("by", ["header", "body"])
@@ -99,7 +82,7 @@ async def test_done_is_sent_when_the_answer_is_stored(service: Service) -> None:
         found.append((await service.client.get(f"/api/v1/npc/traces/{done['trace_id']}")).status_code == 200)
 
     path = {"path": CHAT, "raw_path": CHAT.encode(), "query_string": b"", "root_path": ""}
-    headers = [(b"content-type", b"application/json")]
+    headers = [(b"host", b"localhost"), (b"content-type", b"application/json")]
     scope = {"type": "http", "method": "POST", "http_version": "1.1", "headers": headers, **path}
     await service.app(scope, receive, send)
     assert found == [True, True]
@@ -203,16 +186,16 @@ async def test_stopping_waits_for_running_turns(tmp_path: Path, monkeypatch: pyt
 
 async def test_a_turn_that_does_not_end_is_cancelled_when_the_time_is_over() -> None:
     """Stopping is bounded; the turn is told, and the set is empty."""
-    turns = RunningTurns()
+    turns = RunningTurns(in_process=1, in_thread=1)
     told: list[str] = []
 
-    async def endless() -> None:
+    async def endless(_turn: Turn[None]) -> None:
         try:
             await asyncio.Event().wait()
         finally:
             told.append("cancelled")
 
-    turns.start(endless())
+    turns.start(endless)
     await turns.drain(0.01)
     assert (told, len(turns)) == (["cancelled"], 0)
 
@@ -239,3 +222,13 @@ async def test_nothing_is_kept_for_a_reader_who_is_gone() -> None:
     await events.put(TurnEvent("token", {"text": "x"}))
     assert len(events) == 0
     assert [chunk async for chunk in events.chunks()] == []
+
+
+async def test_a_stream_ends_with_an_error_if_an_event_cannot_be_sent() -> None:
+    """A reader that waits for its end gets one."""
+    events = stream.Events[None]()
+    await events.put(TurnEvent("token", {"text": "\ud83d"}))
+    await events.put(TurnEvent("token", {"text": "x"}))
+    text = b"".join([chunk async for chunk in events.chunks()]).decode()
+    ((name, problem),) = events_in(text)
+    assert (name, problem["status"]) == ("error", 500)

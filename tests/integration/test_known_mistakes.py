@@ -19,8 +19,10 @@ from wenmai.engine import Engine, load_engine_settings
 from wenmai.memory.manager import Memory, open_memory
 from wenmai.memory.window import WindowLimits
 from wenmai.scope import Scope, ThreadKey
+from wenmai.stores.base import SearchEntry
 from wenmai.stores.conformance import CASES
 from wenmai.stores.records import TraceRecord
+from wenmai.stores.registry import open_store
 from wenmai.stores.sqlite.schema import connect
 
 ROOT = Path(__file__).parents[2]
@@ -165,11 +167,43 @@ class TestWhatReadingCosts:
         short = await cost_of_a_turn("short", 20)
         assert await cost_of_a_turn("long", 10_000) <= short * 1.1
 
+    async def test_a_search_walks_the_postings_of_its_words_only(self, counted: Counter[str], tmp_path: Path) -> None:
+        """Ten times the entries with other words cost nothing, with a filter or without; vectors are all compared."""
+        async with open_store(f"sqlite:///{tmp_path}/wenmai.db") as store:
+            search = store.search
+            assert search is not None
+
+            async def add(start: int, end: int, text: str) -> None:
+                numbers = range(start, end)
+                fields = {number: {"half": str(number % 2)} for number in numbers}
+                entries = [
+                    SearchEntry(id=f"e{n}", text=f"{text} {n}", vector=[1, n], fields=fields[n]) for n in numbers
+                ]
+                await search.index(VISITOR, "c", entries)
+
+            async def cost(**asked: Any) -> int:
+                counted.clear()
+                assert len(await search.query(VISITOR, "c", text="old bridge", limit=5, **asked)) == 5
+                return counted[_STEPS]
+
+            await add(0, 20, "the old bridge")
+            await add(20, 200, "another word")
+            asked: list[dict[str, Any]] = [{}, {"where": {"half": "1"}}]
+            before = [await cost(**each) for each in asked]
+            by_vector = await cost(vector=[1, 1]) - before[0]
+            await add(200, 2_000, "another word")
+            after = [await cost(**each) for each in asked]
+            assert await cost(vector=[1, 1]) - after[0] < 12 * by_vector
+        assert after[0] <= before[0] * 1.1
+        assert after[1] <= before[1] * 1.1
+
 
 async def _save_traces(engine: Engine, count: int, mark: str, **fields: Any) -> None:
     now = engine.clock()
+    await engine.memory.sessions.open(VISITOR, mark)
     for number in range(count):
         trace = TraceRecord(
+            ref=f"trace-{mark}-{number}",
             trace_id=f"trace-{mark}-{number}",
             session_id=mark,
             npc_id=mark,
@@ -265,13 +299,13 @@ class Held:
         self._infer = engine.memory.preferences.infer
         monkeypatch.setattr(engine.memory.preferences, "infer", self.infer)
 
-    async def infer(self, *arguments: Any) -> Any:
+    async def infer(self, *arguments: Any, **named: Any) -> Any:
         """As the original, later."""
         self._waiting += 1
         if self._waiting == self._expected:
             self.all_waiting.set()
         await self.go.wait()
-        return await self._infer(*arguments)
+        return await self._infer(*arguments, **named)
 
 
 async def test_the_set_of_background_tasks_shrinks_to_nothing(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -321,6 +355,6 @@ def test_there_is_one_gate() -> None:
     for name in ("before_model", "after_model"):
         defining = [path for path, text in sources.items() if f"def {name}(" in text]
         assert [path.parent.name for path in defining] == ["gate"]
-    assert "before_model(" in sources[ROOT / "src/wenmai/chat/steps/gate.py"]
-    assert "after_model(" in sources[ROOT / "src/wenmai/chat/steps/check.py"]
+    for step, name in (("gate", "before_model"), ("check", "after_model")):
+        assert re.search(rf"^ +{name}[(,]", sources[ROOT / f"src/wenmai/chat/steps/{step}.py"], re.MULTILINE)
     assert [str(path) for path in sources if re.search(r"_(v\d|old|legacy)\.py$", path.name)] == []

@@ -15,13 +15,28 @@ from old_stores import SITTING, OldPostgresql, OldSqlite, OldStore, holdings, me
 
 from postgres_server import PostgresServer
 from wenmai.scope import Scope, ThreadKey
-from wenmai.stores.records import NewMessage, Usage
+from wenmai.stores.base import Store
+from wenmai.stores.identity import session_named_by
+from wenmai.stores.migrations import REVISION
+from wenmai.stores.records import (
+    IdempotentTurn,
+    NewMessage,
+    Preferences,
+    Record,
+    Session,
+    TraceRecord,
+    TurnLease,
+    Usage,
+)
 from wenmai.stores.registry import open_store, schema_at
+from wenmai.stores.sqlite.schema import SCHEMA_VERSION
 from wenmai.stores.upgrades import Schema
 
 pytestmark = pytest.mark.xdist_group("postgresql")
 
 SESSIONS = 1_000
+KNOWN = {"sqlite": SCHEMA_VERSION, "postgresql": int(REVISION)}
+"""The newest version of each backend's schema."""
 
 STUCK = {
     "sqlite": """
@@ -51,6 +66,12 @@ RUN = "import sys, time\n{}\nfrom wenmai.cli.main import main\nsys.argv[1:] = ['
 def backend(request: pytest.FixtureRequest) -> str:
     """The name of each backend with tables."""
     return str(request.param)
+
+
+@pytest.fixture
+def known(backend: str) -> int:
+    """The newest version of its schema."""
+    return KNOWN[backend]
 
 
 @pytest.fixture
@@ -89,27 +110,28 @@ def stuck(backend: str, old_store: OldStore) -> Iterator[subprocess.Popen[str]]:
     process.communicate()
 
 
-def test_a_store_of_version_1_is_upgraded_in_place(old_store: OldStore, tmp_path: Path) -> None:
+def test_a_store_of_version_1_is_upgraded_in_place(old_store: OldStore, known: int, tmp_path: Path) -> None:
     """100,000 messages are there unchanged after `wenmai migrate`, which tells what it does; again, it does nothing."""
     old_store.fill(SESSIONS)
     before = holdings(old_store)
     done = wenmai("migrate", "--store", old_store.url, folder=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
-    first, begun, ended, last = done.stdout.splitlines()
-    held = "schema 1 → 2, 1,000 sessions, 100,000 messages: "
-    assert first.endswith("schema 1, to be schema 2")
-    assert begun == f"{held}begun"
-    assert re.fullmatch(rf"{held}done in \d+\.\d\d s", ended)
-    assert re.search(r"schema 2 after \d+\.\d\d s$", last)
-    assert (old_store.version(), holdings(old_store)) == (2, before)
+    first, *steps, last = done.stdout.splitlines()
+    assert first.endswith(f"schema 1, to be schema {known}")
+    for reached, begun, ended in zip(range(2, known + 1), steps[::2], steps[1::2], strict=True):
+        held = f"schema {reached - 1} → {reached}, 1,000 sessions, 100,000 messages: "
+        assert begun == f"{held}begun"
+        assert re.fullmatch(rf"{held}done in \d+\.\d\d s", ended)
+    assert re.search(rf"schema {known} after \d+\.\d\d s$", last)
+    assert (old_store.version(), holdings(old_store)) == (known, before)
     again = wenmai("migrate", "--store", old_store.url, folder=tmp_path)
     assert (again.returncode, again.stdout.count("\n")) == (0, 1)
-    assert again.stdout.endswith("schema 2, nothing to do\n")
+    assert again.stdout.endswith(f"schema {known}, nothing to do\n")
     asyncio.run(_use(old_store.url))
 
 
 async def _use(url: str) -> None:
-    """Every message is read as it was written; a thread goes on; what is new of version 2 can be kept."""
+    """Every message is read as it was written; a thread goes on; what is new of later versions can be kept."""
     async with open_store(url) as store:
         assert store.logs is not None
         assert store.documents is not None
@@ -126,6 +148,78 @@ async def _use(url: str) -> None:
         assert [stored.record for stored in page.items] == [usage]
 
 
+_LEFT_BEHIND = (
+    """INSERT INTO preferences (tenant_id, site_id, user_id, session_id, verbosity, tone, language, interest_tags,
+      chosen, sources, version, created_at, updated_at)
+    SELECT tenant_id, site_id, 'former', session_id, 'brief', 'casual', 'zh', '["炭画"]', '[]', '{}', 1, created_at,
+      updated_at FROM conversations""",
+    """INSERT INTO traces (tenant_id, site_id, user_id, trace_id, started_at, completed_at, session_id, npc_id, turn_id,
+      request_input, tool_calls, intent, evidence_ids, policy_mode, policy_reason, blocks, answer, model, prompt_tokens,
+      completion_tokens, cost_usd, latency_ms, degraded, details, version, created_at, updated_at)
+    SELECT tenant_id, site_id, 'former', 'trace-' || session_id, created_at, created_at, session_id, 'elder', 1, '{}',
+      '[]', '', '[]', 'normal', '', '[]', '', '', 0, 0, 0, 0, '[]', '{}', 1, created_at, updated_at
+    FROM conversations""",
+    """INSERT INTO idempotent_turns (tenant_id, site_id, user_id, idempotency_key, fingerprint, session_id, holder,
+      attempt_expires_at, response, version, created_at, updated_at)
+    SELECT tenant_id, site_id, 'former', 'key-' || session_id, '', session_id, '', created_at, '{"answer": ""}', 1,
+      created_at, updated_at FROM conversations""",
+)
+"""What a user left in every store of version 1 whose session's id another user has taken since."""
+
+
+def test_what_hung_on_a_session_that_another_user_has_now_goes(old_store: OldStore, tmp_path: Path) -> None:
+    """It is not bound to the session of that user: neither read by who left it, nor in the way of who is there now."""
+    old_store.fill(2)
+    for sql in _LEFT_BEHIND:
+        old_store.rows(sql)
+    wenmai("migrate", "--store", old_store.url, folder=tmp_path)
+    for table in ("preferences", "traces", "idempotent_turns"):
+        assert old_store.rows(f"SELECT user_id FROM {table}") == [], table  # noqa: S608 — own
+
+
+async def test_what_hung_on_sessions_is_carried_over(old_store: OldStore) -> None:
+    """Preferences, answers and traces are their session's incarnation's and go with it; of a session gone none stay."""
+    await asyncio.to_thread(old_store.fill, 2)
+    for session_id in ("session-1", "session-2", "gone", ""):
+        await asyncio.to_thread(old_store.hang, session_id)
+    scope = Scope()
+    hung: list[tuple[type[Record], str]] = [
+        (Preferences, "{}"),
+        (IdempotentTurn, "key-{}"),
+        (TraceRecord, "anonymous/trace-{}"),
+    ]
+    async with open_store(old_store.url) as store:
+        assert store.documents is not None
+        for session_id, is_there in (("session-1", True), ("session-2", True), ("gone", False)):
+            session = await store.documents.get(scope, Session, session_id)
+            for of, key in hung:
+                found = await store.documents.get(scope, of, key.format(session_id))
+                assert (found is not None) == is_there
+                if found is not None and session is not None:
+                    assert session_named_by(found.record) == (session_id, session.record.incarnation)
+        assert [await _count(store, of) for of, _ in hung] == [2, 2, 3]
+        assert await _count(store, TurnLease) == 0
+        kept = await store.documents.get(scope, Preferences, "session-1")
+        assert kept is not None
+        assert (kept.version, kept.record.tone, kept.record.interest_tags) == (3, "casual", ["祠堂"])
+        turn = await store.documents.get(scope, IdempotentTurn, "key-session-1")
+        assert turn is not None
+        assert (turn.record.asked_session, turn.record.response) == ("session-1", {"answer": "孝"})
+        assert turn.record.attempt_id
+        await store.documents.delete(scope, Session, "session-1")
+        assert [await _count(store, of) for of, _ in hung] == [1, 1, 2]
+        lone = await store.documents.get(scope, TraceRecord, "anonymous/trace-")
+        assert lone is not None
+        assert (lone.record.trace_id, lone.record.answer, lone.record.incarnation) == ("trace-", "孝悌", "")
+    left = "SELECT (SELECT count(*) FROM preferences), (SELECT count(*) FROM traces)"
+    assert await asyncio.to_thread(old_store.rows, left) == [(1, 2)]
+
+
+async def _count(store: Store, of: type[Record]) -> int:
+    assert store.documents is not None
+    return len((await store.documents.list(Scope(), of)).items)
+
+
 def test_an_export_is_the_same_before_and_after(old_store: OldStore, new_url: str, tmp_path: Path) -> None:
     """What comes out of an upgraded store is, byte by byte, what comes out of a new one that it was imported into."""
     old_store.fill(3)
@@ -137,24 +231,27 @@ def test_an_export_is_the_same_before_and_after(old_store: OldStore, new_url: st
     assert (tmp_path / "old.jsonl").read_bytes() == (tmp_path / "new.jsonl").read_bytes()
 
 
-def test_an_upgraded_store_has_the_tables_of_a_new_one(old_store: OldStore, new_url: str, tmp_path: Path) -> None:
+def test_an_upgraded_store_has_the_tables_of_a_new_one(
+    old_store: OldStore, new_url: str, known: int, tmp_path: Path
+) -> None:
     """A step that was forgotten, or that differs from what a new store gets, shows."""
     assert wenmai("migrate", "--store", old_store.url, folder=tmp_path).returncode == 0
     made = wenmai("migrate", "--store", new_url, folder=tmp_path)
-    assert (made.returncode, ": new, to be schema 2\n" in made.stdout) == (0, True)
+    assert (made.returncode, f": new, to be schema {known}\n" in made.stdout) == (0, True)
     fresh = type(old_store).__new__(type(old_store))
     vars(fresh).update(url=new_url, _path=tmp_path / "new.db")
     described = {
-        "sqlite": "SELECT name, sql FROM sqlite_schema ORDER BY name",
+        "sqlite": "SELECT m.name, t.name, t.type, t.\"notnull\", t.pk, iif(m.type = 'table', '', m.sql) "
+        "FROM sqlite_schema m LEFT JOIN pragma_table_info(m.name) t ORDER BY 1, 2",
         "postgresql": "SELECT table_name, column_name, data_type, is_nullable, collation_name, column_default "
-        "FROM information_schema.columns WHERE table_schema = 'public' ORDER BY 1, ordinal_position",
+        "FROM information_schema.columns WHERE table_schema = 'public' ORDER BY 1, 2",
     }[new_url.partition(":")[0]]
     assert old_store.tables() == fresh.tables()
     assert old_store.rows(described) == fresh.rows(described)
 
 
 def test_a_process_killed_in_the_middle_leaves_version_1(
-    stuck: subprocess.Popen[str], backend: str, old_store: OldStore, tmp_path: Path
+    stuck: subprocess.Popen[str], known: int, old_store: OldStore, tmp_path: Path
 ) -> None:
     """After SIGKILL with all statements done but the last nothing has changed, nothing is locked, the next goes on."""
     before = old_store.tables()
@@ -164,14 +261,14 @@ def test_a_process_killed_in_the_middle_leaves_version_1(
     assert "usage" not in before
     done = wenmai("migrate", "--store", old_store.url, folder=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
-    assert old_store.version() == 2
+    assert old_store.version() == known
 
 
 @pytest.mark.parametrize("delay", [0.0, 0.3, 0.6])
 def test_a_process_killed_at_any_moment_leaves_a_whole_version(
-    delay: float, old_store: OldStore, tmp_path: Path
+    delay: float, old_store: OldStore, known: int, tmp_path: Path
 ) -> None:
-    """Version 1 without the new table or version 2 with it, and the next start uses the store."""
+    """A version with just the tables that belong to it, and the next start uses the store."""
     old_store.fill(20)
     before = holdings(old_store)
     process = subprocess.Popen(
@@ -180,13 +277,15 @@ def test_a_process_killed_at_any_moment_leaves_a_whole_version(
     sleep(delay)
     process.kill()
     process.wait(SECONDS)
-    assert (old_store.version(), "usage" in old_store.tables()) in ((1, False), (2, True))
+    tables = old_store.tables()
+    left = old_store.version(), "usage" in tables
+    assert left in ((1, False), (2, True), (3, True))
     assert wenmai("migrate", "--store", old_store.url, folder=tmp_path).returncode == 0
-    assert (old_store.version(), holdings(old_store)) == (2, before)
+    assert (old_store.version(), holdings(old_store)) == (known, before)
 
 
-def test_of_processes_that_start_at_once_one_upgrades(old_store: OldStore) -> None:
-    """All end well, and the step is told once."""
+def test_of_processes_that_start_at_once_one_upgrades(old_store: OldStore, known: int) -> None:
+    """All end well, and each step is told once."""
     old_store.fill(100)
     started = [
         subprocess.Popen(
@@ -200,22 +299,22 @@ def test_of_processes_that_start_at_once_one_upgrades(old_store: OldStore) -> No
     ]
     told = [process.communicate(timeout=SECONDS) for process in started]
     assert [(process.returncode, err) for process, (_, err) in zip(started, told, strict=True)] == [(0, "")] * 4
-    assert sum(out.count("done in") for out, _ in told) == 1
-    assert old_store.version() == 2
+    assert sum(out.count("done in") for out, _ in told) == known - 1
+    assert old_store.version() == known
 
 
 @pytest.mark.parametrize(
     "command", [("migrate",), ("serve", "--port", "0"), ("serve", "--port", "0", "--workers", "3")]
 )
 def test_a_newer_store_is_refused_with_what_to_do(
-    command: tuple[str, ...], old_store: OldStore, tmp_path: Path
+    command: tuple[str, ...], old_store: OldStore, known: int, tmp_path: Path
 ) -> None:
     """One line names the setting, both versions and the way out; nothing is changed."""
     old_store.rows(old_store.newer)
     before = old_store.tables()
     done = wenmai(*command, "--store", old_store.url, folder=tmp_path)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
-    assert re.match(r"wenmai: store: .* has schema version 99, this Wenmai knows up to 2: upgrade Wenmai", done.stderr)
+    assert re.match(rf"wenmai: store: .* has schema version 99, this Wenmai knows up to {known}: upgrade", done.stderr)
     assert (old_store.version(), old_store.tables()) == (99, before)
 
 
@@ -244,15 +343,15 @@ def test_serve_upgrades_and_says_so_in_its_log(workers: str, old_store: OldStore
     assert "done in" in steps[1]
 
 
-async def test_looking_changes_nothing(old_store: OldStore, new_url: str, tmp_path: Path) -> None:
+async def test_looking_changes_nothing(old_store: OldStore, new_url: str, known: int, tmp_path: Path) -> None:
     """`wenmai doctor` says that an upgrade is due and what does it, and leaves the store as it is."""
-    assert await schema_at(old_store.url) == Schema(found=1, known=2)
-    assert await schema_at(new_url) == Schema(found=0, known=2)
+    assert await schema_at(old_store.url) == Schema(found=1, known=known)
+    assert await schema_at(new_url) == Schema(found=0, known=known)
     assert await schema_at("memory://") is None
     examined = await asyncio.to_thread(wenmai, "doctor", "--store", old_store.url, folder=tmp_path)
     (line,) = [line for line in examined.stdout.splitlines() if "(schema 1)" in line]
     assert line.startswith("warn store")
-    assert line.endswith("the next start upgrades it to 2, or now: wenmai migrate")
+    assert line.endswith("the next start upgrades it to 3, or now: wenmai migrate")
     assert await asyncio.to_thread(old_store.version) == 1
 
 

@@ -49,7 +49,7 @@ async def test_a_turn_runs_through_a_real_model(model_server: ModelServer) -> No
         trace = (await engine.traces.get(VISITOR, trace_id)).record
         session = await engine.memory.sessions.get(VISITOR, trace.session_id)
     assert text
-    assert degraded == []
+    assert degraded == (["model"] if trace.policy_reason.startswith("cut_off") else [])
     assert trace.model == f"openai:{model_server.model}"
     assert trace.prompt_tokens > 0
     assert trace.completion_tokens > 0
@@ -59,7 +59,7 @@ async def test_a_turn_runs_through_a_real_model(model_server: ModelServer) -> No
     years = {claim.value for claim in find_claims(text) if claim.kind == "year"}
     assert years <= known
     assert mode is PolicyMode.NORMAL or trace.policy_reason
-    assert events[0].kind == "start"
+    assert [event.kind for event in events[:2]] == ["begin", "start"]
 
 
 async def test_a_model_killed_mid_answer_leaves_a_whole_turn(

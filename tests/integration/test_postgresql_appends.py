@@ -5,10 +5,11 @@ from collections.abc import AsyncIterator
 from datetime import datetime, timedelta
 from itertools import count
 
+import asyncpg
 import pytest
 
 from postgres_server import PostgresServer
-from wenmai.clock import system_clock
+from wenmai.clock import MovableClock, system_clock
 from wenmai.errors import InvalidInput, SessionNotFound, StoreUnavailable, WenmaiError
 from wenmai.scope import Scope, ThreadKey
 from wenmai.stores.base import Appended
@@ -107,6 +108,54 @@ async def test_appends_in_two_processes_never_wait_in_a_circle(postgres_server: 
             )
         for number in range(SESSIONS):
             assert len(await said_in(one, number)) == 193
+
+
+async def test_an_append_that_began_before_a_cut_goes_on_behind_it(postgres_server: PostgresServer) -> None:
+    """Its statement has seen the messages that are gone, and is made to wait until they are; its number has no gap."""
+    database, clock, thread = postgres_server.database(), MovableClock(), ThreadKey("s", "assistant")
+    said = [NewMessage(role="user", content="so")]
+    async with open_store(database, clock=clock) as store:
+        end = clock() + timedelta(hours=1)
+        await store.documents.put(SCOPE, Session(session_id="s", expires_at=end, lifetime_seconds=3_600))
+        await store.logs.append(SCOPE, thread, said * 6)
+        connection = await asyncpg.connect(database)
+        await connection.execute(
+            "DROP FUNCTION slide_session; "
+            "CREATE FUNCTION slide_session(bigint, timestamptz, interval, timestamptz) RETURNS boolean "
+            "LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_advisory_xact_lock(7); RETURN TRUE; END $$"
+        )
+        await connection.execute("SELECT pg_advisory_lock(7)")
+        clock.advance(timedelta(minutes=1))
+        late = asyncio.create_task(store.logs.append(SCOPE, thread, said))
+        waits = "SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND objid = 7 AND NOT granted)"
+        while not await connection.fetchval(waits):  # noqa: ASYNC110 — the server tells, and no event
+            await asyncio.sleep(0.01)
+        assert await store.logs.truncate(SCOPE, thread, 3) == 3
+        await connection.close()
+        assert [message.seq for message in (await late).messages] == [4]
+        assert [message.seq for message in await store.logs.read(SCOPE, thread)] == [1, 2, 3, 4]
+
+
+async def test_appends_race_with_cuts(postgres_server: PostgresServer) -> None:
+    """A thread that is cut by another process while appends run has no gap, and no made id comes back."""
+    database, thread = postgres_server.database(), ThreadKey("s", "assistant")
+    async with open_store(database, clock=system_clock) as one, open_store(database, clock=system_clock) as other:
+        end = system_clock() + timedelta(days=1)
+        await one.documents.put(SCOPE, Session(session_id="s", expires_at=end, lifetime_seconds=86_400))
+        made: dict[str, str] = {}
+        cut = 0
+        for turn in range(15):
+            said = [[NewMessage(role="user", content=f"{turn}-{number}")] * 2 for number in range(12)]
+            cuts = [asyncio.ensure_future(other.logs.truncate(SCOPE, thread, last)) for last in (3, 5)]
+            done = await asyncio.gather(*(one.logs.append(SCOPE, thread, each, tail=4) for each in said))
+            cut += sum(await asyncio.gather(*cuts))
+            kept = await other.logs.read(SCOPE, thread)
+            assert [message.seq for message in kept] == [*range(1, len(kept) + 1)]
+            stored = [message for each in done for message in each.messages]
+            assert not made.keys() & {message.id for message in stored}
+            made |= {message.id: message.content for message in stored}
+            assert all(made[message.id] == message.content for message in kept)
+            assert len(kept) == len(made) - cut
 
 
 async def test_when_the_server_goes_everybody_is_told(store: PostgresqlStore, postgres_server: PostgresServer) -> None:

@@ -1,7 +1,9 @@
 """How PostgreSQL plans what a turn needs: by the key, however many records there are and whatever it knows of them."""
 
+import json
 import re
 from datetime import timedelta
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -9,10 +11,12 @@ import pytest
 from postgres_server import PostgresServer
 from wenmai.clock import MovableClock, system_clock
 from wenmai.scope import Scope, ThreadKey
+from wenmai.stores.base import SearchEntry
 from wenmai.stores.postgresql import open_store
 from wenmai.stores.postgresql.address import parse_url
 from wenmai.stores.postgresql.database import Database, connect
-from wenmai.stores.postgresql.documents import LISTED, by_key
+from wenmai.stores.postgresql.search import _filters, _query
+from wenmai.stores.postgresql.tables import LISTED, by_key
 from wenmai.stores.records import RECORDS, NewMessage, Record, Session
 
 pytestmark = pytest.mark.xdist_group("postgresql")
@@ -53,6 +57,43 @@ async def test_a_listing_is_planned_with_its_index(conformance_database: str) ->
         )
     assert "using conversations_by_age on" in found
     assert "Sort" not in found
+
+
+def rows_read(node: dict[str, Any], table: str) -> int:
+    """How many rows of a table a plan that was run has read, those that it threw away included."""
+    own = 0
+    if node.get("Relation Name") == table:
+        removed = sum(count for name, count in node.items() if name.startswith("Rows Removed by"))
+        own = round((node["Actual Rows"] + removed) * node["Actual Loops"])
+    return own + sum(rows_read(part, table) for part in node.get("Plans", ()))
+
+
+@pytest.mark.parametrize("where", [{}, {"language": "en"}], ids=["all", "filtered"])
+async def test_a_word_search_planned_on_empty_tables_reads_the_postings_of_its_words_alone(
+    where: dict[str, str], postgres_server: PostgresServer
+) -> None:
+    """A connection keeps the plan that it made when there was nothing: a rare word is still found by its index."""
+    url = postgres_server.database()
+    async with open_store(url, clock=system_clock) as store:
+        rare = [SearchEntry(id=f"rare-{n}", text="孤本", fields={"language": "en"}) for n in range(5)]
+        common = [SearchEntry(id=f"{n}", text=f"祠堂 word{n}", fields={"language": "en"}) for n in range(1_500)]
+        connection = await connect(parse_url(url))
+        await connection.execute(f"PREPARE search AS {_query(_filters(where, first=10)[0])}")
+        filters = ", 'language', '{en}', '{en}'" if where else ""
+        owner = ", ".join(f"'{part}'" for part in SCOPE)
+        execute = f"EXECUTE search ({owner}, FALSE, 'c', '{{孤本}}', NULL, NULL, 10{filters})"
+        try:
+            assert await connection.fetch(execute) == []
+            await store.search.index(SCOPE, "c", common + rare)
+            await store.search.index(SCOPE._replace(user_id="other"), "c", common)
+            plan = json.loads(await connection.fetchval(f"EXPLAIN (ANALYZE, FORMAT JSON) {execute}"))[0]["Plan"]
+        finally:
+            await connection.close()
+        found = await store.search.query(SCOPE, "c", text="孤本", where=where)
+    assert len(found) == 5
+    assert 0 < rows_read(plan, "search_postings") <= 2 * 5
+    assert rows_read(plan, "search_entries") <= 5
+    assert rows_read(plan, "search_fields") <= 5 * len(where)
 
 
 async def test_a_number_that_is_taken_is_no_error(postgres_server: PostgresServer) -> None:

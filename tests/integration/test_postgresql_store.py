@@ -13,14 +13,16 @@ import asyncpg
 import pytest
 
 from postgres_server import LOCKED_USER, PASSWORD, PostgresServer
-from wenmai.clock import system_clock
+from wenmai.clock import MovableClock, system_clock
 from wenmai.errors import InvalidInput, SessionNotFound, StoreTooNew, StoreUnavailable
 from wenmai.scope import Scope, ThreadKey
 from wenmai.stores.base import SearchEntry
+from wenmai.stores.conformance.incarnations import parts
+from wenmai.stores.conformance.samples import trace, unplaced
 from wenmai.stores.migrations import REVISION, VERSION_TABLE
 from wenmai.stores.postgresql import PostgresqlStore, open_store
-from wenmai.stores.postgresql.documents import SQL_TYPES
-from wenmai.stores.records import RECORDS, NewMessage, Session
+from wenmai.stores.postgresql.tables import SQL_TYPES
+from wenmai.stores.records import RECORDS, NewMessage, Preferences, Session, TraceRecord
 from wenmai.stores.sql_columns import columns_of
 
 pytestmark = pytest.mark.xdist_group("postgresql")
@@ -39,6 +41,19 @@ def session(session_id: str = "session-1") -> Session:
 def said(text: str) -> list[NewMessage]:
     """One turn."""
     return [NewMessage(role="user", content=text), NewMessage(role="assistant", content=text)]
+
+
+_NOTE_REMOVALS = """
+CREATE TABLE removals (name text, removed bigint);
+CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  INSERT INTO removals SELECT TG_TABLE_NAME, count(*) FROM gone HAVING count(*) > 0;
+  RETURN NULL;
+END $$;
+CREATE TRIGGER noted AFTER DELETE ON messages REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION note();
+CREATE TRIGGER noted AFTER DELETE ON traces REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION note();
+"""
+"""Makes a table of how many rows each statement removes."""
 
 
 @pytest.fixture
@@ -302,6 +317,102 @@ async def test_appends_race_with_the_sessions_end(url: str) -> None:
     assert tuple(left) == (0, 0)
 
 
+@pytest.mark.parametrize("how", ["erase", "delete", "sweep", "replace"])
+async def test_a_long_thread_is_removed_in_slices(how: str, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No statement removes more than a slice; all is gone in the end, other threads stay, and a count is exact."""
+    monkeypatch.setattr("wenmai.stores.postgresql.purging.SLICE", 100)
+    clock = MovableClock()
+    async with open_store(url, clock=clock) as store:
+        for session_id in ("session-1", "session-2"):
+            await store.documents.put(SCOPE, session(session_id), keep_until=clock() + timedelta(hours=1))
+        kept = ThreadKey("session-2", "elder")
+        await store.logs.append(SCOPE, kept, said("kept"))
+        for npc_id in ("elder", "teacher"):
+            await store.logs.append(SCOPE, ThreadKey("session-1", npc_id), said("gone") * 175)
+        traces = [trace(f"{number}", session_id=f"session-{1 + number // 150}") for number in range(151)]
+        await asyncio.gather(*(store.documents.put(SCOPE, each) for each in traces))
+        connection = await asyncpg.connect(url)
+        await connection.execute(_NOTE_REMOVALS)
+        match how:
+            case "erase":
+                assert await store.logs.erase(SCOPE, "session-1") == 700
+            case "delete":
+                assert await store.documents.delete(SCOPE, Session, "session-1")
+            case _:
+                await store.documents.put(SCOPE, session("session-2"))
+                clock.advance(timedelta(hours=2))
+                if how == "sweep":
+                    assert await store.documents.sweep() == 1
+                else:
+                    await store.documents.put(SCOPE, session("session-1"), expected=0)
+        removals = await connection.fetch("SELECT name, sum(removed), max(removed) FROM removals GROUP BY 1 ORDER BY 1")
+        assert {name: removed for name, removed, _ in removals} == (
+            {"messages": 700} if how == "erase" else {"messages": 700, "traces": 150}
+        )
+        assert all(50 <= most <= 100 for _, _, most in removals)
+        for table in ("purged_threads", "purged_sessions"):
+            assert await connection.fetchval(f"SELECT count(*) FROM {table}") == 0  # noqa: S608 — our own name
+        await connection.close()
+        assert len(await store.logs.read(SCOPE, kept)) == 2
+        assert await store.logs.read(SCOPE, ThreadKey("session-1", "elder")) == []
+        assert await store.documents.get(SCOPE, TraceRecord, "150") is not None
+
+
+async def test_the_purge_knows_every_record_that_is_bound_to_a_session(url: str) -> None:
+    """With the session none of them is left in its table; a new bound type wants a revision that purges it too."""
+    async with opened(url) as store:
+        stored = await store.documents.get(SCOPE, Session, "session-1")
+        assert stored is not None
+        bound = {type(record): record for record in parts(stored.record)}
+        assert bound.keys() == {record for record in RECORDS if record.spec.bound_to}
+        for record in bound.values():
+            await store.documents.put(SCOPE, record)
+        await store.documents.delete(SCOPE, Session, "session-1")
+    connection = await asyncpg.connect(url)
+    for of in bound:
+        assert await connection.fetchval(f"SELECT count(*) FROM {of.spec.collection}") == 0  # noqa: S608 — our own name
+    await connection.close()
+
+
+async def test_two_purges_never_wait_in_a_circle(url: str) -> None:
+    """What is to be removed has no order: a purge that has begun waits for no other, whatever is deleted meanwhile."""
+    async with opened(url):
+        one, other = [await asyncpg.connect(url) for _ in range(2)]
+        doomed = "INSERT INTO purged_sessions (incarnation) VALUES ($1)"
+        await other.execute(doomed, "later")
+        begun = one.transaction()
+        await begun.start()
+        await one.fetchval("SELECT purge_unreachable(1000)")
+        await other.execute(doomed, "earlier")
+        second = asyncio.create_task(other.fetchval("SELECT purge_unreachable(1000)"))
+        await asyncio.sleep(0.1)
+        assert await one.fetchval("SELECT purge_unreachable(1000)") is False
+        await begun.commit()
+        assert await second is False
+        for connection in (one, other):
+            await connection.close()
+
+
+async def test_a_bound_record_is_written_before_its_sessions_end_or_refused(url: str) -> None:
+    """Puts while the session is deleted and taken again leave no record that hangs on none."""
+    async with opened(url) as store, open_store(url, clock=system_clock) as another:
+        for number in range(15):
+            outcomes = await asyncio.gather(
+                *(store.documents.put(SCOPE, trace(f"{number}-{n}", session_id="session-1")) for n in range(8)),
+                another.documents.delete(SCOPE, Session, "session-1"),
+                *(another.documents.put(SCOPE, Preferences(session_id="session-1")) for _ in range(3)),
+                return_exceptions=True,
+            )
+            assert {type(each) for each in outcomes if isinstance(each, BaseException)} <= {SessionNotFound}
+            await store.documents.put(SCOPE, session())
+            assert (await store.documents.put(SCOPE, Preferences(session_id="session-1"), expected=0)).version == 1
+    connection = await asyncpg.connect(url)
+    left = await connection.fetchrow("SELECT (SELECT count(*) FROM traces), (SELECT count(*) FROM preferences)")
+    await connection.close()
+    assert left is not None
+    assert tuple(left) == (0, 1)
+
+
 async def test_nul_comes_back_as_it_was(url: str) -> None:
     """PostgreSQL refuses NUL in texts; records, messages and entries keep it all the same, and what stands for it."""
     odd = "a\0b\U0010ffff0\U0010ffff"
@@ -316,7 +427,7 @@ async def test_nul_comes_back_as_it_was(url: str) -> None:
         await store.documents.put(SCOPE, record)
         got = await store.documents.get(SCOPE, Session, record.session_id)
         assert got is not None
-        assert got.record == record
+        assert unplaced(got.record) == record
         message = NewMessage(role="user", content=odd, name=odd, metadata={odd: odd}, tool_calls=[{"x": odd}])
         appended = await store.logs.append(SCOPE, THREAD, [message], tail=1)
         assert appended.tail == appended.messages == await store.logs.read(SCOPE, THREAD)
@@ -385,4 +496,7 @@ def test_the_sql_of_the_revisions_is_shipped() -> None:
         "r0002_listing.sql",
         "r0002_slide.sql",
         "r0002_usage.sql",
+        "r0003_appends.sql",
+        "r0003_incarnations.sql",
+        "r0003_purged.sql",
     }

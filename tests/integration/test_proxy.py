@@ -116,6 +116,43 @@ def test_spoiled_lines_let_nobody_in(proxy: CaddyServer, key: str) -> None:
         assert is_problem(client.get("/v1/sessions"), 401)
 
 
+def test_any_name_of_the_proxy_will_do(proxy: CaddyServer) -> None:
+    """A key is what lets in, so the proxy may have any name; a page of another site is refused all the same."""
+    with client_of(proxy, ALICE) as client:
+        assert client.get("/v1/sessions", headers={"Host": "talks.example"}).status_code == 200
+        assert is_problem(client.get("/v1/sessions", headers={"Origin": "https://evil.example"}), 403)
+    with httpx.Client(base_url=proxy.operators_url, trust_env=False) as probe:
+        assert probe.get("/healthz", headers={"Host": "10.1.2.3:9101"}).status_code == 200
+
+
+def test_a_page_beside_the_proxy_is_named_by_a_setting(
+    certificate: Certificate, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Its origin is refused until WENMAI_ALLOWED_HOSTS has it; other names are refused then too."""
+    folder = tmp_path_factory.mktemp("named")
+    store = f"sqlite:///{folder / 'wenmai.db'}"
+    service = ServiceProcess(
+        "--store", store, log=folder / "log", WENMAI_ALLOWED_HOSTS="shop.example,other.example:8443"
+    )
+    try:
+        proxy = CaddyServer(service.url, folder, certificate, keys=KEYS)
+        try:
+            with client_of(proxy, ALICE) as client:
+                for origin, status in (
+                    ("https://shop.example", 200),
+                    ("https://other.example:8443", 200),
+                    ("https://other.example", 403),
+                    ("https://evil.example", 403),
+                ):
+                    assert client.get("/v1/sessions", headers={"Origin": origin}).status_code == status, origin
+        finally:
+            proxy.stop()
+        direct = httpx.get(f"{service.url}/v1/sessions", headers={"Host": "shop.example"}, trust_env=False)
+        assert direct.status_code == 200
+    finally:
+        service.remove()
+
+
 # As whom
 
 

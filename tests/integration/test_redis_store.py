@@ -8,6 +8,7 @@ from time import monotonic
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from redis.asyncio import Redis
 
 from fault_proxy import FAULTS, Fault, FaultProxy, fault_proxy
@@ -16,10 +17,11 @@ from wenmai.clock import MovableClock, system_clock
 from wenmai.errors import InvalidInput, SessionNotFound, StoreUnavailable
 from wenmai.scope import Scope, ThreadKey
 from wenmai.stores.conformance.samples import HOSTILE_KEYS
-from wenmai.stores.records import EvidenceRecord, NewMessage, Preferences, Session, TraceRecord
+from wenmai.stores.records import EvidenceRecord, Message, NewMessage, Preferences, Session, TraceRecord
 from wenmai.stores.redis import RedisStore, attach_store, open_store
 from wenmai.stores.redis.address import Address, parse_address
 from wenmai.stores.redis.keys import escape
+from wenmai.stores.registry import open_stores
 
 pytestmark = pytest.mark.xdist_group("redis")
 
@@ -30,6 +32,8 @@ BOUND_SECONDS = 0.4 + 1.0
 """The timeouts of ``QUICK``, and what a busy machine may add."""
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+OPEN = Message("m", 1, 1, THREAD.npc_id, "assistant", "", NOON, completed=False)
+"""A message to be filled."""
 
 
 @pytest.fixture
@@ -75,7 +79,7 @@ async def test_a_thread_is_a_list_of_json(store: RedisStore, raw: Redis) -> None
     await store.documents.put(SCOPE, session())
     asked = NewMessage(role="user", content="请问严氏家训有哪些？", timestamp=NOON)
     answered = NewMessage(role="assistant", content="后生问得好…", id="m-2", completed=False, tokens=7)
-    await store.logs.append(SCOPE, THREAD, [asked, answered])
+    appended = await store.logs.append(SCOPE, THREAD, [asked, answered])
     key = "yantian:session:short:yantian:yantian-main:session-def456:ancestor_yan"
     assert await raw.type(key) == "list"
     first, second = map(json.loads, await raw.lrange(key, 0, -1))
@@ -92,7 +96,7 @@ async def test_a_thread_is_a_list_of_json(store: RedisStore, raw: Redis) -> None
     assert second["timestamp"].endswith("Z")
     assert (second["role"], second["turn_id"], second["seq"], second["id"]) == ("assistant", 1, 2, "m-2")
     assert (second["completed"], second["tokens"]) == (False, 7)
-    await store.logs.settle(SCOPE, THREAD, 2, content="家训十则", tokens=9)
+    await store.logs.settle(SCOPE, THREAD, appended.messages[1], content="家训十则", tokens=9)
     settled = json.loads((await raw.lrange(key, -1, -1))[0])
     assert {**second, "content": "家训十则", "tokens": 9} == {**settled, "completed": False}
 
@@ -104,6 +108,7 @@ async def test_preferences_are_a_hash(empty_server: RedisServer, raw: Redis) -> 
         session_id="session-def456", verbosity="detailed", tone="respectful", interest_tags=["家训", "祠堂"]
     )
     async with open_store(f"{empty_server.url}?prefix=yantian", clock=clock) as store:
+        await store.documents.put(SCOPE, session("session-def456"))
         await store.documents.put(SCOPE, preferences)
     key = "yantian:session:pref:yantian:yantian-main:session-def456"
     assert await raw.type(key) == "hash"
@@ -144,13 +149,13 @@ async def test_keys_of_hostile_names_are_plain_and_distinct(store: RedisStore, r
 
 async def test_what_is_deleted_leaves_nothing_behind(store: RedisStore, raw: Redis) -> None:
     """When all records are deleted the server has no key left: no index, no filter, no thread, no number."""
-    trace = TraceRecord(trace_id="t", started_at=NOON, completed_at=NOON, npc_id="elder", session_id="s")
+    trace = TraceRecord(ref="t", trace_id="t", started_at=NOON, completed_at=NOON, npc_id="elder")
     await store.documents.put(SCOPE, session())
     for npc_id in ("elder", "ancestor_yan"):
         opened = [*said("孝"), NewMessage(role="assistant", content="", completed=False, id="m")]
         await store.logs.append(SCOPE, ThreadKey(THREAD.session_id, npc_id), opened)
     await store.documents.put(SCOPE, trace, keep_until=system_clock() + timedelta(days=1))
-    await store.documents.put(SCOPE, TraceRecord(trace_id="t", started_at=NOON, completed_at=NOON, npc_id="other"))
+    await store.documents.put(SCOPE, replace(trace, npc_id="other"))
     await store.documents.put(SCOPE, EvidenceRecord(evidence_id="e", title="", text="", source_ref="卷一"))
     assert await raw.dbsize() > 8
     await store.documents.delete(SCOPE, Session, THREAD.session_id)
@@ -178,16 +183,103 @@ async def test_a_sweep_takes_the_threads_along(empty_server: RedisServer, raw: R
 async def test_the_server_drops_what_no_sweep_has(store: RedisStore, raw: Redis) -> None:
     """With the system's clock a record with an end has the server's expiry an hour after it; one without has none."""
     end = system_clock() + timedelta(hours=1)
-    await store.documents.put(SCOPE, Preferences(session_id="s"), keep_until=end)
-    key = "yantian:session:pref:yantian:yantian-main:s"
+    await store.documents.put(SCOPE, EvidenceRecord(evidence_id="s", title="", text=""), keep_until=end)
+    key = "yantian:doc:evidence:yantian:yantian-main:s"
     assert await raw.pexpiretime(key) == int((end + timedelta(hours=1)).timestamp() * 1000)
-    await store.documents.put(SCOPE, Preferences(session_id="s"))
+    await store.documents.put(SCOPE, EvidenceRecord(evidence_id="s", title="", text=""))
     assert await raw.pexpiretime(key) == -1
+
+
+async def of_session(raw: Redis) -> dict[str, int]:
+    """The keys of the session, and the milliseconds that each is still kept."""
+    return {name: await raw.pttl(name) for name in await names(raw) if THREAD.session_id in name}
+
+
+async def test_every_key_of_a_session_expires_some_time_after_its_end(store: RedisStore, raw: Redis) -> None:
+    """The record thirty days past the end of the session, threads and preferences not before it."""
+    begun = session()
+    await store.documents.put(SCOPE, begun)
+    for npc_id in ("elder", "teacher"):
+        await store.logs.append(SCOPE, ThreadKey(THREAD.session_id, npc_id), said("孝"), slide=False)
+    await store.documents.put(SCOPE, Preferences(session_id=THREAD.session_id))
+    document = f"yantian:doc:conversations:yantian:yantian-main:{THREAD.session_id}"
+    ends = begun.expires_at + timedelta(days=30, hours=1)
+    assert await raw.pexpiretime(document) == int(ends.timestamp() * 1000)
+    kept = await of_session(raw)
+    assert len(kept) == 7
+    assert min(kept, key=lambda name: kept[name]) == document
+    assert max(kept.values()) <= kept[document] + 2 * 86_400_000
+
+
+@pytest.mark.parametrize("before", ["about to go", "of an earlier version"])
+async def test_activity_keeps_all_of_its_session(before: str, store: RedisStore, raw: Redis) -> None:
+    """A talk with one persona extends the other's thread and the preferences too; so does a change of the record."""
+    begun = session()
+    for how in ("append", "put"):
+        await store.documents.put(SCOPE, replace(begun, expires_at=system_clock() + timedelta(hours=1)))
+        for npc_id in ("elder", "teacher"):
+            await store.logs.append(SCOPE, ThreadKey(THREAD.session_id, npc_id), said("孝"), slide=False)
+        await store.documents.put(SCOPE, Preferences(session_id=THREAD.session_id))
+        for name in await of_session(raw):
+            await (raw.pexpire(name, 3_600_000) if before == "about to go" else raw.persist(name))
+        if how == "append":
+            await store.logs.append(SCOPE, ThreadKey(THREAD.session_id, "elder"), said("悌"))
+        else:
+            await store.documents.put(SCOPE, begun)
+        kept = await of_session(raw)
+        assert len(kept) == 7
+        assert min(kept.values()) > 30 * 86_400_000
+
+
+async def test_a_sweep_cleans_up_after_the_servers_own_expiry(store: RedisStore, raw: Redis) -> None:
+    """Records that the server has dropped leave no member in any listing, filter or index."""
+    soon = system_clock() + timedelta(hours=1)
+    trace = TraceRecord(
+        ref="t", trace_id="t", started_at=NOON, completed_at=NOON, npc_id="elder", session_id=THREAD.session_id
+    )
+    await store.documents.put(SCOPE, session())
+    await store.documents.put(SCOPE, trace, keep_until=soon)
+    await store.documents.put(
+        SCOPE, EvidenceRecord(evidence_id="e", title="", text="", source_ref="卷一"), keep_until=soon
+    )
+    await store.documents.put(SCOPE, Preferences(session_id=THREAD.session_id))
+    await store.documents.put(SCOPE, session("kept"))
+    await store.logs.append(SCOPE, THREAD._replace(session_id="kept"), said("孝"))
+    for name in await names(raw):
+        if "kept" not in name and await raw.pttl(name) > 0:
+            await raw.delete(name)
+    url = f"redis://127.0.0.1:{raw.connection_pool.connection_kwargs['port']}?prefix=yantian&command_timeout=5"
+    async with open_store(url, clock=lambda: system_clock() + timedelta(days=40)) as later:
+        assert await later.documents.sweep() == 4
+        assert await later.documents.sweep() == 0
+    index = "yantian:index:conversations:yantian:yantian-main:visitor"
+    left = sorted(name for name in await names(raw) if "kept" not in name)
+    assert left == ["yantian:ending", "yantian:ending:where", index]
+    assert [str(member).partition(":")[2] for member in await raw.zrange(index, 0, -1)] == ["kept"]
+    assert await raw.zcard("yantian:ending") == await raw.hlen("yantian:ending:where") == 1
+    assert await store.documents.get(SCOPE, Session, "kept") is not None
+
+
+@pytest.mark.parametrize("policy", ["allkeys-lru", "volatile-ttl"])
+async def test_a_server_that_evicts_is_refused_as_the_only_store(
+    policy: str, empty_server: RedisServer, raw: Redis
+) -> None:
+    """Opening says which policy is set and which is needed; as a cache the server will do."""
+    await raw.config_set("maxmemory-policy", policy)
+    try:
+        with pytest.raises(StoreUnavailable, match=rf"maxmemory-policy is {policy}.*set it to noeviction"):
+            async with open_store(empty_server.url, clock=system_clock):
+                pass
+        async with open_stores("memory://", empty_server.url) as (cached, _):
+            await cached.ping()
+    finally:
+        await raw.config_set("maxmemory-policy", "noeviction")
 
 
 async def test_a_listing_forgets_what_the_server_dropped(store: RedisStore, raw: Redis) -> None:
     """A record that vanished by itself is not listed, its place in the index goes, and pages stay full."""
     for number in range(5):
+        await store.documents.put(SCOPE, session(f"s{number}"))
         await store.documents.put(SCOPE, Preferences(session_id=f"s{number}"))
     for number in (4, 2):
         await raw.delete(f"yantian:session:pref:yantian:yantian-main:s{number}")
@@ -248,27 +340,32 @@ async def test_a_full_server_refuses_and_keeps_what_it_has(store: RedisStore, ra
     with pytest.raises(StoreUnavailable, match="maxmemory"):
         await store.logs.append(SCOPE, THREAD, said("悌"))
     with pytest.raises(StoreUnavailable, match="maxmemory"):
-        await store.documents.put(SCOPE, Preferences(session_id="s"))
+        await store.documents.put(SCOPE, Preferences(session_id=THREAD.session_id))
     with pytest.raises(StoreUnavailable, match="maxmemory"):
         await store.documents.put(SCOPE, session())
     assert len(await store.logs.read(SCOPE, THREAD)) == 2
     assert await store.documents.get(SCOPE, Session, THREAD.session_id) == before
     await raw.config_set("maxmemory", "0")
     assert (await store.logs.append(SCOPE, THREAD, said("悌"))).messages[0].seq == 3
+    await raw.config_set("maxmemory", "1mb")
+    assert await store.documents.delete(SCOPE, Session, THREAD.session_id)
+    await raw.config_set("maxmemory", "0")
+    assert await names(raw) == []
 
 
 CALLS: dict[str, Callable[[RedisStore], Awaitable[Any]]] = {
     "ping": lambda store: store.ping(),
     "get": lambda store: store.documents.get(SCOPE, Session, THREAD.session_id),
     "get_many": lambda store: store.documents.get_many(SCOPE, Session, ["a", "b"]),
-    "put": lambda store: store.documents.put(SCOPE, Preferences(session_id="s")),
+    "put": lambda store: store.documents.put(SCOPE, EvidenceRecord(evidence_id="e", title="", text="")),
     "delete": lambda store: store.documents.delete(SCOPE, Preferences, "s"),
     "list": lambda store: store.documents.list(SCOPE, Session),
     "sweep": lambda store: store.documents.sweep(),
     "append": lambda store: store.logs.append(SCOPE, THREAD, said("孝"), tail=10),
     "latest": lambda store: store.logs.latest(SCOPE, THREAD, 5),
     "read": lambda store: store.logs.read(SCOPE, THREAD),
-    "settle": lambda store: store.logs.settle(SCOPE, THREAD, 1, content="x"),
+    "settle": lambda store: store.logs.settle(SCOPE, THREAD, OPEN, content="x"),
+    "truncate": lambda store: store.logs.truncate(SCOPE, THREAD, 1),
     "threads": lambda store: store.logs.threads(SCOPE, THREAD.session_id),
     "erase": lambda store: store.logs.erase(SCOPE, THREAD.session_id),
 }
@@ -320,6 +417,7 @@ async def test_cancelled_callers_mix_up_no_answers(store: RedisStore) -> None:
     """Callers that are cancelled at any moment leave no answer behind for the next user of a connection."""
     await store.documents.put(SCOPE, session())
     for number in range(8):
+        await store.documents.put(SCOPE, session(f"s{number}"))
         await store.documents.put(SCOPE, Preferences(session_id=f"s{number}", language=f"zh-{number}"))
 
     async def get(number: int) -> bool:

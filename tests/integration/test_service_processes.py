@@ -15,7 +15,7 @@ from talk_checker import NPC, VISITOR, Answered, Json, wrong_talks
 from visitors import CHAT, visiting
 
 from postgres_server import PostgresServer
-from wenmai.memory.idempotency import message_id_for
+from wenmai.memory.idempotency import key_digest
 from wenmai.memory.turns import LEASE
 
 pytestmark = pytest.mark.xdist_group("services")
@@ -84,10 +84,10 @@ def question(key: str) -> str:
 async def an_answer_is_stored(database: str, key: str) -> None:
     """Return when the turn of this key is complete."""
     connection = await asyncpg.connect(database)
-    stored = "SELECT count(*) FROM messages, pg_sleep(0.02) WHERE given_id = $1 AND completed"
+    stored = "SELECT count(*) FROM messages, pg_sleep(0.02) WHERE given_id LIKE $1 AND completed"
     try:
         async with asyncio.timeout(SLACK_SECONDS):
-            while not await connection.fetchval(stored, f"{message_id_for(key)}-answer"):
+            while not await connection.fetchval(stored, f"msg-idem-{key_digest(key)}%-answer"):
                 pass
     finally:
         await connection.close()

@@ -4,6 +4,8 @@ import asyncio
 import threading
 from datetime import timedelta
 from pathlib import Path
+from statistics import median
+from time import perf_counter_ns
 
 import apsw
 import pytest
@@ -13,8 +15,9 @@ from wenmai.errors import InvalidInput, SessionNotFound, StoreTooNew, StoreUnava
 from wenmai.scope import Scope, ThreadKey
 from wenmai.stores.records import NewMessage, Session
 from wenmai.stores.registry import open_store
-from wenmai.stores.sqlite import SqliteStore, lanes
+from wenmai.stores.sqlite import SqliteStore, checkpoints, lanes
 from wenmai.stores.sqlite import open_store as open_sqlite
+from wenmai.stores.sqlite.jobs import Job, Outcome
 from wenmai.stores.sqlite.schema import SCHEMA_VERSION, connect
 
 SCOPE = Scope()
@@ -93,13 +96,13 @@ async def test_a_missing_folder_is_named(tmp_path: Path) -> None:
 async def test_waiting_writers_share_a_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What waits while a commit runs goes into the next one, all of it."""
     commits: list[int] = []
-    together = lanes._commit_together
+    together = lanes.Lanes._commit
 
-    def counted(connection: apsw.Connection, jobs: list[lanes._Job]) -> list[lanes._Outcome]:
+    def counted(self: lanes.Lanes, connection: apsw.Connection, jobs: list[Job]) -> list[Outcome]:
         commits.append(len(jobs))
-        return together(connection, jobs)
+        return together(self, connection, jobs)
 
-    monkeypatch.setattr(lanes, "_commit_together", counted)
+    monkeypatch.setattr(lanes.Lanes, "_commit", counted)
     async with open_sqlite(f"sqlite:///{tmp_path}/wenmai.db", clock=system_clock) as store:
         await store.documents.put(SCOPE, session())
         commits.clear()
@@ -162,7 +165,7 @@ async def test_the_log_starts_over_under_load(tmp_path: Path) -> None:
             await asyncio.gather(*(store.logs.append(SCOPE, THREAD, said("言" * 3000)) for _ in range(100)))
         grown = log_bytes(path)
         assert path.stat().st_size > 1_000_000
-    pages = (lanes.FORCED_CHECKPOINT_PAGES + lanes.WRITES_PER_COMMIT * 20) * 4096
+    pages = (checkpoints.FORCED_PAGES + lanes.WRITES_PER_COMMIT * 20) * 4096
     assert grown < pages
     assert log_bytes(path) == 0
 
@@ -183,6 +186,25 @@ async def test_a_process_that_holds_the_file_too_long_is_reported(
         other.close()
         await store.logs.append(SCOPE, THREAD, said("kept"))
         assert [message.content for message in await store.logs.latest(SCOPE, THREAD, 10)] == ["kept", "kept"]
+
+
+async def test_deleting_a_strangers_session_takes_as_long_as_deleting_none(tmp_path: Path) -> None:
+    """Medians of deletes that take turns, so that other work on the machine slows both; the best of three."""
+    stranger = Scope(user_id="stranger")
+    ratios = []
+    async with open_sqlite(f"sqlite:///{tmp_path}/wenmai.db", clock=system_clock) as store:
+        await store.documents.put(SCOPE, session())
+        for _ in range(3):
+            took: dict[str, list[int]] = {"session-1": [], "session-0": []}
+            for number in range(800):
+                for session_id in sorted(took, reverse=number % 2 == 0):
+                    began = perf_counter_ns()
+                    assert not await store.documents.delete(stranger, Session, session_id)
+                    took[session_id].append(perf_counter_ns() - began)
+            ratios.append(median(took["session-1"]) / median(took["session-0"]))
+            if ratios[-1] < 1.1:
+                break
+    assert min(ratios) < 1.1, ratios
 
 
 async def test_a_closed_store_refuses_work(tmp_path: Path) -> None:

@@ -99,7 +99,7 @@ async def test_slow_clients_do_not_keep_a_service_from_stopping(services: Servic
     """One sends half of a request, one reads nothing of its events, one keeps its connection: it ends with 0."""
     service = await services.start("--store", database, **QUICKLY)
     body = json.dumps({"npc_id": NPC, "query": "家训第一条是什么？", "session_id": "slow", "stream": True}).encode()
-    head = f"POST {CHAT} HTTP/1.1\r\nHost: x\r\nX-User-ID: visitor\r\nContent-Length: {len(body)}\r\n"
+    head = f"POST {CHAT} HTTP/1.1\r\nHost: localhost\r\nX-User-ID: visitor\r\nContent-Length: {len(body)}\r\n"
     head += "Content-Type: application/json\r\n\r\n"
     writers = []
     for sent in (head.encode() + body[:10], head.encode() + body, b""):

@@ -22,6 +22,7 @@ from wenmai.stores.redis.link import Link
 from wenmai.stores.registry import open_store
 from wenmai.stores.tiers.copies import Piece, SessionCopy, Tail
 from wenmai.stores.tiers.hot import SessionCopies
+from wenmai.stores.tiers.trust import moments
 
 pytestmark = pytest.mark.xdist_group("redis")
 
@@ -35,6 +36,9 @@ PERSONAS = ("elder", "teacher")
 USERS = (Scope("t", "s", "owner"), Scope("t", "s", "successor"))
 
 Later = Callable[[], Awaitable[None]]
+
+
+NOW = moments(system_clock)
 
 
 class History:
@@ -123,7 +127,8 @@ class History:
             for index in range(size - 1)
         ]
         said.append(NewMessage(role="assistant", content="", completed=self._chance.random() < 0.5))
-        appended = (await self._logs.append(owner, thread, said)).messages
+        done = await self._logs.append(owner, thread, said)
+        appended, thread = done.messages, thread._replace(incarnation=done.incarnation)
         if not appended[-1].completed:
             self._unfinished.append((thread, appended[-1]))
         await self._soon(lambda: self._copies.append(owner, thread, appended, None))
@@ -132,7 +137,7 @@ class History:
         if not self._unfinished:
             return
         owner, (thread, message) = self._owner, self._unfinished.pop()
-        settled = await self._logs.settle(owner, thread, message.seq, content="filled")
+        settled = await self._logs.settle(owner, thread, message, content="filled")
         if settled is not None:
             await self._soon(lambda: self._copies.settle(owner, thread, settled))
 
@@ -156,9 +161,7 @@ class History:
         if self._chance.random() < 0.5:
             await self._logs.erase(owner, SESSION, thread.npc_id)
         else:
-            await self._logs.erase(owner, SESSION)
             await self._documents.delete(owner, Session, SESSION)
-            await self._documents.delete(owner, Preferences, SESSION)
         self._unfinished.clear()
         await self._soon(lambda: self._copies.drop(owner, SESSION, PERSONAS))
         if await self._documents.get(owner, Session, SESSION) is None:
@@ -174,8 +177,9 @@ class History:
             copy = SessionCopy(owner.user_id)
             if (session := await self._documents.get(owner, Session, SESSION)) is None:
                 return
+            copy.incarnation = session.record.incarnation
             part = self._chance.choice(("session", "preferences", "threads", "tail"))
-            now = system_clock()
+            now = NOW()
             if part == "session":
                 copy.session = Piece(session, now)
             elif part == "preferences":
@@ -184,7 +188,7 @@ class History:
                 copy.threads = Piece(await self._logs.threads(owner, SESSION), now)
             elif newest := await self._logs.latest(owner, thread, self._chance.choice((3, 64))):
                 copy.tails[thread.npc_id] = Tail(newest, now)
-            if not copy.empty:
+            if copy.may_be_kept:
                 await self._soon(lambda: self._copies.fill(owner, SESSION, revision, copy))
 
         await self._soon(look)
@@ -214,7 +218,7 @@ def client(redis_server: RedisServer) -> Iterator[Redis]:
 async def copies(redis_server: RedisServer) -> AsyncIterator[SessionCopies]:
     """Copies in that database."""
     link = Link(parse_address(f"redis://127.0.0.1:{redis_server.port}/{DATABASE}?command_timeout=10"))
-    yield SessionCopies(link, Keys("wenmai"), system_clock, origin=token_hex(4), store="durable")
+    yield SessionCopies(link, Keys("wenmai"), NOW, origin=token_hex(4), store="durable")
     await link.close()
 
 
@@ -264,8 +268,9 @@ async def test_what_is_told_after_the_removal_that_came_later_brings_nothing_bac
         renamed = await store.documents.put(owner, replace(record, title="canary"), expected=1)
         preferred = await store.documents.put(owner, Preferences(session_id=SESSION, interest_tags=["canary"]))
         said = [NewMessage(role="user", content="canary"), NewMessage(role="assistant", content="", completed=False)]
-        appended = (await store.logs.append(owner, thread, said)).messages
-        settled = await store.logs.settle(owner, thread, 2, content="canary")
+        done = await store.logs.append(owner, thread, said)
+        appended, thread = done.messages, thread._replace(incarnation=done.incarnation)
+        settled = await store.logs.settle(owner, thread, appended[1], content="canary")
         assert settled is not None
     await copies.drop(owner, SESSION, [thread.npc_id])
     late: list[Later] = [
@@ -276,7 +281,7 @@ async def test_what_is_told_after_the_removal_that_came_later_brings_nothing_bac
     ]
     for tell in late:
         known = SessionCopy(owner.user_id)
-        known.threads, known.preferences = Piece([], system_clock()), Piece(None, system_clock())
+        known.threads, known.preferences = Piece([], NOW()), Piece(None, NOW())
         await copies.fill(owner, SESSION, (await copies.read(owner, SESSION)).revision, known)
         await tell()
         assert sorted(client.scan_iter("*")) == [b"wenmai:session:copy:t:s:s-1"]

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -11,79 +11,19 @@ from secrets import token_hex
 from typing import Any
 
 import pytest
-from redis import Redis
+from tier_place import OWNER, STRANGER, THREAD, TURN, Counted, Place, Process, eventually
 
 from redis_server import RedisServer
-from wenmai.clock import Clock, system_clock
+from wenmai.clock import system_clock
 from wenmai.errors import InvalidInput, StoreUnavailable, VersionConflict
-from wenmai.scope import Scope, ThreadKey
-from wenmai.stores.base import Documents, Logs, Store
+from wenmai.scope import ThreadKey
 from wenmai.stores.degradation import collected_degradation
 from wenmai.stores.records import Message, NewMessage, Preferences, Session
 from wenmai.stores.registry import open_store, open_stores
-from wenmai.stores.tiers import TieredStore, open_tiers
+from wenmai.stores.tiers import open_tiers
 from wenmai.stores.tiers.lru import Lru
 
 pytestmark = pytest.mark.xdist_group("redis")
-
-OWNER = Scope("tenant", "site", "owner")
-STRANGER = Scope("tenant", "site", "stranger")
-THREAD = ThreadKey("s-1", "elder")
-TURN = [NewMessage(role="user", content="祠堂在哪里？"), NewMessage(role="assistant", content="在村口。")]
-
-
-class Place:
-    """A durable store and a Redis server, and what opens tiered stores over them, each as another process would."""
-
-    def __init__(self, url: str, server: RedisServer, stack: AsyncExitStack) -> None:
-        self.url = url
-        self.prefix = f"test-{token_hex(4)}"
-        self.hot = f"{server.url}?prefix={self.prefix}&command_timeout=5"
-        self.client = Redis(port=server.port)
-        self._stack = stack
-
-    async def process(self, *, clock: Clock = system_clock, bound: timedelta | None = None) -> "Process":
-        """Another process over the same stores."""
-        durable = await self._stack.enter_async_context(open_store(self.url, clock=clock))
-        before = self._listeners()
-        more: dict[str, Any] = {} if bound is None else {"trust_bound": bound}
-        tiered = await self._stack.enter_async_context(open_tiers(durable, self.hot, clock=clock, **more))
-        process = Process(tiered, durable)
-        await eventually(lambda: self._more_listen_than(before))
-        return process
-
-    def _listeners(self) -> int:
-        count: int = self.client.pubsub_numsub(f"{self.prefix}:session:changes")[0][1]
-        return count
-
-    async def _more_listen_than(self, count: int) -> bool:
-        return self._listeners() > count
-
-    def held(self) -> list[str]:
-        """All keys on the server that are this place's."""
-        return sorted(key.decode() for key in self.client.scan_iter(f"{self.prefix}:*"))
-
-
-class Process:
-    """A tiered store, and the durable store under it."""
-
-    def __init__(self, tiered: TieredStore, durable: Store) -> None:
-        assert durable.documents is not None
-        assert durable.logs is not None
-        self.tiered = tiered
-        self.documents: Documents = tiered.documents
-        self.logs: Logs = tiered.logs
-        self.durable_documents: Documents = durable.documents
-        self.durable_logs: Logs = durable.logs
-
-    async def begin(self, session_id: str = "s-1", *, lifetime: int = 3600) -> None:
-        """Begin a session of the owner."""
-        record = Session(
-            session_id=session_id,
-            expires_at=datetime.now(UTC) + timedelta(seconds=lifetime),
-            lifetime_seconds=lifetime,
-        )
-        await self.documents.put(OWNER, record, expected=0)
 
 
 @pytest.fixture
@@ -91,13 +31,6 @@ async def place(tmp_path: Path, redis_server: RedisServer) -> AsyncIterator[Plac
     """A durable store in a file, and the Redis server."""
     async with AsyncExitStack() as stack:
         yield Place(f"sqlite:///{tmp_path}/wenmai.db", redis_server, stack)
-
-
-async def eventually(true: Callable[[], Awaitable[bool]], seconds: float = 5.0) -> None:
-    """Wait until it is true."""
-    async with asyncio.timeout(seconds):
-        while not await true():  # noqa: ASYNC110 — what another process knows sets no event here
-            await asyncio.sleep(0.002)
 
 
 def texts(messages: list[Message]) -> list[str]:
@@ -114,20 +47,6 @@ async def agrees_with_the_durable_store(process: Process) -> bool:
     """Whether the process sees what is stored."""
     wanted = await process.durable_logs.latest(OWNER, THREAD, 60)
     return await process.logs.latest(OWNER, THREAD, 60) == wanted
-
-
-class Counted:
-    """Counts the calls of a store's method, which still does what it did."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, of: object, name: str) -> None:
-        self.calls = 0
-        method = getattr(type(of), name)
-
-        async def counted(*arguments: Any, **named: Any) -> Any:
-            self.calls += 1
-            return await method(*arguments, **named)
-
-        monkeypatch.setattr(type(of), name, counted)
 
 
 async def test_reads_of_what_was_just_written_never_reach_the_durable_store(
@@ -162,7 +81,7 @@ async def test_copies_say_what_the_durable_store_says(place: Place) -> None:
     )
     await process.logs.append(OWNER, ThreadKey("s-1", "teacher"), TURN)
     await process.logs.settle(
-        OWNER, THREAD, unfinished.messages[0].seq, content="明代。", tokens=3, metadata={"policy_mode": "normal"}
+        OWNER, THREAD, unfinished.messages[0], content="明代。", tokens=3, metadata={"policy_mode": "normal"}
     )
     stored = await process.documents.get(OWNER, Session, "s-1")
     assert stored is not None
@@ -310,8 +229,8 @@ async def test_growing_a_copy_does_not_renew_the_trust_in_it(place: Place) -> No
     process = await place.process(clock=lambda: now, bound=timedelta(seconds=30))
     await process.begin()
     unfinished = NewMessage(role="assistant", content="", completed=False)
-    await process.logs.append(OWNER, THREAD, [TURN[0], unfinished])
-    await process.durable_logs.settle(OWNER, THREAD, 2, content="filled behind our back")
+    answer = (await process.logs.append(OWNER, THREAD, [TURN[0], unfinished])).messages[1]
+    await process.durable_logs.settle(OWNER, THREAD, answer, content="filled behind our back")
     for _ in range(3):
         now += timedelta(seconds=9)
         await process.logs.append(OWNER, THREAD, TURN)

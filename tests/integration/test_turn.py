@@ -1,13 +1,17 @@
 """The whole turn over the engine, on each store: what is kept, what is shared, what is shown to a model."""
 
 import asyncio
+import dataclasses
 import logging
+from contextlib import nullcontext
 from datetime import timedelta
+from typing import Any
 
 import msgspec
 import pytest
 
 from support import engine_at
+from wenmai.chat.pipeline import Chat
 from wenmai.chat.turn import TurnAnswer, TurnEvent, TurnRequest
 from wenmai.chat.types import PolicyMode
 from wenmai.clock import MovableClock
@@ -16,14 +20,14 @@ from wenmai.errors import (
     IdempotencyMismatch,
     InvalidInput,
     PersonaNotFound,
-    SessionNotFound,
     StoreUnavailable,
     ThreadBusy,
 )
+from wenmai.memory.manager import Memory
 from wenmai.memory.preferences import PreferenceChange
-from wenmai.memory.turns import _Lease
+from wenmai.memory.turns import _Lease, lease_key
 from wenmai.scope import Scope, ThreadKey
-from wenmai.stores.records import IdempotentTurn, Preferences, TraceRecord, TurnLease
+from wenmai.stores.records import IdempotentTurn, TraceRecord, TurnLease
 
 VISITOR = Scope("default", "default", "visitor")
 
@@ -148,7 +152,7 @@ async def test_a_replay_gives_the_answer_again(engine: Engine) -> None:
 
 
 async def test_events_come_in_order_and_spell_the_answer(engine: Engine) -> None:
-    """Start, steps and pieces of the answer; the pieces joined are the answer."""
+    """Begin, start, steps and pieces of the answer; the pieces joined are the answer."""
     events: list[TurnEvent] = []
 
     async def listen(event: TurnEvent) -> None:
@@ -156,8 +160,8 @@ async def test_events_come_in_order_and_spell_the_answer(engine: Engine) -> None
 
     request = TurnRequest(scope=VISITOR, npc_id="ancestor_yan", query="请问严氏家训有哪些？")
     answer = await engine.chat.ask(request, on_event=listen)
-    assert events[0].kind == "start"
-    assert events[0].data["session_id"] == answer.session_id
+    assert [event.kind for event in events[:2]] == ["begin", "start"]
+    assert events[1].data["session_id"] == answer.session_id
     assert "".join(event.data["text"] for event in events if event.kind == "token") == answer.answer_text
     assert "complete" in [event.data["name"] for event in events if event.kind == "step"]
 
@@ -170,7 +174,7 @@ async def test_a_session_of_somebody_else_gives_a_fresh_one(engine: Engine, capl
         theirs = await ask(engine, "第一条是什么？", session_id=mine.session_id, scope=stranger)
     assert theirs.session_id != mine.session_id
     assert theirs.turn_id == 1
-    assert sum("belongs to somebody else" in record.message for record in caplog.records) == 1
+    assert sum("belongs to another user" in record.message for record in caplog.records) == 1
     thread = ThreadKey(mine.session_id, "ancestor_yan")
     assert len(await engine.memory.transcript.latest(VISITOR, thread, 10)) == 2
 
@@ -228,6 +232,35 @@ async def test_one_idempotency_key_makes_one_turn(engine: Engine) -> None:
     assert len(await engine.memory.transcript.latest(VISITOR, thread, 10)) == 2
     with pytest.raises(IdempotencyMismatch):
         await ask(engine, "第一条是什么？", session_id=session.session_id, idempotency_key="retry-1")
+
+
+async def test_an_attempt_that_lost_its_key_while_it_waited_asks_nothing(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its key went with its session, and another attempt answers in the session that took the id: one question."""
+    session = await engine.memory.sessions.open(VISITOR, "s-1")
+    monkeypatch.setattr("wenmai.memory.idempotency.RENEW_SECONDS", 3600.0)
+    documents, query = engine.store.documents, "请问严氏家训有哪些？"
+    assert documents is not None
+    async with engine.memory.turns.turn(VISITOR, session.thread("ancestor_yan")):
+        waiting = asyncio.create_task(ask(engine, query, session_id="s-1", idempotency_key="key"))
+        while not (claims := (await documents.list(VISITOR, IdempotentTurn)).items):  # noqa: ASYNC110 — no event says so
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.1)
+        await documents.delete(VISITOR, IdempotentTurn, claims[0].record.key)
+        await engine.memory.sessions.delete(VISITOR, "s-1")
+        assert engine.store.logs is not None
+        memory = Memory(documents, engine.store.logs, policy=engine.memory.policy)
+        other = Chat(dataclasses.replace(engine.chat._services, memory=memory))
+        request = TurnRequest(
+            scope=VISITOR, npc_id="ancestor_yan", query=query, session_id="s-1", idempotency_key="key"
+        )
+        answer = await other.ask(request)
+        await other.drain()
+    assert (await waiting).trace_id == answer.trace_id
+    thread = ThreadKey("s-1", "ancestor_yan")
+    said = [message async for message in engine.memory.transcript.read_all(VISITOR, thread)]
+    assert [message.content for message in said if message.role == "user"] == [query]
 
 
 async def test_reject_refuses_while_a_turn_runs(engine: Engine) -> None:
@@ -303,13 +336,14 @@ async def test_incognito_infers_nothing(engine: Engine) -> None:
 async def test_a_lease_that_runs_out_frees_the_thread_for_another_user(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What a process left that died while it held the thread ends by itself, whoever has the session id by then."""
+    """What a process left that died while it held the thread stands in the way of no later session of the id."""
     monkeypatch.setattr("wenmai.memory.turns.LEASE", timedelta(seconds=0.2))
     documents = engine.store.documents
     assert documents is not None
-    thread = ThreadKey("session-1", "ancestor_yan")
-    lease = _Lease(documents, engine.clock, Scope("default", "default", "gone"), thread)
-    await lease.acquire("wait")
+    gone = Scope("default", "default", "gone")
+    opened = await engine.memory.sessions.open(gone, "session-1")
+    await _Lease(documents, engine.clock, gone, opened.thread("ancestor_yan")).acquire("wait")
+    await engine.memory.sessions.delete(gone, "session-1")
     answer = await asyncio.wait_for(ask(engine, "请问严氏家训有哪些？", session_id="session-1"), timeout=5)
     assert answer.session_id == "session-1"
 
@@ -383,8 +417,28 @@ async def test_forgetting_one_persona_leaves_the_other(engine: Engine) -> None:
     assert [stored.record.npc_id for stored in (await engine.traces.list(VISITOR)).items] == ["village_elder"]
 
 
+@pytest.mark.parametrize("fails", [False, True])
+async def test_a_turn_whose_thread_is_erased_meanwhile_keeps_no_trace(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, *, fails: bool
+) -> None:
+    """The visitor has the answer; what was asked and answered is gone with the thread, also if the turn fails."""
+    active = engine.prompts.active
+
+    async def erasing(*of: Any, **fields: Any) -> Any:
+        await engine.memory.sessions.forget_persona(VISITOR, "session-1", "ancestor_yan")
+        if fails:
+            raise StoreUnavailable("documents", "gone")
+        return await active(*of, **fields)
+
+    monkeypatch.setattr(engine.prompts, "active", erasing)
+    with pytest.raises(StoreUnavailable) if fails else nullcontext():
+        await ask(engine, "请问严氏家训有哪些？", session_id="session-1")
+    assert await engine.memory.transcript.threads(VISITOR, "session-1") == []
+    assert (await engine.traces.list(VISITOR)).items == []
+
+
 async def test_a_trace_id_that_is_taken_is_not_noticed(engine: Engine) -> None:
-    """A caller's own trace id is honoured once; whoever has it already, the next turn gets a fresh one."""
+    """A caller's own trace id is honoured once for each user: another one notices nothing of it."""
     stranger = Scope("default", "default", "stranger")
 
     async def asked(scope: Scope) -> str:
@@ -393,9 +447,10 @@ async def test_a_trace_id_that_is_taken_is_not_noticed(engine: Engine) -> None:
 
     assert await asked(VISITOR) == "mine-1"
     first = (await engine.traces.get(VISITOR, "mine-1")).record
-    assert await asked(stranger) != "mine-1"
+    assert await asked(stranger) == "mine-1"
     assert await asked(VISITOR) != "mine-1"
     assert (await engine.traces.get(VISITOR, "mine-1")).record == first
+    assert (await engine.traces.get(stranger, "mine-1")).record != first
 
 
 @pytest.mark.parametrize("stranger", [False, True])
@@ -424,22 +479,64 @@ async def test_a_keyed_turn_that_fails_in_a_session_of_its_own_is_repeated_there
         assert answer.turn_id == 1
 
 
-async def test_a_lease_of_a_dead_process_does_not_outlive_it_for_anybody(engine: Engine) -> None:
-    """Not even for another user who has the session id by now: the thread is free when the lease runs out."""
+@pytest.mark.parametrize("cancelled", [True, False])
+async def test_a_keyed_turn_that_ends_while_its_answer_is_stored_gives_that_answer_again(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, *, cancelled: bool
+) -> None:
+    """Its caller goes, or its usage cannot be counted, when the answer is in the transcript; the trace keeps it too."""
+    settle = engine.memory.transcript.settle
+
+    async def stored_and_cancelled(*of: Any, **fields: Any) -> Any:
+        settled = await settle(*of, **fields)
+        if cancelled:
+            asking.cancel()
+        await asyncio.sleep(0.01)
+        return settled
+
+    async def uncounted(*_: object, **__: object) -> None:
+        raise StoreUnavailable("documents", "gone")
+
+    with monkeypatch.context() as breaking:
+        breaking.setattr(engine.memory.transcript, "settle", stored_and_cancelled)
+        if not cancelled:
+            breaking.setattr(engine.memory.usage, "add", uncounted)
+        asking = asyncio.create_task(ask(engine, "请问严氏家训有哪些？", session_id="session-1", idempotency_key="key"))
+        with pytest.raises(asyncio.CancelledError if cancelled else StoreUnavailable):
+            await asking
+    answer = await ask(engine, "请问严氏家训有哪些？", session_id="session-1", idempotency_key="key")
+    messages = await engine.memory.transcript.latest(VISITOR, ThreadKey("session-1", "ancestor_yan"), 10)
+    assert [message.content for message in messages] == ["请问严氏家训有哪些？", answer.answer_text]
+    assert answer.citations
+    kept = await trace(engine, answer)
+    assert (kept.error, kept.answer) == (None, answer.answer_text)
+
+
+async def test_a_lease_from_a_clock_that_was_ahead_blocks_no_longer_than_any(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its holder is dead, its end an hour away: the thread is free once the lease was not renewed for its length."""
+    monkeypatch.setattr("wenmai.memory.turns.LEASE", timedelta(seconds=0.3))
     documents = engine.store.documents
     assert documents is not None
-    now = engine.clock()
-    dead = TurnLease(thread="session-1/ancestor_yan", holder="dead", expires_at=now)
-    await documents.put(Scope("default", "default", "gone"), dead, keep_until=now)
+    thread = (await engine.memory.sessions.open(VISITOR, "session-1")).thread("ancestor_yan")
+    dead = TurnLease(
+        thread=lease_key(thread),
+        session_id=thread.session_id,
+        incarnation=thread.incarnation or "",
+        holder="dead",
+        expires_at=engine.clock() + timedelta(hours=1),
+    )
+    await documents.put(VISITOR, dead)
     answer = await asyncio.wait_for(ask(engine, "请问严氏家训有哪些？", session_id="session-1"), timeout=5)
     assert answer.session_id == "session-1"
 
 
-async def test_leftover_preferences_of_another_user_are_no_endless_loop(engine: Engine) -> None:
-    """Preferences that a deleted session left behind cannot be seen nor taken over, and the call ends."""
-    session = await engine.memory.session("session-1", scope=VISITOR)
-    documents = engine.store.documents
-    assert documents is not None
-    await documents.put(Scope("default", "default", "gone"), Preferences(session_id="session-1"))
-    with pytest.raises(SessionNotFound):
-        await asyncio.wait_for(session.prefer(verbosity="brief"), timeout=5)
+async def test_a_turn_waits_for_its_thread_no_longer_than_its_bound(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A turn that never ends refuses the next one instead of holding it for ever."""
+    monkeypatch.setattr("wenmai.memory.turns.WAIT_SECONDS", 0.1)
+    thread = (await engine.memory.sessions.open(VISITOR, "session-1")).thread("ancestor_yan")
+    async with engine.memory.turns.turn(VISITOR, thread):
+        with pytest.raises(ThreadBusy):
+            await asyncio.wait_for(ask(engine, "请问严氏家训有哪些？", session_id="session-1"), timeout=5)

@@ -129,10 +129,10 @@ class TierLoad:
             unfinished = NewMessage(role="assistant", content="", completed=False)
             fill = chance.random() < 0.5
             appended = await store.logs.append(OWNER, thread, [question, unfinished if fill else answer])
+            thread = thread._replace(incarnation=appended.incarnation)
             self._note(thread, appended.messages)
             if fill:
-                seq = appended.messages[1].seq
-                settled = await store.logs.settle(OWNER, thread, seq, content=answer.content)
+                settled = await store.logs.settle(OWNER, thread, appended.messages[1], content=answer.content)
                 assert settled is not None
                 self._note(thread, [settled])
             newest = await store.logs.latest(OWNER, thread, 40)

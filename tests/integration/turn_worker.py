@@ -17,7 +17,7 @@ from typing import Any
 
 from store_places import Place, opened, place_of
 
-from wenmai.memory.idempotency import message_id_for
+from wenmai.memory.idempotency import Answered, Claim
 from wenmai.memory.manager import SessionMemory
 from wenmai.scope import Scope, ThreadKey
 from wenmai.stores.base import Logs
@@ -38,7 +38,7 @@ async def answer_slowly(logs: Logs, session: SessionMemory, name: str) -> None:
     await session.append([{"role": "assistant", "content": f"more on {name}"}])
     await asyncio.sleep(random.random() * 0.01)  # noqa: S311
     thread = ThreadKey(session.session_id, NPC)
-    assert await logs.settle(Scope(), thread, stored[1].seq, content=f"answer to {name}") is not None
+    assert await logs.settle(Scope(), thread, stored[1], content=f"answer to {name}") is not None
 
 
 async def take(place: Place, session_id: str, name: str, turns: str) -> None:
@@ -68,7 +68,7 @@ async def nap(place: Place, session_id: str) -> None:
             )
             print("asked", flush=True)  # noqa: T201 — the test reads it
             await asyncio.to_thread(sys.stdin.readline)
-            assert await logs.settle(Scope(), thread, stored[1].seq, content="answer to nap") is not None
+            assert await logs.settle(Scope(), thread, stored[1], content="answer to nap") is not None
         print("left", flush=True)  # noqa: T201
 
 
@@ -77,11 +77,11 @@ async def once(place: Place, session_id: str, key: str) -> None:
     async with opened(place) as (memory, _):
         session = await memory.session(session_id)
 
-        async def work(_session_id: str) -> dict[str, Any]:
-            await session.append([{"role": "user", "content": REQUEST["query"], "id": message_id_for(key)}])
+        async def work(claim: Claim) -> Answered:
+            await session.append([{"role": "user", "content": REQUEST["query"], "id": claim.message_id}])
             print("effect", flush=True)  # noqa: T201 — the test reads it
             await asyncio.Event().wait()
-            return {}
+            return Answered({}, "", "")
 
         await memory.idempotency.once(Scope(), key, REQUEST, session_id, work)
 

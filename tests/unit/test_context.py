@@ -2,6 +2,7 @@
 
 import asyncio
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -69,13 +70,39 @@ async def test_without_a_budget_the_limits_of_the_policy_hold() -> None:
     assert preferred.tokens == plain.tokens + preferred.blocks[0].tokens
 
 
-async def test_a_budget_reaches_further_back_than_the_window() -> None:
-    """Who counts tokens gets as many turns as they pay for, not only the latest ten messages."""
+async def test_the_limits_of_the_window_hold_within_a_budget() -> None:
+    """A window of so many messages or tokens stays so however large the budget; only characters do not count."""
+    turns = [(f"q{number}", f"a{number}" * 300) for number in range(30)]
+    for limits, count in (
+        (WindowLimits(messages=4), 5),
+        (WindowLimits(messages=500), 61),
+        (WindowLimits(messages=500, tokens=10), 3),
+    ):
+        async with open_memory("memory://", policy=MemoryPolicy(window=limits)) as memory:
+            session = await memory.session()
+            await said(session, turns)
+            context = await session.context(QUERY, budget_tokens=100_000)
+        assert len(context.messages) == count
+
+
+async def test_tool_calls_are_paid_from_the_budget() -> None:
+    """A call with 100 kB of arguments takes what it is shown with, and the budget holds."""
+    call = {"id": "c1", "type": "function", "function": {"name": "write", "arguments": '{"text": "' + "x y " * 25_000}}
     async with open_memory("memory://") as memory:
         session = await memory.session()
-        await said(session, [(f"q{number}", f"a{number}") for number in range(30)])
-        assert len((await session.context(QUERY)).messages) == 11
-        assert len((await session.context(QUERY, budget_tokens=1000)).messages) == 61
+        stored = await session.append(
+            [
+                {"role": "user", "content": "Write it."},
+                {"role": "assistant", "content": None, "tool_calls": [call]},
+                {"role": "tool", "content": "done", "tool_call_id": "c1"},
+            ]
+        )
+        assert stored[1].tokens > 10_000
+        context = await session.context("next", budget_tokens=100)
+    shown = sum(estimate_tokens(msgspec.json.encode(message).decode()) for message in context.messages)
+    assert 60 < context.tokens <= 100
+    assert shown < 200
+    assert [message["role"] for message in context.messages] == ["user", "assistant", "tool", "user"]
 
 
 @pytest.mark.parametrize("budget", [None, 1000])

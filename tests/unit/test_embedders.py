@@ -2,10 +2,12 @@
 
 import asyncio
 import threading
+from contextlib import AsyncExitStack
 
 import pytest
 
 from embedding_server import embedding_server
+from model_peer import peer, status
 from wenmai.errors import InvalidInput, MissingExtra, ModelError
 from wenmai.providers.embedders import BundledEmbedder, Embedder, open_embedder
 
@@ -121,3 +123,14 @@ def test_a_missing_package_is_named() -> None:
     """LangChain knows the provider, the environment does not have it."""
     with pytest.raises(MissingExtra, match="pip install langchain-cohere"):
         open_embedder("cohere:x")
+
+
+async def test_a_redirect_is_not_followed() -> None:
+    """Passages and questions go to the server that was configured and to no other."""
+    async with embedding_server() as (other, asked), AsyncExitStack() as opened:
+        to_the_other = status(307, header=f"Location: {other}/embeddings\r\n")
+        server = await opened.enter_async_context(peer(to_the_other))
+        with pytest.raises(ModelError, match="status 307"):
+            await remote(server.base_url).embed_query("家训")
+        await opened.aclose()
+    assert asked == []

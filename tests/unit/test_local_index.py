@@ -69,7 +69,7 @@ async def found_with_vectors(base: EvidenceBase, query: str) -> Found:
         found = await base.find(SITE, query)
         if not found.degraded:
             return found
-        await asyncio.sleep(0)
+        await asyncio.sleep(0.01)
     raise AssertionError("they never had")
 
 

@@ -14,7 +14,7 @@ from wenmai.stores.memory import MemoryStore
 from wenmai.stores.memory.documents import MemoryDocuments
 from wenmai.stores.memory.logs import MemoryLogs
 from wenmai.stores.memory.search import MemorySearch
-from wenmai.stores.records import NewMessage, Preferences, Session
+from wenmai.stores.records import NewMessage, Session
 from wenmai.stores.registry import open_store
 
 SCOPE = Scope()
@@ -34,8 +34,8 @@ async def test_each_opening_is_a_store_of_its_own() -> None:
         assert one.durable is False
         assert one.documents is not None
         assert other.documents is not None
-        await one.documents.put(SCOPE, Preferences(session_id="s"))
-        assert await other.documents.get(SCOPE, Preferences, "s") is None
+        await one.documents.put(SCOPE, session(MovableClock()))
+        assert await other.documents.get(SCOPE, Session, THREAD.session_id) is None
 
 
 async def test_a_name_after_the_scheme_is_refused() -> None:
@@ -80,7 +80,7 @@ async def test_moments_without_a_zone_are_refused() -> None:
     documents = MemoryDocuments(clock)
     await documents.put(SCOPE, session(clock))
     naive = NewMessage(role="user", content="x", timestamp=clock().replace(tzinfo=None))
-    with pytest.raises(InvalidInput, match=r"messages\.0\.timestamp"):
+    with pytest.raises(InvalidInput, match=r"messages\[0\]\.timestamp"):
         await MemoryLogs(documents, clock).append(SCOPE, THREAD, [naive])
 
 
@@ -91,8 +91,8 @@ async def test_settling_without_metadata_keeps_it() -> None:
     logs = MemoryLogs(documents, clock)
     await documents.put(SCOPE, session(clock))
     draft = NewMessage(role="assistant", content="", completed=False, metadata={"model": "x"})
-    await logs.append(SCOPE, THREAD, [draft])
-    settled = await logs.settle(SCOPE, THREAD, 1, content="答")
+    [answer] = (await logs.append(SCOPE, THREAD, [draft])).messages
+    settled = await logs.settle(SCOPE, THREAD, answer, content="答")
     assert settled is not None
     assert settled.metadata == {"model": "x"}
 

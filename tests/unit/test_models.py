@@ -1,107 +1,18 @@
 """The limits around a model call, against a peer on a socket that answers as each test writes down."""
 
 import asyncio
-import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 from langchain_core.language_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage
 
+from ending_model import EndingModel
+from model_peer import QUESTION, QUICK, peer, silence, status, stream
 from wenmai.errors import InvalidInput, MissingExtra, ModelError
-from wenmai.providers.models import ChatModel, ModelLimits, PromptMessage, open_model
+from wenmai.providers.models import ChatModel, ModelLimits, open_model
 from wenmai.text.tokens import estimate_tokens
-
-Answer = Callable[[asyncio.StreamWriter], Awaitable[None]]
-
-QUESTION = [PromptMessage("system", "Answer shortly."), PromptMessage("user", "家训第一条是什么？")]
-QUICK = ModelLimits(timeout_seconds=10, first_token_seconds=10, idle_seconds=10, attempts=2, backoff_seconds=0.01)
-
-
-class Peer:
-    """What the peer was sent, and whether the other side has closed a connection."""
-
-    def __init__(self) -> None:
-        self.requests: list[dict[str, object]] = []
-        self.headers: list[str] = []
-        self.closed = asyncio.Event()
-        self.model = "openai:any"
-        self.base_url = ""
-
-    def open(self, limits: ModelLimits = QUICK) -> ChatModel:
-        """The peer as a model."""
-        return open_model(self.model, base_url=self.base_url, limits=limits)
-
-
-@asynccontextmanager
-async def peer(*answers: Answer) -> AsyncIterator[Peer]:
-    """A server that gives each request the next of the answers, then waits for the other side to close."""
-    state = Peer()
-    remaining = iter(answers)
-    serving = asyncio.TaskGroup()
-
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        head = (await reader.readuntil(b"\r\n\r\n")).decode()
-        length = int(head.lower().partition("content-length:")[2].split()[0])
-        state.headers.append(head)
-        state.requests.append(json.loads(await reader.readexactly(length)))
-        await next(remaining)(writer)
-        if not writer.is_closing():
-            await reader.read()
-            state.closed.set()
-            writer.close()
-        with suppress(ConnectionError):
-            await writer.wait_closed()
-
-    def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        serving.create_task(serve(reader, writer))
-
-    server = await asyncio.start_server(accept, "127.0.0.1", 0)
-    async with serving, server:
-        state.base_url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
-        yield state
-
-
-def status(code: int) -> Answer:
-    """Refuse with an HTTP status."""
-
-    async def answer(writer: asyncio.StreamWriter) -> None:
-        body = b'{"error": {"message": "no"}}'
-        head = f"HTTP/1.1 {code} No\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n"
-        writer.write(f"{head}Connection: close\r\n\r\n".encode() + body)
-        writer.close()
-
-    return answer
-
-
-def stream(*pieces: str, usage: bool = True, end: bool = True) -> Answer:
-    """Stream the pieces; with ``end`` finish properly, else fall silent."""
-
-    async def answer(writer: asyncio.StreamWriter) -> None:
-        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n")
-        for piece in pieces:
-            writer.write(event({"choices": [{"index": 0, "delta": {"role": "assistant", "content": piece}}]}))
-        if end:
-            writer.write(event({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}))
-            if usage:
-                counts = {"prompt_tokens": 12, "completion_tokens": 3, "total_tokens": 15}
-                writer.write(event({"choices": [], "usage": counts}))
-            writer.write(b"data: [DONE]\n\n")
-            await writer.drain()
-            writer.close()
-
-    return answer
-
-
-def event(data: dict[str, object]) -> bytes:
-    """One server-sent event of a chat completion."""
-    frame = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "any"} | data
-    return f"data: {json.dumps(frame)}\n\n".encode()
-
-
-async def silence(_: asyncio.StreamWriter) -> None:
-    """Say nothing at all."""
 
 
 async def test_the_reply_carries_text_usage_and_reason() -> None:
@@ -304,7 +215,7 @@ def test_a_missing_key_is_a_model_error(monkeypatch: pytest.MonkeyPatch) -> None
 
 async def test_a_model_without_usage_or_tokenizer_is_counted_by_estimate() -> None:
     """Any LangChain model may be handed in; one that carries a tokenizer counts by it."""
-    plain = GenericFakeChatModel(messages=iter([AIMessage("第一条 是 孝亲")]))
+    plain = EndingModel(messages=iter([AIMessage("第一条 是 孝亲")]))
     assert (await ChatModel("own", plain).answer(QUESTION)).text == "第一条 是 孝亲"
     assert ChatModel("own", plain).count_tokens("孝亲") == estimate_tokens("孝亲")
     exact = GenericFakeChatModel(messages=iter([]), custom_get_token_ids=lambda text: list(range(len(text))))

@@ -1,6 +1,7 @@
 """The pool of connections: a bound that holds, and a place that is never lost."""
 
 import asyncio
+import time
 from typing import cast
 
 import pytest
@@ -100,6 +101,24 @@ async def test_a_cancelled_task_keeps_no_place(*, given_before: bool) -> None:
         await waiting
     if not given_before:
         pool.give(held)
+    assert await pool.take() is held
+
+
+async def test_a_wait_that_is_cancelled_at_its_bound_gives_back_no_place() -> None:
+    """Limit and cancellation in one round of the loop: the place was never given, so there is none more afterwards."""
+    pool, _ = pool_of(1, wait_seconds=0.01)
+    held = await pool.take()
+    waiting = asyncio.create_task(pool.take())
+    await asyncio.sleep(0)
+    time.sleep(0.02)  # noqa: ASYNC251 — the loop is late
+    for _ in range(2):
+        await asyncio.sleep(0)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    with pytest.raises(StoreUnavailable):
+        await pool.take()
+    pool.give(held)
     assert await pool.take() is held
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import pytest
 from msgspec.structs import replace
@@ -21,7 +21,7 @@ from wenmai.scope import Scope, ThreadKey
 from wenmai.stores.base import Stored
 from wenmai.stores.memory.documents import MemoryDocuments
 from wenmai.stores.memory.logs import MemoryLogs
-from wenmai.stores.records import Record
+from wenmai.stores.records import Record, Session
 
 R = TypeVar("R", bound=Record)
 
@@ -257,6 +257,29 @@ async def test_an_owner_who_cannot_be_looked_up_lets_nobody_in(clock: MovableClo
     with pytest.raises(StoreUnavailable):
         await sessions.open(MINE, "s")
     assert (await sessions.list(MINE)).items == []
+
+
+class SaysWhatWas(MemoryDocuments):
+    """Reads of a session are answered as they were before it was deleted and its id taken again, as a cache may."""
+
+    before: Stored[Session] | None = None
+
+    async def get(self, scope: Scope, of: type[R], key: str) -> Stored[R] | None:
+        """The former session, if one is set."""
+        return cast("Stored[R] | None", self.before) if self.before else await super().get(scope, of, key)
+
+
+async def test_a_session_read_before_its_id_was_taken_again_deletes_no_other(clock: MovableClock) -> None:
+    """Both are at version 1; the incarnation is compared where it is deleted, not where it was read."""
+    documents = SaysWhatWas(clock)
+    sessions = Sessions(documents, MemoryLogs(documents, clock), clock, lifetime=LIFETIME)
+    before = (await sessions.open(MINE, "s")).stored
+    await sessions.delete(MINE, "s")
+    after = (await sessions.open(MINE, "s")).stored
+    documents.before = before
+    assert not await sessions.delete(MINE, "s", incarnation=before.record.incarnation)
+    documents.before = None
+    assert (await sessions.get(MINE, "s")).record == after.record
 
 
 @pytest.mark.parametrize("session_id", [None, "s"])

@@ -14,12 +14,12 @@ from scripted_model import COMPLETION_TOKENS, PROMPT_TOKENS, ScriptedModel, scri
 from support import engine_at
 from wenmai.chat import titles
 from wenmai.chat.title_wording import enough, fitted
-from wenmai.chat.trace import TraceLedger
+from wenmai.chat.trace import TraceLedger, trace_ref
 from wenmai.chat.turn import TurnAnswer, TurnRequest
 from wenmai.clock import MovableClock
 from wenmai.engine import Engine
 from wenmai.memory.sessions import title_from_question
-from wenmai.scope import Scope
+from wenmai.scope import Scope, ThreadKey
 from wenmai.stores.base import Stored
 from wenmai.stores.memory.documents import MemoryDocuments
 from wenmai.stores.records import Record, TraceRecord, TurnLease
@@ -34,18 +34,18 @@ EN = "When was the ancestral hall of the Yan clan built?"
 @pytest.mark.parametrize(
     ("said", "question", "title"),
     [
-        ("Yan Ancestral Hall History", EN, "Yan Ancestral Hall History"),
-        ('"yan ancestral hall history."', EN, "Yan Ancestral Hall History"),
-        ("**Title: The History of the Hall!**\nIt was built in 1523.", EN, "The History of the Hall"),
-        ("🏯 Building the Yan Hall 🎉👩‍👩‍👧", EN, "Building the Yan Hall"),
+        ("Yan Ancestral Hall Built", EN, "Yan Ancestral Hall Built"),
+        ('"the yan ancestral hall."', EN, "The Yan Ancestral Hall"),
+        ("**Title: The Hall of the Clan!**\nIt was built in 1523.", EN, "The Hall of the Clan"),
+        ("🏯 When the Hall Was Built 🎉👩‍👩‍👧", EN, "When the Hall Was Built"),
         ("The clan's ancestral hall", EN, "The Clan's Ancestral Hall"),
-        ("严氏祠堂修建年代", ZH, "严氏祠堂修建年代"),
+        ("严氏祠堂修建", ZH, "严氏祠堂修建"),
         ("「严氏祠堂的修建」。", ZH, "严氏祠堂的修建"),
-        ("《严氏祠堂考》", ZH, "严氏祠堂考"),
-        ("标题：严氏祠堂的年代😊", ZH, "严氏祠堂的年代"),
-        ("祠堂が建てられた年", "厳氏の祠堂はいつ建てられましたか？", "祠堂が建てられた年"),
+        ("《修建严氏祠堂》", ZH, "修建严氏祠堂"),
+        ("标题：严氏祠堂的修建😊", ZH, "严氏祠堂的修建"),
+        ("祠堂はいつ建てられました", "厳氏の祠堂はいつ建てられましたか？", "祠堂はいつ建てられました"),
         ("사당이 지어진 해", "옌씨 사당이 지어진 해는 언제인가요?", "사당이 지어진 해"),
-        ("Строительство храма предков рода", "Когда построили храм предков рода?", "Строительство храма предков рода"),
+        ("Построили храм предков рода", "Когда построили храм предков рода?", "Построили храм предков рода"),
         ("Les ancêtres de la salle", "Quels sont les ancêtres de la salle ?", "Les ancêtres de la salle"),
     ],
 )
@@ -72,6 +72,13 @@ def test_a_title_is_freed_of_what_stands_around_it(said: str, question: str, tit
         ("I cannot say when built", EN),
         ("抱歉，祠堂不详", ZH),
         ("Beautiful Spring Morning", EN),
+        ("Yan Ancestral Hall History", EN),
+        ("Yan Hall Built 1850", EN),
+        ("Yan Shouzheng Built the Hall", EN),
+        ("严氏祠堂修建年代", ZH),
+        ("严守正修建严氏祠堂", ZH),
+        ("1850年修建的严氏祠堂", ZH),
+        ("是有没有什么的", ZH),
         ("春天的早晨真美", ZH),
         ("Yan Hall Ancestral " + "o" * 60, EN),
         ("Yan Hall \0 History", EN),
@@ -120,11 +127,11 @@ async def test_a_title_is_made_once_from_the_first_question(engine: Engine, scri
     """In the background after the first answer; later turns do not ask for another."""
     first = await ask(engine)
     await engine.chat.drain()
-    assert await title_of(engine, first.session_id) == ("Yan Ancestral Hall History", "model")
+    assert await title_of(engine, first.session_id) == ("Yan Ancestral Hall Built", "model")
     script.title = "Another Title Of Hall"
     await ask(engine, "严氏家训有哪些？", first.session_id)
     await engine.chat.drain()
-    assert await title_of(engine, first.session_id) == ("Yan Ancestral Hall History", "model")
+    assert await title_of(engine, first.session_id) == ("Yan Ancestral Hall Built", "model")
     assert len(script.asked_for_titles) == 1
 
 
@@ -165,7 +172,7 @@ async def test_a_title_that_is_settled_is_not_asked_for_again(engine: Engine, sc
     """By a turn that began while it was open and ended when it was there."""
     answer = await ask(engine)
     await engine.chat.drain()
-    await engine.chat._titles.settle(VISITOR, answer.session_id, answer.trace_id)
+    await engine.chat._titles.settle(VISITOR, ThreadKey(answer.session_id, "elder"), answer.trace_id)
     assert len(script.asked_for_titles) == 1
 
 
@@ -187,7 +194,7 @@ async def test_a_title_left_open_by_a_crash_is_settled_by_the_next_turn(engine: 
     )
     await ask(engine, "严氏家训有哪些？", answer.session_id)
     await engine.chat.drain()
-    assert await title_of(engine, answer.session_id) == ("Yan Ancestral Hall History", "model")
+    assert await title_of(engine, answer.session_id) == ("Yan Ancestral Hall Built", "model")
 
 
 async def test_without_a_model_the_rule_makes_the_title_at_once() -> None:
@@ -262,7 +269,8 @@ async def test_a_trace_deleted_while_it_is_amended_does_not_come_back() -> None:
     clock = MovableClock()
     documents = Vanishing(clock)
     ledger = TraceLedger(documents, clock, retention=timedelta(days=1))
-    await ledger.save(VISITOR, TraceRecord(trace_id="trace-1", started_at=clock(), completed_at=clock()))
+    trace = TraceRecord(ref=trace_ref(VISITOR, "trace-1"), trace_id="trace-1", started_at=clock(), completed_at=clock())
+    await ledger.save(VISITOR, trace)
     await ledger.amend(VISITOR, "trace-1", lambda trace: msgspec.structs.replace(trace, answer="x"))
     assert (await ledger.list(VISITOR)).items == []
 

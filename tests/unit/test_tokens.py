@@ -1,5 +1,7 @@
 """The estimate of tokens; expected figures are means of four tokenizers (docs/explanation/tokens.md)."""
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -38,6 +40,50 @@ def test_an_empty_text_costs_nothing_and_any_other_something() -> None:
 def test_emoji_cost_more_than_letters() -> None:
     """A sign outside the alphabets is two tokens, not one character of a word."""
     assert estimate_tokens("🏮🌾🏮🌾") == 8
+
+
+KINDS = (
+    (r"[A-Za-z]{1,10}|[0-9]{1,2}|\n+", 1.0),
+    (r"[!-/:-@\[-`{-~]+", 0.76),
+    ("[々〇\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U000323ff]", 0.70),
+    (
+        "[\u2010-\u2027\u3000-\u3004\u3008-\u3020\uff01-\uff0f\uff1a-\uff20\uff3b-\uff40\uff5b-\uff65]+",
+        1.32,
+    ),
+    ("[\u0080-\u07ff]", 0.35),
+    ("[\u0800-\u1fff\u3041-\u30ff\uac00-\ud7a3]", 0.75),
+)
+"""What each kind of character counts, as the page on tokens has it: all others count 2."""
+
+
+def by_the_table(text: str) -> float:
+    """The tokens of the text as the table says, slowly."""
+    tokens = 0.0
+    for kind, weight in KINDS:
+        tokens += weight * len(re.findall(kind, text))
+        text = re.sub(kind, " ", text)
+    return tokens + 2 * len(re.sub(r"[\x00-\x7f]", "", text))
+
+
+scripts = st.text(alphabet="aZ09 \t\n.,!_{}严々〇豈䷀𠮷。，“—é д ק ก カ ぁ 한ힰ 🏮\u3040\uffff", max_size=300)
+
+
+@given(st.one_of(scripts, st.text(max_size=300), st.text(alphabet="ab1. ", max_size=300)))
+def test_the_estimate_is_what_the_table_says(text: str) -> None:
+    """Every kind of character and every length of a run counts as the documentation states."""
+    assert estimate_tokens(text) == pytest.approx(max(by_the_table(text), float(bool(text))), abs=0.5001)
+
+
+def test_every_character_counts_as_the_table_says() -> None:
+    """The whole of Unicode, in blocks of 64, each character between others."""
+    for block in (*range(0, 0xD800, 64), *range(0xE000, 0x110000, 64)):
+        text = "a".join(map(chr, range(block, block + 64)))
+        assert abs(estimate_tokens(text) - by_the_table(text)) <= 0.5001, hex(block)
+
+
+def test_half_a_character_is_counted_too() -> None:
+    """A lone surrogate is no text that can be stored, but counting it raises nothing."""
+    assert estimate_tokens("\ud83c") >= 1
 
 
 @given(st.text(max_size=200), st.text(max_size=200))

@@ -1,14 +1,20 @@
 """The transcript: what may be appended, and what is read back."""
 
 import asyncio
+import json
+import re
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+from time import thread_time
 from typing import Any
 
+import msgspec
 import pytest
 
 from wenmai.clock import MovableClock
 from wenmai.errors import InvalidInput, SessionNotFound
+from wenmai.interchange import import_files
 from wenmai.memory.manager import Memory, MemoryPolicy, SessionMemory, open_memory
 from wenmai.memory.window import WindowLimits
 from wenmai.scope import Scope, ThreadKey
@@ -82,6 +88,107 @@ async def test_a_bad_message_names_its_place_and_stores_nothing(
     assert await session.messages() == []
 
 
+async def test_messages_are_taken_as_openai_gives_them(session: SessionMemory) -> None:
+    """Null beside tool calls, parts, other roles and a whole answer of the API, as its client dumps it."""
+    call = {"id": "c1", "type": "function", "function": {"name": "look_up", "arguments": "{}"}}
+    picture = {"type": "image_url", "image_url": {"url": "data:" + "A" * 5000}}
+    empty: dict[str, Any] = {
+        "refusal": None,
+        "annotations": [],
+        "audio": None,
+        "function_call": None,
+        "tool_calls": None,
+    }
+    stored = await session.append(
+        [
+            {"role": "developer", "content": [{"type": "text", "text": "Be kind."}], "metadata": {"a": 1}},
+            {"role": "user", "content": [{"type": "text", "text": "What is"}, picture, "this?"]},
+            {"role": "assistant", "content": None} | empty | {"tool_calls": [call]},
+            {"role": "tool", "content": "A bell.", "tool_call_id": "c1"},
+            {"role": "assistant", "content": "A bell."} | empty | {"reasoning_content": "It rings. " * 500},
+            {"role": "assistant", "content": None} | empty | {"refusal": "No."},
+            {"role": "assistant", "content": None} | empty,
+            {"role": "function", "content": "7", "name": "count"},
+            {"role": "assistant", "content": "x", "tool_calls": []},
+        ]
+    )
+    assert stored == await session.messages()
+    assert [(message.role, message.content) for message in stored] == [
+        ("system", "Be kind."),
+        ("user", "What is\nthis?"),
+        ("assistant", ""),
+        ("tool", "A bell."),
+        ("assistant", "A bell."),
+        ("assistant", "No."),
+        ("assistant", ""),
+        ("tool", "7"),
+        ("assistant", "x"),
+    ]
+    assert [message.tool_calls for message in stored] == [None, None, [call], *[None] * 6]
+    assert stored[0].metadata == {"a": 1, "role": "developer"}
+    assert stored[1].metadata["parts"][0]["image_url"]["url"].endswith("(5005 characters left out)")
+    assert stored[4].metadata == {"reasoning_content": "It rings. " * 500}
+    assert [message.metadata for message in stored[5:8]] == [{"refusal": "No."}, {}, {"role": "function"}]
+
+
+async def test_what_is_appended_is_what_is_imported(memory: Memory, session: SessionMemory, tmp_path: Path) -> None:
+    """A chat gives the same messages through ``append`` and through a file, as a chat and as our own lines."""
+    chat: list[dict[str, Any]] = [
+        {"role": "developer", "content": "Be kind."},
+        {"role": "user", "content": [{"type": "text", "text": "Hello"}, {"type": "input_audio", "data": "A" * 2000}]},
+        {"role": "assistant", "content": None, "refusal": "No.", "annotations": []},
+        {"role": "assistant", "content": None, "tool_calls": [{"id": "c1", "type": "function"}]},
+        {"role": "tool", "content": ["one", "two"], "tool_call_id": "c1"},
+    ]
+    (tmp_path / "chat.json").write_text(json.dumps({"id": "chat", "messages": chat}))
+    own = [json.dumps(message | {"session_id": "lines"}) for message in chat]
+    (tmp_path / "lines.jsonl").write_text("\n".join(own))
+    report = await import_files(memory, SCOPE, [tmp_path / "chat.json", tmp_path / "lines.jsonl"])
+    assert (report.messages, report.skipped) == (10, [])
+    await session.append(chat)
+    compared = ("role", "content", "tool_calls", "tool_call_id", "tokens", "metadata")
+    threads = [
+        [[getattr(message, field) for field in compared] for message in await other.messages()]
+        for session_id in ("s", "chat", "lines")
+        if (other := await memory.find(session_id, scope=SCOPE))
+    ]
+    assert len(threads) == 3
+    assert threads[0] == threads[1] == threads[2]
+
+
+async def test_tool_calls_and_names_count_in_tokens(session: SessionMemory) -> None:
+    """Everything that a model reads is counted when it is stored."""
+    call = {"id": "c1", "type": "function", "function": {"name": "write", "arguments": "x y " * 25_000}}
+    stored = await session.append(
+        [
+            {"role": "user", "content": "Write it.", "name": "Ann"},
+            {"role": "assistant", "content": None, "tool_calls": [call]},
+            {"role": "tool", "content": "done", "tool_call_id": "c1"},
+        ]
+    )
+    assert [message.tokens for message in stored] == [
+        estimate_tokens("Write it.") + estimate_tokens("Ann"),
+        estimate_tokens(msgspec.json.encode([call]).decode()),
+        estimate_tokens("done") + estimate_tokens("c1"),
+    ]
+
+
+@pytest.mark.parametrize("content", ["hello world " * 83_333, "今天天气很好，我们去公园吧。" * 71_428])
+async def test_a_message_of_a_million_characters_does_not_stop_the_loop(session: SessionMemory, content: str) -> None:
+    """The loop's own thread works less for it than a pass of a regular expression over its words would take."""
+    for batch in ([content], [content[:1000]] * 1000):
+        reference, worked = [], []
+        for _ in range(3):  # the best of three, as the machine may be busy
+            began = thread_time()
+            assert re.findall(r"[^\W，。]+|[，。]", content)
+            reference.append(thread_time() - began)
+            began = thread_time()
+            await session.append([{"role": "user", "content": each} for each in batch])
+            await session.window(WindowLimits(characters=None, tokens=1000))
+            worked.append(thread_time() - began)
+        assert min(worked) < min(reference)
+
+
 async def test_a_moment_with_a_zone_is_kept_in_utc(session: SessionMemory) -> None:
     """Given as text or as a datetime; a missing one is the clock's."""
     east = timezone(timedelta(hours=8))
@@ -119,10 +226,10 @@ async def test_a_finished_answer_has_its_tokens(memory: Memory, session: Session
     _, answer = await session.append(
         [{"role": "user", "content": "q"}, {"role": "assistant", "content": "", "completed": False}]
     )
-    settled = await memory.transcript.settle(SCOPE, thread, answer.seq, content="记载不详。")
+    settled = await memory.transcript.settle(SCOPE, thread, answer, content="记载不详。")
     assert settled is not None
     assert (settled.tokens, settled.completed) == (estimate_tokens("记载不详。"), True)
-    assert await memory.transcript.settle(SCOPE, thread, answer.seq, content="other") is None
+    assert await memory.transcript.settle(SCOPE, thread, answer, content="other") is None
 
 
 async def test_windows_reach_no_further_back_than_the_cap(memory: Memory, session: SessionMemory) -> None:

@@ -1,8 +1,10 @@
 """The window: whole turns, newest first, within every limit, and never without the newest turn."""
 
+import json
 from datetime import UTC, datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import msgspec
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -37,7 +39,6 @@ def thread(*turns: list[Said]) -> list[Message]:
             timestamp=MOMENT,
             tool_calls=[{"id": call, "type": "function"} for call in said.calls] or None,
             tool_call_id=said.answers,
-            tokens=estimate_tokens(said.content),
         )
         for seq, (turn_id, said) in enumerate(flat, start=1)
     ]
@@ -53,6 +54,22 @@ def tool_turn(results: int, *, length: int = 5, answer: str = "done") -> list[Sa
     calls = tuple(f"call-{number}" for number in range(results))
     answers = [Said("tool", "r" * length, answers=call) for call in calls]
     return [Said("user", "what?"), Said("assistant", "", calls=calls), *answers, Said("assistant", answer)]
+
+
+def texts_of(message: Message) -> list[str]:
+    """Everything in a message that a model reads."""
+    calls = msgspec.json.encode(message.tool_calls).decode() if message.tool_calls else ""
+    return [message.content, calls, message.tool_call_id or "", message.name or ""]
+
+
+def characters_of(messages: list[Message]) -> int:
+    """Counted anew."""
+    return sum(len(text) for message in messages for text in texts_of(message))
+
+
+def tokens_of(messages: list[Message]) -> int:
+    """Counted anew."""
+    return sum(estimate_tokens(text) for message in messages for text in texts_of(message))
 
 
 NO_LIMIT = WindowLimits(messages=500, characters=None, tokens=None)
@@ -91,9 +108,9 @@ def test_every_limit_holds(messages: list[Message], limits: WindowLimits) -> Non
     """Messages, characters and tokens are within the limits, whatever the turns are; the figures are true."""
     window = cut_window(messages, limits)
     assert len(window.messages) <= limits.messages
-    assert limits.characters is None or sum(len(message.content) for message in window.messages) <= limits.characters
+    assert limits.characters is None or characters_of(window.messages) <= limits.characters
     assert limits.tokens is None or window.tokens <= limits.tokens
-    assert window.tokens == sum(estimate_tokens(message.content) for message in window.messages)
+    assert window.tokens == tokens_of(window.messages)
 
 
 @given(threads, limits_of_any_size)
@@ -127,8 +144,8 @@ def test_as_many_turns_enter_as_fit(messages: list[Message], limits: WindowLimit
     both = [*next_older, *window.messages]
     assert (
         len(both) > limits.messages
-        or (limits.characters is not None and sum(len(message.content) for message in both) > limits.characters)
-        or (limits.tokens is not None and sum(estimate_tokens(message.content) for message in both) > limits.tokens)
+        or (limits.characters is not None and characters_of(both) > limits.characters)
+        or (limits.tokens is not None and tokens_of(both) > limits.tokens)
     )
 
 
@@ -147,8 +164,7 @@ def test_what_was_cut_out_is_counted(messages: list[Message], limits: WindowLimi
     window = cut_window(messages, limits)
     newest = [message for message in messages if message.turn_id == messages[-1].turn_id]
     entered = [message for message in window.messages if message.turn_id == newest[0].turn_id]
-    lost = sum(len(message.content) for message in newest) - sum(len(message.content) for message in entered)
-    assert window.shortened == lost
+    assert window.shortened == characters_of(newest) - characters_of(entered)
     for message in entered:
         whole = next(each for each in newest if each.seq == message.seq).content
         assert message.content in ("", whole) or (
@@ -228,7 +244,9 @@ def test_a_long_tool_turn_keeps_its_question_and_its_end() -> None:
 
 def test_calls_and_results_share_a_tight_limit() -> None:
     """In a turn of large results all are shortened alike, none loses its call."""
-    window = cut_window(thread(tool_turn(3, length=1000, answer="a" * 1000)), WindowLimits(messages=10, characters=405))
+    messages = thread(tool_turn(3, length=1000, answer="a" * 1000))
+    ids = characters_of(messages) - sum(len(message.content) for message in messages)
+    window = cut_window(messages, WindowLimits(messages=10, characters=405 + ids))
     assert [len(message.content) for message in window.messages] == [5, 0, 100, 100, 100, 100]
     assert [message.tool_call_id for message in window.messages[2:5]] == ["call-0", "call-1", "call-2"]
 
@@ -275,5 +293,65 @@ def test_tokens_that_were_counted_before_are_not_counted_again() -> None:
         asked.append(text)
         return 1
 
-    window = cut_window(thread(talk("q1", "a1")), WindowLimits(), count_tokens=count)
+    counted = [msgspec.structs.replace(message, tokens=2) for message in thread(talk("q1", "a1"))]
+    window = cut_window(counted, WindowLimits(), count_tokens=count)
     assert (window.tokens, asked) == (4, [])
+
+
+def writing(arguments: Any, *, result: str = "ok") -> list[Message]:
+    """A thread whose only turn calls a tool with these arguments."""
+    turn = [Said("user", "write it"), Said("assistant", "", calls=("c1",)), Said("tool", result, answers="c1")]
+    messages = thread(turn)
+    call = {"id": "c1", "type": "function", "function": {"name": "write_file", "arguments": arguments}}
+    messages[1] = msgspec.structs.replace(messages[1], tool_calls=[call])
+    return messages
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        json.dumps({"path": "notes.txt", "content": 'He said "no".\n' * 8000}),
+        {"path": "notes.txt", "content": "严氏家训" * 30_000},
+        "plain words of a tool that takes no JSON, " * 3000,
+    ],
+)
+@pytest.mark.parametrize("limits", [WindowLimits(characters=None, tokens=100), WindowLimits(characters=400)])
+def test_arguments_of_a_tool_call_are_shortened_like_content(arguments: Any, limits: WindowLimits) -> None:
+    """A call of 100 kB enters cut to the limit; JSON stays JSON, call and result stay together by their id."""
+    messages = writing(arguments)
+    window = cut_window(messages, limits)
+    assert [message.role for message in window.messages] == ["user", "assistant", "tool"]
+    assert window.tokens == tokens_of(window.messages) <= (limits.tokens or 1000)
+    assert limits.characters is None or 350 <= characters_of(window.messages) <= limits.characters
+    assert limits.tokens is None or window.tokens > 80
+    [call] = window.messages[1].tool_calls or []
+    assert (call["id"], call["function"]["name"], window.messages[2].tool_call_id) == ("c1", "write_file", "c1")
+    shown = call["function"]["arguments"]
+    assert type(shown) is type(arguments)
+    if not isinstance(arguments, str) or arguments.startswith("{"):
+        shown = (json.loads(shown) if isinstance(shown, str) else shown)["shortened"]
+    assert shown.endswith("…")
+    assert "plain words of" in shown or "notes.txt" in shown
+    assert window.shortened == characters_of(messages) - characters_of(window.messages)
+
+
+@given(st.text(), st.integers(1, 400), st.booleans())
+def test_shortened_arguments_never_take_more_than_their_room(text: str, tokens: int, as_text: bool) -> None:  # noqa: FBT001 — drawn
+    """Quotation marks, backslashes and control characters do not make the shortened arguments longer again."""
+    arguments = {"content": text * 50}
+    messages = writing(json.dumps(arguments, ensure_ascii=False) if as_text else arguments, result=text)
+    window = cut_window(messages, WindowLimits(characters=None, tokens=tokens))
+    assert window.messages
+    assert window.tokens == tokens_of(window.messages) <= tokens
+    for message in window.messages:
+        for call in message.tool_calls or ():
+            left = call["function"]["arguments"]
+            assert isinstance(json.loads(left) if as_text else left, dict)
+
+
+def test_a_call_whose_ids_are_too_long_leaves_its_question() -> None:
+    """Ids are not shortened: a call that cannot be made to fit is left out with its results, the question stays."""
+    window = cut_window(writing("{}"), WindowLimits(characters=None, tokens=10))
+    assert [message.content for message in window.messages] == ["write it"]
+    alone = cut_window(writing("{}")[1:], WindowLimits(characters=None, tokens=10))
+    assert (alone.messages, alone.tokens, alone.more) == ([], 0, True)

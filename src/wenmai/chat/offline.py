@@ -18,11 +18,10 @@ from wenmai.chat.gate.relevance import Asked, overlap, understood
 from wenmai.chat.gate.vocabulary import THING
 from wenmai.chat.profile import Persona, Phrases, in_language
 from wenmai.chat.types import Intent, Passage, PolicyMode
-from wenmai.text.cjk import content_words, has_cjk
+from wenmai.text.cjk import has_cjk, has_words
 
 _PASSAGES = {"brief": 1, "normal": 1, "detailed": 3}
 _SENTENCES = {"brief": 1, "normal": 3, "detailed": 3}
-_LONGEST_TOPIC = 12
 _LISTING = re.compile(
     r"哪些|哪几|都有什么|都有啥|列出|列举|\bwhat are\b|\bwhich are\b|\blist\b|\bname the\b|"
     r"\bwhat (?:\w+ ){0,3}are there\b",
@@ -74,6 +73,7 @@ def compose(
     language: str,
     verbosity: str,
     turn_id: int,
+    topic_words: Sequence[str] = (),
 ) -> Composed:
     """Answer a question from its verdict alone.
 
@@ -86,6 +86,7 @@ def compose(
         verbosity: ``brief`` is one sentence, ``normal`` what the best passage says of it, ``detailed`` up to
             three passages.
         turn_id: chooses among the persona's phrases.
+        topic_words: what the evidence is about, see the profile.
     """
     if verdict.mode is PolicyMode.REFUSE:
         return _phrase(persona.refusals, language, turn_id)
@@ -101,7 +102,7 @@ def compose(
     answers = verdict.mode is PolicyMode.NORMAL
     told, cited = _told(verdict, language, verbosity) if answers else ("", [])
     if not told:
-        topic = topic_of(question, language, unsaid=verdict.premises)
+        topic = topic_of(question, language, topic_words, unsaid=verdict.premises)
         phrase = chosen(persona.conservative, language, turn_id).replace("{topic}", topic)
         return Composed(text=_joined([premise, phrase], language), cited=[])
     opening = "" if verdict.premises else chosen(persona.openings, language, turn_id)
@@ -115,12 +116,15 @@ def chosen(phrases: Phrases, language: str, turn_id: int) -> str:
     return offered[turn_id % len(offered)] if offered else ""
 
 
-def topic_of(question: str, language: str, *, unsaid: Sequence[str] = ()) -> str:
-    """What a question is about, in a few words: a name, else a thing, else its first content words.
+def topic_of(question: str, language: str, topic_words: Sequence[str], *, unsaid: Sequence[str] = ()) -> str:
+    """What a question is about: a name, a thing or the longest topic word in it, else ``this matter``.
+
+    It is put into a sentence, so it must be a noun phrase, and no other word of a question is sure to be one.
 
     Args:
         question: what the visitor wrote.
         language: BCP 47 tag of the answer.
+        topic_words: see :func:`compose`.
         unsaid: claims of the question that no evidence supports; they are not ours to repeat.
     """
     english = language.startswith("en")
@@ -134,10 +138,8 @@ def topic_of(question: str, language: str, *, unsaid: Sequence[str] = ()) -> str
     thing = THING.search(bare)
     if thing and has_cjk(thing[0]) != english:
         return f"the {thing[0].lower()}" if english else thing[0]
-    words = [] if unsaid else [word for word in content_words(bare) if has_cjk(word) != english and len(word) > 1]
-    if english:
-        return " ".join(words[:3]) or "this matter"
-    return next((word for word in words if len(word) <= _LONGEST_TOPIC), "这件事")
+    words = [word for word in has_words(bare, topic_words) if has_cjk(word) != english]
+    return max(words, key=len, default="this matter" if english else "这件事")
 
 
 def _phrase(phrases: Phrases, language: str, turn_id: int) -> Composed:

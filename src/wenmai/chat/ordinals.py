@@ -83,7 +83,7 @@ def _name_patterns(number: int) -> list[re.Pattern[str]]:
         rf"第(?:{han}|{number})[条则个项点句]?[^\n，。；「『“]{{0,6}}[「『“]([^「」『』“”\n]{{2,20}})[」』”]",
         rf"第(?:{han}|{number})[条则个项点句]?(?:是|为|曰)?[：:，,]\s*([\u4e00-\u9fff]{{2,8}}){end}",
         rf"(?<![{_DIGITS}十]){han}(?:曰|是|为)[：:，,「『“]?([\u4e00-\u9fff]{{2,8}}){end}",
-        rf"(?:^|\n)\s*(?:{han}、|{number}[.、)）])\s*([\u4e00-\u9fff]{{2,8}}){end}",
+        rf"(?:^|\n)[ \t\u3000]*(?:{han}、|{number}[.、)）])\s*([\u4e00-\u9fff]{{2,8}}){end}",
     ]
     word = ORDINALS_EN[number - 1] if number <= len(ORDINALS_EN) else f"{number}(?:st|nd|rd|th)"
     english = [

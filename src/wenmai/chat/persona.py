@@ -45,6 +45,11 @@ class PersonaRegistry(VersionedRegistry[PersonaVersion]):
             return ActivePersona(self._ready_made[npc_id], version.number)
         return ActivePersona(msgspec.convert(version.value, Persona), version.number)
 
+    async def domains(self, scope: Scope) -> frozenset[str] | None:
+        """The evidence domains that the site's personas speak about; None if one of them speaks about all."""
+        spoken: list[list[str]] = [version.value.get("domains", []) for version in await self.all_active(scope)]
+        return frozenset(domain for domains in spoken for domain in domains) if all(spoken) else None
+
     def _make(self, npc_id: str, number: int, value: dict[str, Any], author: str, note: str) -> PersonaVersion:
         try:
             persona = msgspec.convert(value | {"npc_id": npc_id}, Persona)

@@ -17,7 +17,9 @@ from langgraph.runtime import Runtime
 from wenmai.chat.budgets import exhausted
 from wenmai.chat.metering import Meter
 from wenmai.chat.persona import ActivePersona
+from wenmai.chat.profile import in_language
 from wenmai.chat.prompts import prompt_messages
+from wenmai.chat.shown import Shown
 from wenmai.chat.steps.check import check
 from wenmai.chat.steps.complete import complete, count_spent, trace_of
 from wenmai.chat.steps.gate import gate
@@ -27,6 +29,7 @@ from wenmai.chat.steps.recall import recall
 from wenmai.chat.steps.retrieve import retrieve
 from wenmai.chat.steps.understand import classify_question, rewrite_question
 from wenmai.chat.titles import Titles
+from wenmai.chat.trace import trace_ref
 from wenmai.chat.turn import (
     QUERY_LIMIT,
     OnEvent,
@@ -36,10 +39,11 @@ from wenmai.chat.turn import (
     TurnRun,
     TurnState,
 )
-from wenmai.errors import BudgetExhausted, InvalidInput, SessionNotFound, StoreError, WenmaiError
-from wenmai.memory.idempotency import checked_key
+from wenmai.chat.types import PolicyMode
+from wenmai.errors import BudgetExhausted, InvalidInput, SessionNotFound, StoreError, TraceNotFound, WenmaiError
+from wenmai.memory.idempotency import Answered, Claim, checked_key
 from wenmai.memory.ids import checked_id, new_session_id, new_trace_id
-from wenmai.scope import Scope
+from wenmai.scope import Scope, ThreadKey
 from wenmai.stores.degradation import collected_degradation
 from wenmai.stores.records import TraceRecord
 
@@ -79,7 +83,7 @@ def _status(name: str, state: TurnState) -> str:
         return "degraded"
     if name == "gate" and state["verdict"].mode != "normal":
         return "blocked"
-    if name == "generate" and (state["draft"].failure or state["draft"].exhausted):
+    if name == "generate" and (state["draft"].failure or state["draft"].exhausted or state["draft"].cut_off):
         return "degraded"
     if name == "check" and state["draft"].model == OFFLINE:
         return "skipped"
@@ -154,19 +158,24 @@ class Chat:
             IdempotencyMismatch: the key was used with another request.
             StoreUnavailable: the store failed; the question may be in the transcript, its answer is not.
         """
+        shown = None if on_event is None else Shown(on_event)
         with collected_degradation() as noted:
-            return await self._asked(_checked(request), on_event, noted)
+            answer = await self._asked(_checked(request), None if shown is None else shown.hear, noted)
+        if shown is not None:
+            await shown.settle(answer)
+        return answer
 
     async def _asked(self, request: TurnRequest, on_event: OnEvent | None, noted: dict[str, None]) -> TurnAnswer:
         persona = await self._services.personas.answering(request.scope, request.npc_id)
         if request.idempotency_key is None:
-            return await self._run(request, persona, on_event, noted)
+            given, _ = await self._run(request, persona, on_event, noted, None)
+            return given
         asked = [request.npc_id, request.query, request.session_id, request.incognito]
 
-        async def once(session_id: str) -> dict[str, Any]:
-            pinned = msgspec.structs.replace(request, session_id=session_id)
-            plain: dict[str, Any] = msgspec.to_builtins(await self._run(pinned, persona, on_event, noted))
-            return plain
+        async def once(claim: Claim) -> Answered:
+            pinned = msgspec.structs.replace(request, session_id=claim.session_id)
+            given, thread = await self._run(pinned, persona, on_event, noted, claim)
+            return Answered(msgspec.to_builtins(given), thread.session_id, thread.incarnation or "")
 
         answer = await self._services.memory.idempotency.once(
             request.scope,
@@ -187,11 +196,11 @@ class Chat:
             ModelError: the model failed.
         """
         original = (await self._services.traces.get(scope, trace_id)).record
-        chat_model = self._services.model
+        chat_model, new_id = self._services.model, new_trace_id()
         began, started_at = time.perf_counter(), self._services.clock()
         if original.model == OFFLINE and model in (None, OFFLINE):
             # Composed from the evidence in the blocks; the same blocks compose the same answer.
-            replayed = msgspec.structs.replace(original, trace_id=new_trace_id(), replay_of=trace_id)
+            replayed = msgspec.structs.replace(original, trace_id=new_id, replay_of=trace_id)
             return Replay(original, replayed)
         if chat_model is None or model not in (None, chat_model.name):
             configured = chat_model.name if chat_model else OFFLINE
@@ -202,10 +211,13 @@ class Chat:
         try:
             reply = await chat_model.answer(messages, on_consumed=meter)
         finally:
-            await self._services.memory.usage.add(scope, original.session_id, meter.spent)
+            await self._services.memory.usage.add(
+                scope, original.session_id, meter.spent, incarnation=original.incarnation
+            )
         replayed = msgspec.structs.replace(
             original,
-            trace_id=new_trace_id(),
+            ref=trace_ref(scope, new_id),
+            trace_id=new_id,
             replay_of=trace_id,
             answer=reply.text,
             model=chat_model.name,
@@ -233,8 +245,14 @@ class Chat:
             await asyncio.wait(late)
 
     async def _run(
-        self, request: TurnRequest, persona: ActivePersona, on_event: OnEvent | None, noted: dict[str, None]
-    ) -> TurnAnswer:
+        self,
+        request: TurnRequest,
+        persona: ActivePersona,
+        on_event: OnEvent | None,
+        noted: dict[str, None],
+        claim: Claim | None,
+    ) -> tuple[TurnAnswer, ThreadKey]:
+        """The answer, and the thread that holds it."""
         services = self._services
         async with AsyncExitStack() as held:
             run = TurnRun(
@@ -245,6 +263,7 @@ class Chat:
                 on_event=on_event,
                 held=held,
                 noted=noted,
+                claim=claim,
                 state={"request": request, "persona": persona},
             )
             try:
@@ -253,22 +272,30 @@ class Chat:
                 await asyncio.shield(self._note_failure(run, failure))
                 raise
             if "answer" not in state:
-                return await self._earlier_answer(state)
+                return await self._earlier_answer(state), state["opened"].thread
         if not request.incognito:
             self._do_afterwards(self._infer(state))
         opened = state["opened"]
         if opened.untitled and not (opened.first and services.model is None):
-            self._do_afterwards(self._titles.settle(request.scope, opened.thread.session_id, run.trace_id))
-        return state["answer"]
+            self._do_afterwards(self._titles.settle(request.scope, opened.thread, run.trace_id))
+        return state["answer"], opened.thread
 
     async def _earlier_answer(self, state: TurnState) -> TurnAnswer:
         """The answer of another attempt with the same key, which died after it was stored or was faster."""
-        trace_id = state["opened"].answer.metadata["trace_id"]
-        stored = await self._services.traces.get(state["request"].scope, trace_id)
-        return msgspec.convert(stored.record.details["answer"], TurnAnswer)
+        opened, scope = state["opened"], state["request"].scope
+        trace_id = opened.answer.metadata["trace_id"]
+        try:
+            stored = await self._services.traces.get(scope, trace_id)
+        except TraceNotFound:
+            return _from_transcript(state)
+        answer = stored.record.details.get("answer")
+        return _from_transcript(state) if answer is None else msgspec.convert(answer, TurnAnswer)
 
     async def _note_failure(self, run: TurnRun, failure: BaseException) -> None:
-        """Leave the error with the turn: in the unfinished record of its answer, and in the trace."""
+        """Leave the error with the turn: in the unfinished record of its answer, and in the trace.
+
+        If the answer was stored before it failed, both stay as they are; if its place was erased, no trace is kept.
+        """
         state = run.state
         opened, request = state.get("opened"), state["request"]
         if opened is None or "answer" in state:
@@ -276,15 +303,19 @@ class Chat:
         name = type(failure).__name__
         error = f"{name}: {failure}" if isinstance(failure, WenmaiError) else name
         try:
-            await self._services.memory.transcript.settle(
+            noted = await self._services.memory.transcript.settle(
                 request.scope,
                 opened.thread,
-                opened.answer.seq,
+                opened.answer,
                 content="",
                 completed=False,
                 metadata={"trace_id": run.trace_id, "error": error},
             )
-            await self._services.traces.save(request.scope, trace_of(state, run, None, error))
+            traces = self._services.traces
+            if noted is not None:
+                await traces.save(request.scope, trace_of(state, run, None, error))
+            elif not await traces.has_answer(request.scope, run.trace_id):
+                await traces.drop(request.scope, run.trace_id)
             await count_spent(state, run)
         except StoreError:
             # The store is what failed; the answer's record stays unfinished, which says the same.
@@ -303,13 +334,35 @@ class Chat:
         ]
         questions.append((f"{npc_id}#{opened.turn_id}", request.query))
         try:
-            await self._services.memory.sessions.get(request.scope, opened.thread.session_id)
             await self._services.memory.preferences.infer(
-                request.scope, opened.thread.session_id, questions, self._services.profile.topic_words
+                request.scope,
+                opened.thread.session_id,
+                questions,
+                self._services.profile.topic_words,
+                incarnation=opened.thread.incarnation or "",
             )
         except (StoreError, SessionNotFound):
             # The next turn infers it again from the transcript; a deleted session needs none.
             return
+
+
+def _from_transcript(state: TurnState) -> TurnAnswer:
+    """What the transcript alone tells of an answer whose trace is past its retention, or tells of a failure."""
+    opened, persona = state["opened"], state["persona"].persona
+    answer = opened.answer
+    return TurnAnswer(
+        trace_id=answer.metadata["trace_id"],
+        session_id=opened.thread.session_id,
+        turn_id=opened.turn_id,
+        policy_mode=PolicyMode(answer.metadata["policy_mode"]),
+        answer_text=answer.content,
+        citations=[],
+        followup_questions=[],
+        npc_id=persona.npc_id,
+        npc_name=in_language(persona.name, state["recalled"].language),
+        latency_ms=0.0,
+        timestamp=answer.timestamp,
+    )
 
 
 def _checked(request: TurnRequest) -> TurnRequest:

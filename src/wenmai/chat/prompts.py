@@ -14,10 +14,10 @@ from wenmai.chat.types import Passage
 from wenmai.errors import InvalidInput
 from wenmai.memory.blocks import Block, as_entry, disarm, fenced, history_block, preference_block, wording
 from wenmai.memory.preferences import checked_language
-from wenmai.memory.window import TokenCounter
 from wenmai.providers.models import PromptMessage
 from wenmai.stores.base import Documents
 from wenmai.stores.records import Message, Preferences, PromptVersion
+from wenmai.text.tokens import TokenCounter
 
 PROMPT_LIMIT = 20_000
 

@@ -1,7 +1,8 @@
 """What a title may look like, and what of a model's words is taken for one.
 
 A model is asked for a title and may answer the question, refuse, explain itself, change the language or obey what the
-question says. What does not look like a title of this very question is none.
+question says. What does not look like a title of this very question is none; nor is what has a word of its own, for
+that word may be an answer, and no evidence has been asked for it.
 """
 
 import re
@@ -10,7 +11,7 @@ from collections import Counter
 
 from wenmai.errors import InvalidInput
 from wenmai.memory.sessions import checked_title
-from wenmai.text.cjk import normalise, query_terms, terms
+from wenmai.text.cjk import content_words, has_cjk, normalise, terms
 from wenmai.text.stopwords import STOP_EN
 
 MODEL_WRITES = 200
@@ -19,6 +20,9 @@ MODEL_WRITES = 200
 WORDS = range(3, 6)
 CHARACTERS = range(5, 16)
 """How long a title is: in words, and in characters where writing has no spaces between words."""
+
+_PART = 2
+"""Characters of a part of the question that a title may be put together from."""
 
 _LABEL = re.compile(r"^(?:title|标题|標題|题目|タイトル|題名|제목)\s*[:：]\s*", re.IGNORECASE)
 _REFUSAL = re.compile(
@@ -49,8 +53,8 @@ def enough(said: str) -> bool:
 def fitted(said: str, question: str) -> str | None:
     """The title within what a model wrote; None if that is none of this question.
 
-    It has the question's script, shares a word with the question and has a title's length. Marks around it and at its
-    end, and emoji, are taken away; English is put in title case.
+    It has the question's script, no content word that the question has not, and a title's length. Marks around it and
+    at its end, and emoji, are taken away; English is put in title case.
     """
     title = _plain(said)
     if _REFUSAL.match(title) or not _fits(title, question):
@@ -83,8 +87,29 @@ def _fits(title: str, question: str) -> bool:
     length, allowed = (len(title), CHARACTERS) if writing in _SPACELESS else (len(title.split()), WORDS)
     if length not in allowed:
         return False
-    asked = query_terms(question)
-    return not asked or not set(asked).isdisjoint(terms(title))
+    return _made_of(question, title)
+
+
+def _made_of(question: str, title: str) -> bool:
+    """Whether the title has content words, and each is in the question.
+
+    Writing without spaces has no words to compare: there, what stands between two function words is put together from
+    parts of the question, each of two characters or more unless it is the whole.
+    """
+    words, asked, normal = content_words(title), set(terms(question)), normalise(question)
+    return bool(words) and all(
+        _put_together(word, normal) if has_cjk(word) else asked.issuperset(terms(word)) for word in words
+    )
+
+
+def _put_together(word: str, question: str) -> bool:
+    if len(word) < _PART:
+        return word in question
+    # reached[i]: the first i characters are parts of the question
+    reached = [True] + [False] * len(word)
+    for end in range(_PART, len(word) + 1):
+        reached[end] = any(reached[start] and word[start:end] in question for start in range(end - _PART + 1))
+    return reached[-1]
 
 
 def _with(writing: str) -> set[str]:

@@ -4,11 +4,16 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 
 from wenmai.clock import Clock
-from wenmai.errors import TraceNotFound, VersionConflict
+from wenmai.errors import SessionNotFound, TraceNotFound, VersionConflict
 from wenmai.memory.ids import new_trace_id
 from wenmai.scope import Scope
 from wenmai.stores.base import Documents, Page, Stored
 from wenmai.stores.records import TraceRecord
+
+
+def trace_ref(scope: Scope, trace_id: str) -> str:
+    """The key of a trace: callers choose ids, and one user's must not stand in another's way. An id has no slash."""
+    return f"{scope.user_id}/{trace_id}"
 
 
 class TraceLedger:
@@ -20,14 +25,13 @@ class TraceLedger:
         self._retention = retention
 
     async def reserve(self, scope: Scope, wanted: str | None) -> str:
-        """The id of a new trace: the caller's own if nobody has it yet, else a fresh one.
-
-        That another visitor has a trace of this id must not be noticed, and an own earlier trace is not overwritten.
-        """
+        """The id of a new trace: the caller's own unless the user has a trace of this id already, else a fresh one."""
         if wanted is None:
             return new_trace_id()
         now = self._clock()
-        blank = TraceRecord(trace_id=wanted, started_at=now, completed_at=now, error="unfinished")
+        blank = TraceRecord(
+            ref=trace_ref(scope, wanted), trace_id=wanted, started_at=now, completed_at=now, error="unfinished"
+        )
         try:
             await self._documents.put(scope, blank, expected=0, keep_until=now + self._retention)
         except VersionConflict:
@@ -35,18 +39,25 @@ class TraceLedger:
         return wanted
 
     async def save(self, scope: Scope, trace: TraceRecord) -> None:
-        """Keep the trace of a turn."""
-        await self._documents.put(scope, trace, keep_until=self._clock() + self._retention)
+        """Keep the trace of a turn; none is kept of a session that was deleted meanwhile."""
+        try:
+            await self._documents.put(scope, trace, keep_until=self._clock() + self._retention)
+        except SessionNotFound:
+            await self.drop(scope, trace.trace_id)
+
+    async def drop(self, scope: Scope, trace_id: str) -> None:
+        """Remove the trace of a turn whose place in the transcript is gone."""
+        await self._documents.delete(scope, TraceRecord, trace_ref(scope, trace_id))
 
     async def amend(self, scope: Scope, trace_id: str, edit: Callable[[TraceRecord], TraceRecord]) -> None:
         """Change a trace that is there; one that was deleted meanwhile does not come back."""
-        stored = await self._documents.get(scope, TraceRecord, trace_id)
+        stored = await self._documents.get(scope, TraceRecord, trace_ref(scope, trace_id))
         if stored is None:
             return
         end = self._clock() + self._retention
         try:
             await self._documents.put(scope, edit(stored.record), expected=stored.version, keep_until=end)
-        except VersionConflict:
+        except (VersionConflict, SessionNotFound):
             return
 
     async def get(self, scope: Scope, trace_id: str) -> Stored[TraceRecord]:
@@ -55,10 +66,15 @@ class TraceLedger:
         Raises:
             TraceNotFound: absent, foreign, or past its retention.
         """
-        stored = await self._documents.get(scope, TraceRecord, trace_id)
+        stored = await self._documents.get(scope, TraceRecord, trace_ref(scope, trace_id))
         if stored is None:
             raise TraceNotFound(trace_id)
         return stored
+
+    async def has_answer(self, scope: Scope, trace_id: str) -> bool:
+        """Whether the trace is that of a turn that was answered."""
+        stored = await self._documents.get(scope, TraceRecord, trace_ref(scope, trace_id))
+        return stored is not None and stored.record.details.get("answer") is not None
 
     async def list(
         self,

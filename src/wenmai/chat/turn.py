@@ -20,12 +20,13 @@ from wenmai.chat.rewrite import Rewrite
 from wenmai.chat.trace import TraceLedger
 from wenmai.chat.types import Citation, Passage, PolicyMode
 from wenmai.clock import Clock
+from wenmai.memory.idempotency import Claim
 from wenmai.memory.manager import Memory
 from wenmai.memory.turns import OnConflict
-from wenmai.memory.window import TokenCounter
 from wenmai.providers.models import ChatModel
 from wenmai.scope import Scope, ThreadKey
 from wenmai.stores.records import Message, Preferences
+from wenmai.text.tokens import TokenCounter
 
 QUERY_LIMIT = 4000
 
@@ -55,12 +56,13 @@ class TurnRequest(msgspec.Struct, frozen=True, kw_only=True):
 class TurnEvent(msgspec.Struct, frozen=True):
     """Something that happens while a turn runs.
 
-    ``start`` has trace_id, session_id, turn_id and npc_id; ``step`` has name, status and duration_ms; ``token`` has
-    text, a piece of the answer that has passed the gate. The answer as returned is what counts: it may differ from
-    the pieces if the model failed on the way.
+    ``begin`` has nothing: the turn holds its thread, and its question is stored next. ``start`` has trace_id,
+    session_id, turn_id and npc_id; ``step`` has name, status and duration_ms; ``token`` has text, a slice of the answer
+    that has passed the gate; ``replace`` has text, the whole answer instead of the tokens before it. The tokens joined,
+    from the last ``replace`` on, are the answer that is returned.
     """
 
-    kind: Literal["start", "step", "token"]
+    kind: Literal["begin", "start", "step", "token", "replace"]
     data: dict[str, Any]
 
 
@@ -130,6 +132,7 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
         model: ``offline`` if it was composed from the evidence.
         cited: numbers of the passages it quotes, if it was composed.
         failure: what was wrong with the model, if it was asked in vain.
+        cut_off: the model's text ended at a limit of length.
         exhausted: the budget because of which it was not asked.
     """
 
@@ -137,6 +140,7 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
     model: str
     cited: list[int] = []
     failure: str = ""
+    cut_off: bool = False
     exhausted: str = ""
 
 
@@ -208,6 +212,7 @@ class TurnRun:
         prompt_source: ``prompt_registry`` or ``npc_profile``, and the version of it.
         meter: what the model calls of this turn have used.
         counted: True once that has been added to session, user and tenant.
+        claim: what an attempt at an Idempotency-Key starts from; None without a key.
         standings: how the budgets stood before the model was called; empty where none was to be asked.
         noted: what failed or was left alone below the steps so far, as keys; others add to it while the turn runs.
     """
@@ -219,6 +224,7 @@ class TurnRun:
     on_event: OnEvent | None
     held: AsyncExitStack
     noted: dict[str, None]
+    claim: Claim | None = None
     meter: Meter = field(default_factory=Meter)
     counted: bool = False
     standings: list[Standing] = field(default_factory=list)
@@ -226,7 +232,7 @@ class TurnRun:
     state: TurnState = field(default_factory=TurnState)
     prompt_source: tuple[str, int | None] = ("npc_profile", None)
 
-    async def emit(self, kind: Literal["start", "step", "token"], **data: Any) -> None:
+    async def emit(self, kind: Literal["begin", "start", "step", "token"], **data: Any) -> None:
         """Tell the listener, if there is one."""
         if self.on_event is not None:
             await self.on_event(TurnEvent(kind, data))

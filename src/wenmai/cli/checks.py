@@ -45,8 +45,8 @@ async def examine(settings: Settings) -> list[Finding]:
     findings = [check_python(), check_sqlite(), check_profile(settings)]
     if folder is not None:
         findings += [await check_folder(folder), check_space(folder)]
-    findings += [await check_store(settings), check_model(settings), check_embedder(settings), check_port(settings)]
-    return findings
+    findings += [await check_store(settings), *([await check_cache(settings)] if settings.hot else [])]
+    return [*findings, check_model(settings), check_embedder(settings), check_port(settings)]
 
 
 def check_python() -> Finding:
@@ -119,6 +119,29 @@ def _behind(shown: str, schema: Schema) -> Finding:
         return Finding("store", "ok", f"{shown} has no tables yet; the first use makes them")
     todo = f"the next start upgrades it to {schema.known}, or now: wenmai migrate"
     return Finding("store", "warn", f"{shown} (schema {schema.found}); {todo}")
+
+
+async def check_cache(settings: Settings) -> Finding:
+    """The Redis cache answers; without it the service runs all the same, but slower."""
+    shown = mask_url(settings.hot)
+    try:
+        from wenmai.stores.redis.address import parse_address  # noqa: PLC0415 — its driver may be missing
+        from wenmai.stores.redis.link import Link  # noqa: PLC0415
+
+        link = Link(parse_address(with_key_prefix(settings.hot, settings.key_prefix), setting="hot"))
+        try:
+            await link.check()
+        finally:
+            await link.close()
+    except ModuleNotFoundError:
+        return Finding("cache", "fail", f"{shown}: {MissingExtra('redis', 'redis')}")
+    except WenmaiError as problem:
+        return Finding("cache", "fail", f"{problem}; start it, set another WENMAI_HOT, or leave it out")
+    if settings.store.lower().startswith("redis"):
+        return Finding(
+            "cache", "fail", "there is no cache in front of a store that is Redis itself; leave WENMAI_HOT out"
+        )
+    return Finding("cache", "ok", shown)
 
 
 def check_model(settings: Settings) -> Finding:

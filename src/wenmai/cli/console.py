@@ -1,6 +1,7 @@
 """How commands speak and end: results on stdout, all else on stderr; one clear line for an expected error."""
 
 import logging
+import unicodedata
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
@@ -11,6 +12,8 @@ from wenmai.errors import InvalidInput, UnsupportedUrl, WenmaiError
 BAD_INPUT = 2
 INTERRUPTED = 130
 _SHOWN = 20
+_OBEYED = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
+_HARMLESS = frozenset("\n\t\u200c\u200d")
 
 
 @contextmanager
@@ -29,7 +32,17 @@ def expected_errors() -> Iterator[None]:
 
 def complain(line: str) -> None:
     """A line on stderr."""
-    typer.echo(line, err=True)
+    typer.echo(printable(line), err=True)
+
+
+def printable(text: str) -> str:
+    """The text without what a terminal would obey: control and format characters but line breaks, tabs and joiners.
+
+    Answers, titles and sources come from models and files; escape sequences and reversed text must stay there.
+    """
+    if text.isprintable():
+        return text
+    return "".join(sign for sign in text if sign in _HARMLESS or unicodedata.category(sign) not in _OBEYED)
 
 
 def name_skipped(skipped: Sequence[object], count: int) -> None:

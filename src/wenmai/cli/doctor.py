@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.text import Text
 
 from wenmai.cli.console import expected_errors
-from wenmai.cli.options import ConfigFile, EmbedderName, ModelName, ModelUrl, ProfileName, StoreUrl, load
+from wenmai.cli.options import ConfigFile, EmbedderName, HotUrl, ModelName, ModelUrl, ProfileName, StoreUrl, load
 
 _COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}
 
@@ -15,18 +15,25 @@ _COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}
 def doctor(
     *,
     store: StoreUrl = None,
+    hot: HotUrl = None,
     profile: ProfileName = None,
     config: ConfigFile = None,
     model: ModelName = None,
     model_base_url: ModelUrl = None,
     embedder: EmbedderName = None,
 ) -> None:
-    """Check Python, the store, model, embedder, disk and port; each line says what to do. Changes nothing."""
+    """Check Python, store, cache, model, embedder, disk and port; each line says what to do. Changes nothing."""
     from wenmai.cli import checks  # noqa: PLC0415 — it loads what it checks
 
     with expected_errors():
         settings = load(
-            config, store=store, profile=profile, model=model, model_base_url=model_base_url, embedder=embedder
+            config,
+            store=store,
+            hot=hot,
+            profile=profile,
+            model=model,
+            model_base_url=model_base_url,
+            embedder=embedder,
         ).values
         findings = asyncio.run(checks.examine(settings))
     console = Console(soft_wrap=True, highlight=False)

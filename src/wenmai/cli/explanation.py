@@ -6,6 +6,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from wenmai.cli.console import printable
 from wenmai.cli.wording import say
 from wenmai.stores.records import TraceRecord
 
@@ -27,17 +28,17 @@ def explain(console: Console, trace: TraceRecord, titles: Mapping[str, str], lan
     asked = trace.request_input
     facts = Table(box=None, show_header=False, pad_edge=False)
     facts.add_row("trace", trace.trace_id)
-    facts.add_row(say("why_question", language), Text(asked["query"]))
+    facts.add_row(say("why_question", language), _text(asked["query"]))
     if asked["rewritten_query"] != asked["query"]:
-        facts.add_row(say("why_searched", language), Text(asked["rewritten_query"]))
-    facts.add_row(say("why_intent", language), f"{trace.intent} {_listed(trace.details.get('matched'))}")
-    facts.add_row(say("why_mode", language), Text(f"{trace.policy_mode}  {trace.policy_reason}"))
+        facts.add_row(say("why_searched", language), _text(asked["rewritten_query"]))
+    facts.add_row(say("why_intent", language), _text(f"{trace.intent} {_listed(trace.details.get('matched'))}"))
+    facts.add_row(say("why_mode", language), _text(f"{trace.policy_mode}  {trace.policy_reason}"))
     spent = f"{trace.prompt_tokens} + {trace.completion_tokens} {say('tokens', language)}"
     facts.add_row(say("why_model", language), f"{trace.model}  {spent}  {trace.latency_ms:.1f} ms")
     if trace.details.get("unsupported"):
-        facts.add_row(say("why_unsupported", language), Text(_listed(trace.details["unsupported"])))
+        facts.add_row(say("why_unsupported", language), _text(_listed(trace.details["unsupported"])))
     if trace.error:
-        facts.add_row("error", Text(trace.error, style="red"))
+        facts.add_row("error", _text(trace.error, "red"))
     console.print(facts)
     console.print(_steps(trace, language))
     if trace.details.get("passages"):
@@ -59,7 +60,7 @@ def _evidence(trace: TraceRecord, titles: Mapping[str, str], language: str) -> T
     for passage in trace.details["passages"]:
         evidence_id = passage["evidence_id"]
         mark = "✓" if evidence_id in trace.evidence_ids else " "
-        table.add_row(f"{mark} {passage['score']:.2f}", Text(titles.get(evidence_id, "")), Text(evidence_id))
+        table.add_row(f"{mark} {passage['score']:.2f}", _text(titles.get(evidence_id, "")), _text(evidence_id))
     return table
 
 
@@ -72,7 +73,7 @@ def _blocks(trace: TraceRecord, language: str) -> Table:
         table.add_row(
             block["kind"],
             tokens,
-            Text(text[:_BEGINNING] + ("…" if len(text) > _BEGINNING else "")),
+            _text(text[:_BEGINNING] + ("…" if len(text) > _BEGINNING else "")),
             str(cut.get(block["kind"], "")),
         )
     return table
@@ -80,6 +81,10 @@ def _blocks(trace: TraceRecord, language: str) -> Table:
 
 def _titled(title: str) -> Table:
     return Table(title=title, title_justify="left", title_style="bold", box=None, show_header=False, pad_edge=False)
+
+
+def _text(text: str, style: str = "") -> Text:
+    return Text(printable(text), style=style)
 
 
 def _listed(words: object) -> str:

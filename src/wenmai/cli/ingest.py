@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from wenmai.cli.console import counted, expected_errors, name_skipped
+from wenmai.cli.console import complain, counted, expected_errors, name_skipped
 from wenmai.cli.options import (
     NOBODY,
     ConfigFile,
@@ -50,5 +50,7 @@ def ingest(
         f"{counted(len(files), 'file')}: {counted(done.added, 'passage')} added, {done.changed} changed, "
         f"{done.unchanged} unchanged, {done.removed} removed"
     )
+    for warning in outcome.warnings:
+        complain(f"warning: {warning} (--domain NAME, or `domains` in the file)")
     if outcome.skipped:
         raise typer.Exit(1)

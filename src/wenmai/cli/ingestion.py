@@ -10,7 +10,11 @@ import msgspec
 from wenmai.chat.evidence import EvidenceBase
 from wenmai.chat.evidence.base import IngestReport
 from wenmai.chat.evidence.parsing import FORMATS, BadLine, parse
+from wenmai.chat.persona import PersonaRegistry
+from wenmai.chat.profile import load_profile
+from wenmai.chat.reach import reach_of
 from wenmai.cli.progress import Bar, bar
+from wenmai.configuration import profile_path
 from wenmai.errors import InvalidInput
 from wenmai.memory.manager import required
 from wenmai.providers.embedders import open_embedder
@@ -26,6 +30,7 @@ class Outcome(NamedTuple):
 
     report: IngestReport
     skipped: list[BadLine]
+    warnings: list[str]
 
 
 class SourceFile(NamedTuple):
@@ -63,19 +68,23 @@ async def ingest_files(
         StoreError: the store failed; likewise.
     """
     embedder = open_embedder(settings.embedder)
+    profile = load_profile(profile_path(settings.profile))
     total, skipped = IngestReport(), list[BadLine]()
     with bar("ingest", len(files)) as shown:
         async with open_store(with_key_prefix(settings.store, settings.key_prefix)) as store:
             documents, _ = required(store, settings.store)
             evidence = EvidenceBase(documents, store.search, embedder)
+            reach = await reach_of(PersonaRegistry(documents, profile.personas), scope)
             for number, file in enumerate(files):
                 records, bad = _read(file, domains)
                 skipped += bad
 
                 on_progress = partial(_show, shown, number, file.name, len(records))
-                done = await evidence.ingest(scope, records, replace_source=replace, on_progress=on_progress)
+                done = await evidence.ingest(
+                    scope, reach.counted(records), replace_source=replace, on_progress=on_progress
+                )
                 total = _sum(total, done)
-    return Outcome(total, skipped)
+    return Outcome(total, skipped, reach.warnings())
 
 
 def _read(file: SourceFile, domains: Sequence[str]) -> tuple[list[EvidenceRecord], list[BadLine]]:

@@ -20,6 +20,7 @@ def _owner(text: str) -> Any:
 
 
 StoreUrl = Annotated[str | None, _setting("URL of the store, such as sqlite:///wenmai.db")]
+HotUrl = Annotated[str | None, _setting("URL of a Redis as a cache in front of the store")]
 ProfileName = Annotated[str | None, _setting("A shipped profile's name, or the path of a profile file")]
 ConfigFile = Annotated[
     Path | None,

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from wenmai.cli.console import expected_errors
-from wenmai.cli.options import ConfigFile, EmbedderName, ModelName, ModelUrl, ProfileName, StoreUrl, load
+from wenmai.cli.options import ConfigFile, EmbedderName, HotUrl, ModelName, ModelUrl, ProfileName, StoreUrl, load
 from wenmai.errors import InvalidInput
 from wenmai.http.binding import check_binding
 from wenmai.stores.key_prefix import with_key_prefix
@@ -24,7 +24,7 @@ def serve(
         int | None, typer.Option(help="8001 if not set; 0 for any that is free", show_default=False)
     ] = None,
     store: StoreUrl = None,
-    hot: Annotated[str | None, typer.Option(help="URL of a Redis in front of the store", show_default=False)] = None,
+    hot: HotUrl = None,
     profile: ProfileName = None,
     config: ConfigFile = None,
     model: ModelName = None,

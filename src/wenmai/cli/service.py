@@ -13,6 +13,7 @@ import uvicorn
 import uvloop
 from fastapi import FastAPI
 
+from wenmai.cli.connections import ConnectionLimits, bounded_protocol
 from wenmai.cli.console import INTERRUPTED, expected_errors
 from wenmai.cli.workers import run_workers
 from wenmai.engine import open_engine
@@ -62,6 +63,8 @@ async def _serve(settings: Settings, listening: socket.socket, worker: int) -> i
         app = create_app(engine)
         config = uvicorn.Config(
             app,
+            http=bounded_protocol(ConnectionLimits(settings.max_connections, settings.request_seconds)),
+            ws="none",
             log_level=settings.log_level,
             access_log=settings.log_level == "debug",
             timeout_graceful_shutdown=settings.shutdown_seconds * CONNECTIONS,  # type: ignore[arg-type] # a float will do
@@ -132,8 +135,10 @@ def _give_up(seconds: float) -> None:
 def _announce(settings: Settings, listening: socket.socket) -> None:
     host, port = listening.getsockname()[:2]
     shown = f"[{host}]" if ":" in host else host
+    cache = f"cache {mask_url(settings.hot)}, " if settings.hot else ""
+    workers = f", {settings.workers} workers" if settings.workers > 1 else ""
     typer.echo(
-        f"Wenmai listens on http://{shown}:{port} (API at /docs); profile {settings.profile}, "
-        f"store {mask_url(settings.store)}, model {settings.model}\n"
+        f"Wenmai listens on http://{shown}:{port} (API at /docs){workers}; profile {settings.profile}, "
+        f"store {mask_url(settings.store)}, {cache}model {settings.model or 'offline'}\n"
         "Without authentication it serves this machine only."
     )

@@ -8,9 +8,11 @@ from rich.text import Text
 
 from wenmai.chat.evidence.fields import guess_language
 from wenmai.chat.profile import Persona, in_language
-from wenmai.chat.turn import TurnAnswer, TurnEvent, TurnRequest
+from wenmai.chat.turn import TurnAnswer, TurnRequest
 from wenmai.chat.types import PolicyMode
+from wenmai.cli.console import printable
 from wenmai.cli.explanation import explain
+from wenmai.cli.streamed import Streamed
 from wenmai.cli.wording import say
 from wenmai.engine import Engine
 from wenmai.errors import WenmaiError
@@ -101,23 +103,16 @@ class Talk:
             session_id=self._session_id,
             incognito=self._incognito,
         )
-        streamed: list[str] = []
-
-        async def on_event(event: TurnEvent) -> None:
-            if event.kind == "token":
-                if not streamed:
-                    self._console.print(f"{self._name()} › ", style="bold cyan", end="", markup=False)
-                streamed.append(event.data["text"])
-                self._console.print(event.data["text"], end="", markup=False, soft_wrap=True)
-
-        answer = await self._engine.chat.ask(request, on_event=on_event if self._chatty else None)
-        self._session_id, self._trace_id = answer.session_id, answer.trace_id
-        if streamed:
-            self._console.print()
-        if "".join("".join(streamed).split()) != "".join(answer.answer_text.split()):
-            if streamed:
-                self._tell(say("final", self.language), style="dim")
+        if self._chatty:
+            shown = Streamed(self._console, f"{self._name()} › ", say("final", self.language))
+            try:
+                answer = await self._engine.chat.ask(request, on_event=shown.hear)
+            finally:
+                shown.end()
+        else:
+            answer = await self._engine.chat.ask(request)
             self._tell(answer.answer_text)
+        self._session_id, self._trace_id = answer.session_id, answer.trace_id
         self._show_grounds(answer)
 
     def _show_grounds(self, answer: TurnAnswer) -> None:
@@ -141,7 +136,7 @@ class Talk:
         table = _table()
         for version in await self._engine.personas.all_active(self._scope):
             mark = "›" if version.npc_id == self._persona.npc_id else " "
-            texts = (Text(in_language(version.value[field], self.language)) for field in ("name", "summary"))
+            texts = (Text(printable(in_language(version.value[field], self.language))) for field in ("name", "summary"))
             table.add_row(mark, version.npc_id, *texts)
         self._console.print(table)
 
@@ -154,7 +149,7 @@ class Talk:
         table = _table()
         for field in _FIELDS:
             table.add_row(field, getattr(values, field))
-        table.add_row("interest_tags", ", ".join(values.interest_tags))
+        table.add_row("interest_tags", Text(printable(", ".join(values.interest_tags))))
         self._console.print(table)
         self._tell(say("prefs_help", self.language), style="dim")
 
@@ -211,7 +206,7 @@ class Talk:
             mark = "›" if stored.record.session_id == self._session_id else " "
             title = stored.record.title or say("untitled", self.language)
             when = stored.created_at.astimezone().strftime("%Y-%m-%d %H:%M")
-            table.add_row(mark, stored.record.session_id, when, Text(title))
+            table.add_row(mark, stored.record.session_id, when, Text(printable(title)))
         self._console.print(table)
 
     async def _help(self, _: str) -> None:
@@ -231,7 +226,7 @@ class Talk:
         return name
 
     def _tell(self, line: str, style: str | None = None) -> None:
-        self._console.print(line, style=style, markup=False, soft_wrap=not self._chatty)
+        self._console.print(printable(line), style=style, markup=False, soft_wrap=not self._chatty)
 
 
 def _table() -> Table:

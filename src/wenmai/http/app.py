@@ -7,7 +7,9 @@ from importlib.metadata import version
 from fastapi import FastAPI
 
 from wenmai.engine import Engine, open_engine
-from wenmai.http import evidence, health, npc, personas, prompts, sessions, usage
+from wenmai.http import evidence, health, npc, pages, personas, prompts, sessions, usage
+from wenmai.http.callers import TrustedCallers
+from wenmai.http.headers import HeadAsGet, PrivateAnswers
 from wenmai.http.limits import UPLOAD_BYTES, BodyLimit
 from wenmai.http.metrics import Measured, Metrics
 from wenmai.http.openapi import DESCRIPTION, TAGS, describe
@@ -15,7 +17,7 @@ from wenmai.http.problems import UnexpectedErrors, add_problem_handlers
 from wenmai.http.running import RunningTurns
 from wenmai.settings import Settings
 
-ROUTERS = (npc, personas, prompts, evidence, sessions, usage, health)
+ROUTERS = (npc, personas, prompts, evidence, sessions, usage, health, pages)
 
 
 def create_app(engine: Engine) -> FastAPI:
@@ -24,25 +26,26 @@ def create_app(engine: Engine) -> FastAPI:
     Requests work as soon as it is made; its lifespan only waits for running turns at the end, at most
     ``settings.shutdown_seconds``.
     """
-    app = _build(lambda: nullcontext(engine))
+    app = _build(engine.settings, lambda: nullcontext(engine))
     app.state.engine = engine
     return app
 
 
 def serve_app(settings: Settings) -> FastAPI:
     """The service that opens an engine of its own when it starts and closes it when it has stopped."""
-    return _build(lambda: open_engine(settings))
+    return _build(settings, lambda: open_engine(settings))
 
 
-def _build(opened: Callable[[], AbstractAsyncContextManager[Engine]]) -> FastAPI:
-    turns, metrics = RunningTurns(), Metrics()
+def _build(settings: Settings, opened: Callable[[], AbstractAsyncContextManager[Engine]]) -> FastAPI:
+    turns = RunningTurns(in_process=settings.max_turns, in_thread=settings.max_thread_turns)
+    metrics = Metrics()
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         async with opened() as engine:
             app.state.engine = engine
             yield
-            await turns.drain(engine.settings.shutdown_seconds)
+            await turns.drain(settings.shutdown_seconds)
 
     app = FastAPI(
         title="Wenmai 文脉",
@@ -51,6 +54,8 @@ def _build(opened: Callable[[], AbstractAsyncContextManager[Engine]]) -> FastAPI
         openapi_tags=TAGS,
         lifespan=lifespan,
         redirect_slashes=False,
+        docs_url=None,
+        redoc_url=None,
     )
     app.state.turns = turns
     app.state.metrics = metrics
@@ -60,6 +65,9 @@ def _build(opened: Callable[[], AbstractAsyncContextManager[Engine]]) -> FastAPI
     describe(app)
     # The last one added is the outermost.
     app.add_middleware(BodyLimit, larger={evidence.FILES_PATH: UPLOAD_BYTES})
+    app.add_middleware(TrustedCallers, allowed=settings.allowed_hosts)
     app.add_middleware(UnexpectedErrors)
+    app.add_middleware(PrivateAnswers)
+    app.add_middleware(HeadAsGet)
     app.add_middleware(Measured, metrics=metrics)
     return app

@@ -1,8 +1,18 @@
-"""Where the service may listen while nobody has to prove who they are."""
+"""Where the service may listen while callers do not have to prove who they are."""
 
 from ipaddress import ip_address
 
 from wenmai.errors import InvalidInput
+
+
+def is_loopback(host: str) -> bool:
+    """Whether the name or address is this machine's alone."""
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
 
 
 def check_binding(host: str) -> None:
@@ -13,13 +23,7 @@ def check_binding(host: str) -> None:
     Raises:
         InvalidInput: the host is another name than ``localhost``, or not a loopback address.
     """
-    if host.lower() == "localhost":
-        return
-    try:
-        loopback = ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        loopback = False
-    if not loopback:
+    if not is_loopback(host):
         raise InvalidInput(
             "host",
             host,

@@ -2,15 +2,18 @@
 
 import asyncio
 from email.message import Message as MimeHeader
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 import msgspec
 from fastapi import APIRouter, Path, Query, Request
 from starlette.datastructures import UploadFile
+from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from wenmai.chat.evidence import BadLine, parse, record_from
+from wenmai.chat.evidence import record_from
+from wenmai.chat.reach import reach_of
 from wenmai.errors import InvalidInput, NotFound
+from wenmai.http.media_types import JsonRoute
 from wenmai.http.openapi import problems
 from wenmai.http.parts import TheEngine
 from wenmai.http.reply import reply
@@ -33,19 +36,21 @@ from wenmai.stores.records import EvidenceRecord
 
 PREFIX = "/api/v1/evidence"
 FILES_PATH = f"{PREFIX}/files"
-NAMED_BAD_LINES = 100
 
-router = APIRouter(prefix=PREFIX, tags=["evidence"])
+router = APIRouter(prefix=PREFIX, tags=["evidence"], route_class=JsonRoute)
 
 EvidenceIdPath = Annotated[
     str, Path(pattern=EVIDENCE_ID, max_length=128, description="The passage's id; it may hold slashes.")
 ]
 SourceRefQuery = Annotated[str | None, Query(min_length=1, max_length=500, description="Only of this source.")]
 SourceTypeQuery = Annotated[str | None, Query(min_length=1, max_length=500, description="Only of this type.")]
+ReplaceSource = Annotated[
+    bool, Query(description="Remove what is stored of the same sources and did not come this time.")
+]
 FileName = Annotated[
     str | None,
     Query(
-        pattern=r"^[^\x00-\x1f]+$",
+        pattern=r"^[^\x00-\x1f\x7f-\x9f]+$",
         max_length=200,
         description="The file's name: its ending tells the format; the source of passages that name none.",
     ),
@@ -66,7 +71,9 @@ _FILE_BODY = {
         "multipart/form-data": {
             "schema": {
                 "type": "object",
-                "properties": {"file": {"type": "string", "format": "binary"}},
+                "properties": {
+                    "file": {"type": "string", "format": "binary", "description": "The file, with its name."}
+                },
                 "required": ["file"],
             }
         }
@@ -74,20 +81,17 @@ _FILE_BODY = {
 }
 
 
-class _Read(NamedTuple):
-    """What a file has: its passages, and its lines that cannot be used."""
-
-    records: list[EvidenceRecord]
-    bad: list[BadLine]
-
-
 @router.post("", summary="Ingest passages", response_model=Ingested, responses=problems(413, 502))
 async def ingest(body: EvidenceBody, scope: CallerScope, engine: TheEngine) -> Response:
     """What is there already, equal in all fields, is left alone; an id that is there gets the new wording."""
-    records = [_record(index, given) for index, given in enumerate(body.evidence)]
-    report = await engine.evidence.ingest(scope, records, replace_source=body.replace_source)
+    records: list[EvidenceRecord] = []
+    for index, given in enumerate(body.evidence):
+        records.append(_record(index, given))
+        await asyncio.sleep(0)  # reading a long passage takes some milliseconds
+    reach = await reach_of(engine.personas, scope)
+    report = await engine.evidence.ingest(scope, reach.counted(records), replace_source=body.replace_source)
     ids = [record.evidence_id for record in records]
-    return reply(msgspec.structs.asdict(report) | {"evidence_ids": ids})
+    return reply(msgspec.structs.asdict(report) | {"evidence_ids": ids, "warnings": reach.warnings()})
 
 
 @router.post(
@@ -102,21 +106,25 @@ async def ingest_file(
     scope: CallerScope,
     engine: TheEngine,
     name: FileName = None,
-    replace_source: bool = False,  # noqa: FBT001, FBT002 — a query parameter
+    replace_source: ReplaceSource = False,  # noqa: FBT002 — a query parameter
 ) -> Response:
     """Markdown, text, JSONL or CSV, as the body or as `file` of a form; at most 20 MB.
 
     Lines that cannot be used are named and left out; a file of which nothing can be used is refused.
     """
     data, known_as = await _uploaded(request, name)
-    # A large file takes a while to read; other requests go on meanwhile.
-    found = await asyncio.to_thread(_read, data, known_as)
-    if not found.records:
+    found = await engine.evidence.files.read(data, known_as)
+    if not found.passages:
         first = found.bad[0]
         raise InvalidInput(f"{first.file}:{first.line}", "", first.reason)
-    report = await engine.evidence.ingest(scope, found.records, replace_source=replace_source)
-    bad = [{"line": each.line, "reason": each.reason} for each in found.bad[:NAMED_BAD_LINES]]
-    lines = {"file": known_as, "bad_lines": bad, "bad_line_count": len(found.bad)}
+    reach = await reach_of(engine.personas, scope)
+    report = await engine.evidence.ingest(scope, reach.counted(found.records()), replace_source=replace_source)
+    lines = {
+        "file": known_as,
+        "bad_lines": [{"line": each.line, "reason": each.reason} for each in found.bad],
+        "bad_line_count": found.bad_count,
+        "warnings": reach.warnings(),
+    }
     return reply(msgspec.structs.asdict(report) | lines)
 
 
@@ -146,7 +154,9 @@ async def list_evidence(
 
 @router.delete("", summary="Delete the passages of a source", response_model=EvidenceDeleted, responses=problems())
 async def delete_source(
-    source_ref: Annotated[str, Query(min_length=1, max_length=500)], scope: CallerScope, engine: TheEngine
+    source_ref: Annotated[str, Query(min_length=1, max_length=500, description="The source.")],
+    scope: CallerScope,
+    engine: TheEngine,
 ) -> Response:
     """All of them; how many there were, which may be none."""
     return reply({"success": True, "deleted": await engine.evidence.delete_source(scope, source_ref)})
@@ -185,16 +195,6 @@ def _record(index: int, given: EvidenceIn) -> EvidenceRecord:
         raise InvalidInput(field, "", problem.allowed) from problem
 
 
-def _read(data: bytes, name: str) -> _Read:
-    found = _Read([], [])
-    for item in parse(data, name):
-        if isinstance(item, BadLine):
-            found.bad.append(item)
-        else:
-            found.records.append(item)
-    return found
-
-
 async def _uploaded(request: Request, name: str | None) -> tuple[bytes, str]:
     header = MimeHeader()
     header["content-type"] = request.headers.get("content-type", "text/plain")
@@ -206,5 +206,5 @@ async def _uploaded(request: Request, name: str | None) -> tuple[bytes, str]:
                 raise InvalidInput("file", file, "a file in the form")
             return await file.read(), name or file.filename or "upload.txt"
     if media_type not in _ENDINGS:
-        raise InvalidInput("Content-Type", media_type, f"one of {', '.join(_ENDINGS)}, multipart/form-data")
+        raise HTTPException(415, f"{', '.join(_ENDINGS)} and multipart/form-data are taken here")
     return await request.body(), name or f"upload{_ENDINGS[media_type]}"

@@ -13,7 +13,7 @@ from wenmai.errors import InvalidInput
 from wenmai.http.shapes.common import LARGEST_NUMBER
 from wenmai.memory.transcript import Transcript
 from wenmai.scope import Scope, ThreadKey
-from wenmai.stores.records import Message
+from wenmai.stores.records import Message, Session
 
 _PLACE = re.compile(r"([A-Za-z0-9_.:-]{1,128}):([1-9][0-9]{0,15})")
 
@@ -35,7 +35,7 @@ async def page_of_thread(
 
 
 async def page_of_session(
-    transcript: Transcript, scope: Scope, session_id: str, limit: int, before: str | None
+    transcript: Transcript, scope: Scope, session: Session, limit: int, before: str | None
 ) -> tuple[list[Message], str | None]:
     """The newest ``limit`` messages of all threads before that place, ascending, and the next place.
 
@@ -44,14 +44,12 @@ async def page_of_session(
     """
     places: Mapping[str, int | None]
     if before is None:
-        places = {info.npc_id: None for info in await transcript.threads(scope, session_id)}
+        threads = await transcript.threads(scope, session.session_id, incarnation=session.incarnation)
+        places = {info.npc_id: None for info in threads}
     else:
         places = _parsed(before)
     ends = await asyncio.gather(
-        *(
-            transcript.latest(scope, ThreadKey(session_id, npc_id), limit, before=place)
-            for npc_id, place in places.items()
-        )
+        *(transcript.latest(scope, session.thread(npc_id), limit, before=place) for npc_id, place in places.items())
     )
     tails = {npc_id: end for npc_id, end in zip(places, ends, strict=True) if end}
     left: Places = {npc_id: end[-1].seq + 1 for npc_id, end in tails.items()}

@@ -2,17 +2,21 @@
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Body, Header, Path, Query
+from fastapi import APIRouter, Body, Header, Path, Query, Request
 from starlette.responses import Response
 
-from wenmai.chat.turn import OnEvent, TurnAnswer, TurnRequest
+from wenmai.chat.pipeline import Replay
+from wenmai.chat.turn import TurnRequest
 from wenmai.chat.types import Intent, PolicyMode
 from wenmai.engine import Engine
 from wenmai.errors import InvalidInput, SessionNotFound
 from wenmai.http import stream
+from wenmai.http.asking import ask, ask_streamed
+from wenmai.http.media_types import JsonRoute
 from wenmai.http.openapi import problems
 from wenmai.http.parts import Parts, TheEngine, TheParts
 from wenmai.http.reply import reply
+from wenmai.http.running import Turn
 from wenmai.http.scope import CallerScope, HeadersGiven, KeyHeader, TraceHeader
 from wenmai.http.shapes.common import ID_PATTERN, CursorQuery, NpcIdQuery, PageLimit, SessionIdPath
 from wenmai.http.shapes.npc import (
@@ -31,7 +35,7 @@ from wenmai.http.shown import preference_shown, session_summary, trace_line, tra
 from wenmai.memory.preferences import PreferenceChange
 from wenmai.scope import Scope
 
-router = APIRouter(prefix="/api/v1/npc", tags=["npc"])
+router = APIRouter(prefix="/api/v1/npc", tags=["npc"], route_class=JsonRoute)
 
 TraceIdPath = Annotated[str, Path(pattern=ID_PATTERN, description="The trace's id.")]
 RecentLimit = Annotated[int, Query(ge=1, le=500, description="How many recent messages.")]
@@ -46,6 +50,9 @@ data: {"name":"open","status":"ok","duration_ms":1.2}
 event: token
 data: {"text":"后生问得好。"}
 
+event: replace
+data: {"text":"后生问得好。祠堂始建于1523年。"}
+
 event: done
 data: {"trace_id":"trace-5f0c2f7a9b1e4d33","session_id":"my-session","turn_id":1,"policy_mode":"normal"}
 """
@@ -58,7 +65,7 @@ data: {"trace_id":"trace-5f0c2f7a9b1e4d33","session_id":"my-session","turn_id":1
     responses=problems(404, 409, 413)
     | {
         200: {
-            "description": "The answer; or events `start`, `step`, `token`, `done`, `error`",
+            "description": "The answer; or events `start`, `step`, `token`, `replace`, `done`, `error`",
             "content": {stream.MEDIA_TYPE: {"schema": {"type": "string"}, "example": _STREAM_EXAMPLE}},
         }
     },
@@ -67,6 +74,7 @@ async def chat(
     body: ChatBody,
     headers: HeadersGiven,
     parts: TheParts,
+    connection: Request,
     accept: Annotated[str, Header(include_in_schema=False)] = "",
     trace_id: TraceHeader = None,
     idempotency_key: KeyHeader = None,
@@ -82,12 +90,8 @@ async def chat(
         idempotency_key=idempotency_key,
         on_conflict=body.on_conflict,
     )
-    if not (body.stream or stream.MEDIA_TYPE in accept):
-        return reply(await parts.turns.finish(_counted(parts, request, None)))
-    events = stream.Events[TurnAnswer]()
-    parts.turns.start(_counted(parts, request, events.put)).add_done_callback(events.end_with)
-    await events.opened()
-    return stream.EventStream(events)
+    streamed = body.stream or stream.MEDIA_TYPE in accept
+    return await (ask_streamed if streamed else ask)(parts, request, connection.receive)
 
 
 @router.get(
@@ -161,10 +165,10 @@ async def set_preference(  # noqa: PLR0917 — FastAPI passes them by name
 async def list_traces(
     scope: CallerScope,
     engine: TheEngine,
-    session_id: Annotated[str | None, Query(pattern=ID_PATTERN)] = None,
-    npc_id: Annotated[str | None, Query(pattern=ID_PATTERN)] = None,
-    policy_mode: PolicyMode | None = None,
-    intent: Intent | None = None,
+    session_id: Annotated[str | None, Query(pattern=ID_PATTERN, description="Only of this session.")] = None,
+    npc_id: Annotated[str | None, Query(pattern=ID_PATTERN, description="Only of this persona.")] = None,
+    policy_mode: Annotated[PolicyMode | None, Query(description="Only of turns that were answered so.")] = None,
+    intent: Annotated[Intent | None, Query(description="Only of questions that were taken for this.")] = None,
     limit: PageLimit = 20,
     cursor: CursorQuery = None,
 ) -> Response:
@@ -185,7 +189,7 @@ async def read_trace(
     trace_id: TraceIdPath,
     scope: CallerScope,
     engine: TheEngine,
-    include_session: bool = False,  # noqa: FBT001, FBT002 — a query parameter
+    include_session: Annotated[bool, Query(description="Show the session as it is now, too.")] = False,  # noqa: FBT002
 ) -> Response:
     """The steps, the evidence, the very blocks the model saw, the policy and its reason."""
     stored = await engine.traces.get(scope, trace_id)
@@ -203,7 +207,7 @@ async def read_trace(
 )
 async def replay_trace(trace_id: TraceIdPath, scope: CallerScope, parts: TheParts) -> Response:
     """The same blocks to the same model; both answers. The transcript is not touched."""
-    replay = await parts.turns.finish(parts.engine.chat.replay(scope, trace_id))
+    replay = await parts.turns.start(lambda turn: _replayed(parts, scope, trace_id, turn)).answer()
     return reply(
         {
             "original": trace_shown(replay.original, scope.user_id),
@@ -212,10 +216,9 @@ async def replay_trace(trace_id: TraceIdPath, scope: CallerScope, parts: ThePart
     )
 
 
-async def _counted(parts: Parts, request: TurnRequest, on_event: OnEvent | None) -> TurnAnswer:
-    answer = await parts.engine.chat.ask(request, on_event=on_event)
-    parts.metrics.turn(answer)
-    return answer
+async def _replayed(parts: Parts, scope: Scope, trace_id: str, turn: Turn[Replay]) -> Replay:
+    turn.begin()
+    return await parts.engine.chat.replay(scope, trace_id)
 
 
 async def _summary_if_there(engine: Engine, scope: Scope, session_id: str) -> dict[str, Any] | None:

@@ -31,6 +31,10 @@ TAGS = [
 _PROBLEM_SCHEMA = {"$ref": "#/components/schemas/Problem"}
 
 
+def _content(example: dict[str, Any]) -> dict[str, Any]:
+    return {MEDIA_TYPE: {"schema": _PROBLEM_SCHEMA, "example": example}}
+
+
 def _example(slug: str, title: str, status: int, detail: str, **more: object) -> dict[str, Any]:
     kind = {"type": f"urn:problem:wenmai:{slug}", "title": title, "status": status, "detail": detail}
     return kind | more
@@ -50,6 +54,10 @@ _EXAMPLES = {
     413: (
         "The body is too large",
         _example("too-large", "The body is too large", 413, "at most 2000000 bytes are taken here"),
+    ),
+    415: (
+        "The body is not declared as a type that is taken here",
+        _example("media-type", "The body is of a type that is not taken here", 415, "application/json is taken here"),
     ),
     422: (
         "Something in the request is not allowed",
@@ -85,6 +93,32 @@ _EXAMPLES = {
         ),
     ),
 }
+_OF_THE_EDGE = {
+    400: ("BadRequest", "Not valid HTTP", _example("bad-request", "The request is not valid HTTP", 400, "one Host")),
+    403: (
+        "ForeignPage",
+        "Sent by a page of another site",
+        _example("foreign-page", "Pages of other sites are refused", 403, "the Origin is another site"),
+    ),
+    405: (
+        "MethodNotAllowed",
+        "The path has other methods, see `Allow`",
+        _example("method-not-allowed", "Method not allowed", 405, "see Allow"),
+    ),
+    408: ("TooSlow", "It took too long to arrive", _example("too-slow", "The request took too long", 408, "too slow")),
+    421: (
+        "Misdirected",
+        "For another host",
+        _example("misdirected", "The request is for another host", 421, "the Host is not one of this service"),
+    ),
+    431: (
+        "HeadTooLarge",
+        "The head is too large",
+        _example("head-too-large", "The head of the request is too large", 431, "a head has at most 65536 bytes"),
+    ),
+}
+"""Status → name, description and example of what any request may be answered before its route is asked."""
+
 _RETRY_AFTER = {
     "Retry-After": {
         "description": "Seconds after which a retry makes sense.",
@@ -96,10 +130,11 @@ _RETRY_AFTER = {
 def problems(*statuses: int) -> Responses:
     """The documentation of these statuses, and of those that every route over the store can have."""
     documented: Responses = {}
-    for status in sorted({*statuses, 422, 500, 503}):
+    # What may be too large is a body, and that may be of the wrong type.
+    bodies = {415} if 413 in statuses else set()  # noqa: PLR2004
+    for status in sorted({*statuses, *bodies, 422, 500, 503}):
         description, example = _EXAMPLES[status]
-        content = {MEDIA_TYPE: {"schema": _PROBLEM_SCHEMA, "example": example}}
-        documented[status] = {"description": description, "content": content}
+        documented[status] = {"description": description, "content": _content(example)}
         if status == 503:  # noqa: PLR2004
             documented[status]["headers"] = _RETRY_AFTER
     return documented
@@ -121,7 +156,23 @@ def describe(app: FastAPI) -> None:
             schemas = schema.setdefault("components", {}).setdefault("schemas", {})
             schemas.update(problem.pop("$defs", {}))
             schemas["Problem"] = problem
+            _add_edge(schema)
             app.openapi_schema = schema
         return app.openapi_schema
 
     app.openapi = openapi  # type: ignore[method-assign]
+
+
+def _add_edge(schema: dict[str, Any]) -> None:
+    """Add to every operation what the edge of the service may answer."""
+    schema["components"]["responses"] = {
+        name: {"description": description, "content": _content(example)}
+        for name, description, example in _OF_THE_EDGE.values()
+    }
+    references = {
+        str(status): {"$ref": f"#/components/responses/{name}"} for status, (name, *_) in _OF_THE_EDGE.items()
+    }
+    busy = {"description": _EXAMPLES[503][0], "content": _content(_EXAMPLES[503][1]), "headers": _RETRY_AFTER}
+    for operations in schema["paths"].values():
+        for operation in operations.values():
+            operation["responses"] = references | {"503": busy} | operation["responses"]

@@ -6,6 +6,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from wenmai.chat.registry import VersionedRegistry
+from wenmai.http.media_types import JsonRoute
 from wenmai.http.openapi import problems
 from wenmai.http.parts import TheEngine, engine_of
 from wenmai.http.reply import reply
@@ -13,7 +14,7 @@ from wenmai.http.scope import CallerScope
 from wenmai.http.shapes.registry import PersonaBody, VersionShown
 from wenmai.http.versions import add_version_routes
 
-router = APIRouter(prefix="/api/v1/personas", tags=["personas"])
+router = APIRouter(prefix="/api/v1/personas", tags=["personas"], route_class=JsonRoute)
 
 
 async def _registry(request: Request) -> VersionedRegistry[Any]:

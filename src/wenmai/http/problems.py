@@ -23,6 +23,7 @@ from wenmai.errors import (
     InvalidInput,
     ModelError,
     NotFound,
+    Overloaded,
     ServiceStopping,
     SessionExpired,
     StoreUnavailable,
@@ -30,12 +31,14 @@ from wenmai.errors import (
     VersionConflict,
     WenmaiError,
 )
-from wenmai.http.shapes.common import FieldProblem, Problem
+from wenmai.http.shapes.common import MOST_PROBLEMS, FieldProblem, Problem
 
 _log = logging.getLogger(__name__)
 
 MEDIA_TYPE = "application/problem+json"
 _TYPE_PREFIX = "urn:problem:wenmai:"
+_FIELD_CHARACTERS = 200
+_ALLOWED_CHARACTERS = 500
 
 
 class Kind(NamedTuple):
@@ -56,6 +59,7 @@ KINDS: dict[type[Exception], Kind] = {
     IdempotencyMismatch: Kind(409, "idempotency-mismatch", "The Idempotency-Key was used otherwise"),
     StoreUnavailable: Kind(503, "store-unavailable", "The store is unavailable"),
     ServiceStopping: Kind(503, "stopping", "The service is stopping"),
+    Overloaded: Kind(503, "overloaded", "The service has too much to do"),
     BudgetExhausted: Kind(429, "budget-exhausted", "A budget is used up"),
     ModelError: Kind(502, "model-failed", "The model failed"),
     Exception: Kind(500, "internal", "Internal error"),
@@ -63,9 +67,16 @@ KINDS: dict[type[Exception], Kind] = {
 """Error → kind of problem; an error that is not named is of the kind of its nearest ancestor."""
 
 _HTTP_KINDS = {
+    400: Kind(400, "bad-request", "The request is not valid HTTP"),
+    403: Kind(403, "foreign-page", "Pages of other sites are refused"),
     404: Kind(404, "no-such-route", "Not found"),
     405: Kind(405, "method-not-allowed", "Method not allowed"),
+    408: Kind(408, "too-slow", "The request took too long to arrive"),
     413: Kind(413, "too-large", "The body is too large"),
+    415: Kind(415, "media-type", "The body is of a type that is not taken here"),
+    421: Kind(421, "misdirected", "The request is for another host"),
+    431: Kind(431, "head-too-large", "The head of the request is too large"),
+    503: KINDS[Overloaded],
 }
 _BODY_UNREADABLE = FieldProblem(field="body", allowed="a body that can be read as its Content-Type says")
 
@@ -85,7 +96,7 @@ def problem_of(error: BaseException) -> Problem:
         return _problem(kind_of(error), f"{error.store} is unavailable; nothing was changed")
     if isinstance(error, ModelError):
         return _problem(kind_of(error), f"{error.model} did not answer")
-    if isinstance(error, Conflict | ServiceStopping | BudgetExhausted):
+    if isinstance(error, Conflict | ServiceStopping | Overloaded | BudgetExhausted):
         return _problem(kind_of(error), str(error))
     return _problem(KINDS[Exception], "the cause is in the service's log")
 
@@ -93,24 +104,44 @@ def problem_of(error: BaseException) -> Problem:
 def problem_response(error: BaseException) -> Response:
     """The response to an error."""
     headers = None
-    if isinstance(error, StoreUnavailable | ServiceStopping):
+    if isinstance(error, StoreUnavailable | ServiceStopping | Overloaded):
         headers = {"Retry-After": str(error.retry_after)}
     return _response(problem_of(error), headers)
 
 
-def fields_of(errors: Sequence[Mapping[str, Any]]) -> list[FieldProblem]:
-    """What pydantic complains of, by field as callers write it: ``messages[1].role``, ``X-Tenant-ID``."""
-    return [FieldProblem(field=_field(error["loc"]), allowed=_allowed(error)) for error in errors]
+def refusal(status: int, detail: str, headers: dict[str, str] | None = None) -> Response:
+    """The response to a request that is refused before any route is asked."""
+    return _response(_problem(_HTTP_KINDS[status], detail), headers)
 
 
-def add_problem_handlers(app: FastAPI) -> None:
-    """Have every error of the application answered as a problem."""
+def install(app: FastAPI) -> None:
+    """Answer every :class:`WenmaiError` of an application that embeds the library as a problem.
+
+    Other errors stay the application's own.
+    """
 
     async def ours(_request: Request, error: Exception) -> Response:
         problem = problem_response(error)
         if problem.status_code >= 500:  # noqa: PLR2004 — of the server
             _log.error("%s: %s", type(error).__name__, error)
         return problem
+
+    app.add_exception_handler(WenmaiError, ours)
+
+
+def fields_of(errors: Sequence[Mapping[str, Any]]) -> list[FieldProblem]:
+    """What pydantic complains of, by field as callers write it: ``messages[1].role``, ``X-Tenant-ID``.
+
+    At most 20 fields, each in a bounded number of characters: a caller chooses how many there are, and their names.
+    """
+    return [
+        FieldProblem(field=_field(error["loc"])[:_FIELD_CHARACTERS], allowed=_allowed(error)[:_ALLOWED_CHARACTERS])
+        for error in errors[:MOST_PROBLEMS]
+    ]
+
+
+def add_problem_handlers(app: FastAPI) -> None:
+    """Have every error of the application answered as a problem."""
 
     async def refused(_request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)  # noqa: S101 — registered for it alone
@@ -125,7 +156,7 @@ def add_problem_handlers(app: FastAPI) -> None:
             return _response(_problem(kind, "see Allow"), {"Allow": _allowed_methods(request)})
         return _response(_problem(kind, _HTTP_DETAILS.get(error.status_code, error.detail)))
 
-    app.add_exception_handler(WenmaiError, ours)
+    install(app)
     app.add_exception_handler(RequestValidationError, refused)
     app.add_exception_handler(HTTPException, of_http)
 
@@ -190,7 +221,7 @@ def _allowed(error: Mapping[str, Any]) -> str:
     if error["type"] == "extra_forbidden":
         return "no field of the request"
     if error["type"] == "json_invalid":
-        return "valid JSON"
+        return f"valid JSON: {error['ctx']['error']}"
     if error["type"] == "value_error":
         return str(error["ctx"]["error"])
     return str(error["msg"]).removeprefix("Value error, ")
@@ -200,4 +231,5 @@ def _allowed_methods(request: Request) -> str:
     route = request.scope.get("route")
     paths = request.app.openapi()["paths"]
     documented = paths.get(getattr(route, "path_format", ""), {"get": {}})
-    return ", ".join(sorted(method.upper() for method in documented))
+    methods = {method.upper() for method in documented}
+    return ", ".join(sorted(methods | ({"HEAD"} if "GET" in methods else set())))

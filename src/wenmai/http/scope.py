@@ -2,7 +2,7 @@
 
 from typing import Annotated, NamedTuple
 
-from fastapi import Depends, Header
+from fastapi import Depends, Header, Request
 
 from wenmai.errors import InvalidInput
 from wenmai.http.shapes.common import ID_PATTERN
@@ -62,8 +62,20 @@ class ScopeHeaders(NamedTuple):
         return Scope(*owners)
 
 
-async def scope_headers(tenant: TenantHeader = None, site: SiteHeader = None, user: UserHeader = None) -> ScopeHeaders:
-    """The three headers of a request."""
+ONCE = ("X-Tenant-ID", "X-Site-ID", "X-User-ID", "X-Trace-ID", "Idempotency-Key")
+
+
+async def scope_headers(
+    request: Request, tenant: TenantHeader = None, site: SiteHeader = None, user: UserHeader = None
+) -> ScopeHeaders:
+    """The three headers of a request.
+
+    Raises:
+        InvalidInput: a header is repeated, so that another reader of the request might take the other value.
+    """
+    for name in ONCE:
+        if len(request.headers.getlist(name)) > 1:
+            raise InvalidInput(name, "", "given at most once")
     return ScopeHeaders(tenant, site, user)
 
 

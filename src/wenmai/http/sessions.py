@@ -7,8 +7,8 @@ import msgspec
 from fastapi import APIRouter, Query
 from starlette.responses import Response, StreamingResponse
 
-from wenmai.engine import Engine
 from wenmai.errors import SessionNotFound
+from wenmai.http.media_types import JsonRoute
 from wenmai.http.merging import page_of_session, page_of_thread
 from wenmai.http.openapi import problems
 from wenmai.http.parts import TheEngine
@@ -30,10 +30,10 @@ from wenmai.http.shapes.sessions import (
 )
 from wenmai.http.shown import PERSONA_VARIABLE, persona_of, session_shown
 from wenmai.interchange import export_lines
-from wenmai.scope import Scope, ThreadKey
-from wenmai.stores.records import Message, NewMessage, Session
+from wenmai.memory.first_question import FirstQuestion
+from wenmai.stores.records import Message, Session
 
-router = APIRouter(prefix="/v1/sessions", tags=["sessions"])
+router = APIRouter(prefix="/v1/sessions", tags=["sessions"], route_class=JsonRoute)
 
 BeforeQuery = Annotated[str | None, Query(min_length=1, max_length=16_384, description="`next` of the previous page.")]
 
@@ -79,7 +79,8 @@ async def list_sessions(
 async def read_session(session_id: SessionIdPath, scope: CallerScope, engine: TheEngine) -> Response:
     """The record and the threads."""
     stored = await engine.memory.sessions.get(scope, session_id)
-    threads = await engine.memory.transcript.threads(scope, session_id)
+    incarnation = stored.record.incarnation
+    threads = await engine.memory.transcript.threads(scope, session_id, incarnation=incarnation)
     return reply(session_shown(scope, stored) | {"threads": threads})
 
 
@@ -114,19 +115,24 @@ async def append_messages(
 ) -> Response:
     """In this order, durably; those for one persona all or none. A repeated `id` changes nothing.
 
+    Messages may be written as OpenAI's chat API takes and gives them. The session's first `user` message becomes its
+    `first_question`, and its title unless it has one.
+
     With several personas the threads are written one after the other: give ids, and a retry doubles nothing.
     """
-    default = await _persona(engine, scope, session_id)
+    session = (await engine.memory.sessions.get(scope, session_id)).record
+    fresh = await engine.memory.transcript.prepare([message.given() for message in body.messages])
     threads: dict[str, list[int]] = {}
     for index, message in enumerate(body.messages):
-        threads.setdefault(message.npc_id or default, []).append(index)
+        threads.setdefault(message.npc_id or persona_of(session), []).append(index)
     stored: dict[int, Message] = {}
     for npc_id, indexes in threads.items():
-        fresh: list[NewMessage] = [body.messages[index].message() for index in indexes]
-        thread = ThreadKey(session_id, npc_id)
-        appended, _ = await engine.memory.transcript.append(scope, thread, fresh)
+        thread = session.thread(npc_id)
+        appended, _ = await engine.memory.transcript.append(scope, thread, [fresh[index] for index in indexes])
         stored.update(zip(indexes, appended.messages, strict=True))
-    return reply({"messages": [stored[index] for index in range(len(body.messages))]}, 201)
+    messages = [stored[index] for index in range(len(body.messages))]
+    await FirstQuestion(engine.memory.sessions, scope, session).note(messages)
+    return reply({"messages": messages}, 201)
 
 
 @router.get("/{session_id}/messages", summary="List messages", response_model=MessagePage, responses=problems(404))
@@ -139,13 +145,12 @@ async def list_messages(
     npc_id: NpcIdQuery = None,
 ) -> Response:
     """The newest ones, ascending; of one persona, or of all by time. Unfinished answers are listed too."""
-    await engine.memory.sessions.get(scope, session_id)
+    session = (await engine.memory.sessions.get(scope, session_id)).record
     transcript = engine.memory.transcript
     if npc_id is None:
-        messages, place = await page_of_session(transcript, scope, session_id, limit, before)
+        messages, place = await page_of_session(transcript, scope, session, limit, before)
     else:
-        thread = ThreadKey(session_id, npc_id)
-        messages, place = await page_of_thread(transcript, scope, thread, limit, before)
+        messages, place = await page_of_thread(transcript, scope, session.thread(npc_id), limit, before)
     return reply({"messages": messages, "next": place})
 
 
@@ -159,9 +164,8 @@ async def build_context(
     session_id: SessionIdPath, body: ContextBody, scope: CallerScope, engine: TheEngine
 ) -> Response:
     """Preferences and the newest whole turns that fit the budget, and the question as the last message."""
-    thread = ThreadKey(session_id, body.npc_id or await _persona(engine, scope, session_id))
-    if body.npc_id is not None:
-        await engine.memory.sessions.get(scope, session_id)
+    session = (await engine.memory.sessions.get(scope, session_id)).record
+    thread = session.thread(body.npc_id or persona_of(session))
     return reply(await engine.memory.contexts.build(scope, thread, body.query, budget_tokens=body.budget_tokens))
 
 
@@ -186,10 +190,6 @@ async def export_session(session_id: SessionIdPath, scope: CallerScope, engine: 
     """As `wenmai import` takes it: the session's record, then its messages."""
     await engine.memory.sessions.get(scope, session_id)
     return StreamingResponse(_chunks(export_lines(engine.memory, scope, [session_id])), media_type=_JSONL)
-
-
-async def _persona(engine: Engine, scope: Scope, session_id: str) -> str:
-    return persona_of((await engine.memory.sessions.get(scope, session_id)).record)
 
 
 async def _chunks(lines: AsyncIterator[bytes]) -> AsyncIterator[bytes]:

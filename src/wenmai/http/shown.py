@@ -9,7 +9,7 @@ from wenmai.engine import Engine
 from wenmai.http.merging import page_of_session
 from wenmai.memory.manager import ASSISTANT
 from wenmai.memory.preferences import SessionPreferences
-from wenmai.scope import Scope, ThreadKey
+from wenmai.scope import Scope
 from wenmai.stores.base import Stored, ThreadInfo
 from wenmai.stores.records import EvidenceRecord, Message, Session, TraceRecord
 
@@ -64,12 +64,13 @@ async def session_summary(
     """
     stored = await engine.memory.sessions.get(scope, session_id)
     transcript = engine.memory.transcript
-    threads = await transcript.threads(scope, session_id)
+    session = stored.record
+    threads = await transcript.threads(scope, session_id, incarnation=session.incarnation)
     if npc_id is None:
-        recent, _ = await page_of_session(transcript, scope, session_id, max_messages, None)
+        recent, _ = await page_of_session(transcript, scope, session, max_messages, None)
     else:
         threads = [info for info in threads if info.npc_id == npc_id]
-        recent = await transcript.latest(scope, ThreadKey(session_id, npc_id), max_messages)
+        recent = await transcript.latest(scope, session.thread(npc_id), max_messages)
     return {
         "session_id": session_id,
         "npc_id": npc_id,
@@ -83,8 +84,10 @@ async def session_summary(
 
 
 def trace_shown(record: TraceRecord, user_id: str) -> dict[str, Any]:
-    """A whole trace."""
-    return msgspec.structs.asdict(record) | {"user_id": user_id}
+    """A whole trace, without what names it in the store."""
+    fields = msgspec.structs.asdict(record) | {"user_id": user_id}
+    del fields["ref"], fields["incarnation"]
+    return fields
 
 
 def trace_line(record: TraceRecord) -> dict[str, Any]:

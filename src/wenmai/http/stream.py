@@ -1,12 +1,13 @@
 """A turn as server-sent events.
 
-``start``, then ``step`` and ``token`` as they come, then ``done`` with the whole answer, which is stored by
-then, or ``error`` with problem details. While nothing happens a comment, ``: ping``, keeps the connection alive.
-A reader who is slower than the model gets several tokens in one event, so that what waits for it stays small;
-one who goes away does not stop the turn.
+``start``, then ``step`` and ``token`` as they come, ``replace`` with the whole text if what was shown must change, then
+``done`` with the whole answer, which is stored by then, or ``error`` with problem details. While nothing happens a
+comment, ``: ping``, keeps the connection alive. A reader who is slower than the model gets several tokens in one event,
+so that what waits for it stays small; one who goes away does not stop the turn.
 """
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import AsyncIterator
 from typing import Any, Generic, TypeVar
@@ -20,6 +21,8 @@ from wenmai.http.problems import problem_of
 from wenmai.http.reply import encode
 
 T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
 
 PING_SECONDS = 10.0
 WAITING_EVENTS = 64
@@ -85,7 +88,13 @@ class Events(Generic[T]):
                 yield _PING
             while self._waiting:
                 kind, data = self._waiting.popleft()
-                yield b"event: %s\ndata: %s\n\n" % (kind.encode(), encode(data))
+                try:
+                    chunk = _chunk(kind, data)
+                except Exception as unreadable:  # noqa: BLE001 — sent as the stream's error
+                    # Whatever an event holds, the stream has an end that its reader understands.
+                    _log.exception("an event %s cannot be sent", kind)
+                    kind, chunk = "error", _chunk("error", problem_of(unreadable).model_dump(exclude_none=True))
+                yield chunk
                 if kind in ("done", "error"):
                     return
 
@@ -105,6 +114,10 @@ class Events(Generic[T]):
         except TimeoutError:
             return False
         return True
+
+
+def _chunk(kind: str, data: object) -> bytes:
+    return b"event: %s\ndata: %s\n\n" % (kind.encode(), encode(data))
 
 
 class EventStream(Response):

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Sequence
 from wenmai.errors import SessionNotFound
 from wenmai.interchange.messages import message_line, session_line
 from wenmai.memory.manager import Memory
-from wenmai.scope import Scope, ThreadKey
+from wenmai.scope import Scope
 
 
 async def export_lines(memory: Memory, scope: Scope, session_ids: Sequence[str] | None = None) -> AsyncIterator[bytes]:
@@ -29,8 +29,9 @@ async def export_lines(memory: Memory, scope: Scope, session_ids: Sequence[str] 
                 continue  # deleted since the listing
             raise
         yield session_line(stored.record)
-        for info in await memory.transcript.threads(scope, session_id):
-            async for message in memory.transcript.read_all(scope, ThreadKey(session_id, info.npc_id)):
+        session = stored.record
+        for info in await memory.transcript.threads(scope, session_id, incarnation=session.incarnation):
+            async for message in memory.transcript.read_all(scope, session.thread(info.npc_id)):
                 yield message_line(session_id, message)
 
 

@@ -15,6 +15,7 @@ import msgspec
 from wenmai.errors import InvalidInput, SessionNotFound
 from wenmai.interchange.items import BadLine, BadValueError, MessageItem, Note, SessionItem
 from wenmai.interchange.reading import FORMATS, read_items
+from wenmai.memory.first_question import FirstQuestion, question_of
 from wenmai.memory.ids import checked_id
 from wenmai.memory.manager import ASSISTANT, Memory
 from wenmai.memory.sessions import title_from_question
@@ -28,8 +29,6 @@ BUFFER, BUFFER_CHARACTERS = 4_000, 4_000_000
 
 NAMED_BAD_LINES = 1_000
 _KNOWN_SESSIONS = 10_000
-_UNFINISHED = {"import": "unfinished"}
-"""Metadata of a session that was begun and whose record is not filled in yet."""
 
 _INDEX = re.compile(r"messages\[(\d+)\]\.?")
 
@@ -139,6 +138,8 @@ class _Writer:
         self._characters = 0
         self._known: dict[str, str] = {}
         """Session id → why it cannot be used, or nothing."""
+        self._first_questions: dict[str, FirstQuestion] = {}
+        """Of the known sessions whose record is not taken from the file."""
 
     async def add(self, item: SessionItem | MessageItem) -> None:
         if isinstance(item, SessionItem) and len(self._buffer) > BUFFER // 2:
@@ -165,6 +166,7 @@ class _Writer:
             return
         if len(self._known) >= _KNOWN_SESSIONS:
             self._known.clear()
+            self._first_questions.clear()
         try:
             created = await self._open(session_id, items)
         except BadValueError as problem:
@@ -178,18 +180,18 @@ class _Writer:
         """Make sure that the session is there, and ours; True if it is new."""
         sessions = self._memory.sessions
         try:
-            stored, created = await sessions.get(self._scope, session_id), False
+            stored = await sessions.get(self._scope, session_id)
+            self._first_questions[session_id] = FirstQuestion(sessions, self._scope, stored.record)
         except SessionNotFound:
-            opened = await sessions.open(self._scope, session_id, metadata=_UNFINISHED)
-            if opened.instead_of is not None:
-                await sessions.delete(self._scope, opened.session_id)
+            fields = _record_fields(items)
+            opened = await sessions.insert(self._scope, session_id, **fields)
+            if opened is None:
                 reason = f"session_id: {session_id!r} cannot be had by user {self._scope.user_id}"
                 raise BadValueError(reason) from None
-            stored, created = opened.stored, opened.created
-        if stored.record.metadata == _UNFINISHED:
-            fields = _record_fields(items)
-            await sessions.change(self._scope, session_id, lambda session: msgspec.structs.replace(session, **fields))
-        return created
+            if "first_question" not in fields:
+                self._first_questions[session_id] = FirstQuestion(sessions, self._scope, opened.stored.record)
+            return opened.created
+        return False
 
     async def _write(self, session_id: str, items: Sequence[SessionItem | MessageItem]) -> None:
         if reason := self._known[session_id]:
@@ -217,6 +219,8 @@ class _Writer:
                 refused = items.pop(int(found[1]))
                 self._skip(refused.line, refused.where + str(refusal).removeprefix(found[0]))
                 continue
+            if first := self._first_questions.get(items[0].thread.session_id):
+                await first.note(appended.messages)
             self._report.messages += len(items) - appended.repeated
             self._report.repeated += appended.repeated
             return
@@ -227,11 +231,8 @@ class _Writer:
 
 def _record_fields(items: Sequence[SessionItem | MessageItem]) -> dict[str, Any]:
     """The new session's record: what the file says of it, else a title from its first question."""
-    fields: dict[str, Any] = {"metadata": {}}
-    for item in items:
-        if isinstance(item, MessageItem) and item.message.role == "user" and item.message.content.strip():
-            question = item.message.content.strip()
-            fields |= {"first_question": question, "title": title_from_question(question), "title_by": "rule"}
-            break
+    fields: dict[str, Any] = {}
+    if question := question_of([item.message for item in items if isinstance(item, MessageItem)]):
+        fields |= {"first_question": question, "title": title_from_question(question), "title_by": "rule"}
     given = next((item.fields for item in items if isinstance(item, SessionItem)), {})
     return fields | given

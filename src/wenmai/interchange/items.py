@@ -9,10 +9,13 @@ from typing import Any, Self
 
 import msgspec
 
-from wenmai.errors import InvalidInput
+from wenmai.errors import InvalidInput, shown
 from wenmai.memory.ids import checked_id
 from wenmai.scope import ThreadKey
 from wenmai.stores.records import NewMessage
+
+REASON_CHARACTERS = 500
+"""A reason is cut there: field names in it may be of any length."""
 
 Json = dict[str, Any]
 
@@ -107,7 +110,7 @@ class Source:
 
     def bad(self, line: int, reason: str) -> BadLine:
         """A :class:`BadLine` of this file."""
-        return BadLine(self.name, line, reason)
+        return BadLine(self.name, line, reason[:REASON_CHARACTERS])
 
     def repeat_of(self, *parts: object) -> int:
         """How often these parts have come in this file, this time included."""
@@ -136,7 +139,7 @@ def usable_id(field: str, value: object) -> str:
         BadValueError: it may not.
     """
     if not isinstance(value, str):
-        raise BadValueError(f"{field}: {value!r} is not a text")
+        raise BadValueError(f"{field}: {shown(value)} is not a text")
     try:
         return checked_id(field, value)
     except InvalidInput as problem:
@@ -158,7 +161,7 @@ def moment(field: str, value: object) -> datetime | None:
             return found.astimezone(UTC)
     except (msgspec.ValidationError, OverflowError):
         pass
-    raise BadValueError(f"{field}: {value!r} is not a moment with its time zone, such as 2026-01-05T14:00:00Z")
+    raise BadValueError(f"{field}: {shown(value)} is not a moment with its time zone, such as 2026-01-05T14:00:00Z")
 
 
 def _slug(stem: str) -> str:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
+from wenmai.errors import shown
 from wenmai.interchange.items import (
     BadValueError,
     Item,
@@ -23,6 +24,7 @@ from wenmai.scope import ThreadKey
 
 _SESSION = re.compile(r"session_(\d{1,6})(?:_date_time)?")
 _MOMENT_FORMAT, _EXAMPLE = "%I:%M %p on %d %B, %Y", "1:56 pm on 8 May, 2023"
+_NAMED_SESSIONS = 100
 BETWEEN_MESSAGES = timedelta(seconds=1)
 """The files date sessions only; a message is so much later than the one before it."""
 
@@ -49,14 +51,15 @@ def read_locomo(source: Source, value: Json, line: int) -> Iterator[Item]:
     begin = usable_id("sample_id", value.get("sample_id") or source.slug)
     keys = _sessions(conversation)
     if empty := [key for key in keys if not conversation.get(key)]:
-        yield Note(f"{source.name}: dates without turns, left out: {', '.join(empty)}")
+        named = ", ".join(empty[:_NAMED_SESSIONS]) + (", …" if len(empty) > _NAMED_SESSIONS else "")
+        yield Note(f"{source.name}: dates without turns, left out: {named}")
     for key in keys:
         turns, dated = conversation.get(key), conversation.get(f"{key}_date_time")
         if not turns:
             continue
         began = _moment(dated)
         if began is None or not isinstance(turns, list):
-            reason = "not a list of turns" if began else f"{key}_date_time {dated!r} is no {_EXAMPLE}"
+            reason = "not a list of turns" if began else f"{key}_date_time {shown(dated)} is no {_EXAMPLE}"
             yield source.bad(line, f"{key}: {reason}; the session is left out")
             continue
         thread = ThreadKey(f"{begin}-{key}", source.npc_id)
@@ -103,10 +106,10 @@ def _moment(text: object) -> datetime | None:
 
 def _ours(turn: object, roles: dict[str, str]) -> Json:
     if not isinstance(turn, dict):
-        raise BadValueError(f"{turn!r:.40} is not a turn")
+        raise BadValueError(f"{shown(turn)} is not a turn")
     speaker = turn.get("speaker")
-    if speaker not in roles:
-        raise BadValueError(f"speaker: {speaker!r} is not {' or '.join(roles)}")
+    if not isinstance(speaker, str) or speaker not in roles:
+        raise BadValueError(f"speaker: {shown(speaker)} is not {' or '.join(roles)}")
     return {
         "role": roles[speaker],
         "name": speaker,

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from wenmai.errors import InvalidInput
+from wenmai.errors import InvalidInput, shown
 from wenmai.interchange.items import (
     BadValueError,
     Item,
@@ -20,6 +20,7 @@ from wenmai.interchange.items import (
     moment,
     usable_id,
 )
+from wenmai.memory.chat_messages import BESIDES, in_our_fields
 from wenmai.memory.sessions import checked_title
 from wenmai.scope import ThreadKey
 from wenmai.stores.records import Message, NewMessage, Role, Session
@@ -73,7 +74,9 @@ def message_line(session_id: str, message: Message) -> bytes:
 
 def session_line(session: Session) -> bytes:
     """The line of a session's record, with its line break."""
-    return msgspec.json.encode(SessionLine(**msgspec.structs.asdict(session))) + b"\n"
+    fields = msgspec.structs.asdict(session)
+    del fields["incarnation"]  # of this store; where it is imported the session has another
+    return msgspec.json.encode(SessionLine(**fields)) + b"\n"
 
 
 def is_line(value: Json) -> bool:
@@ -87,7 +90,7 @@ def read_line(source: Source, value: Json, line: int) -> Iterator[Item]:
         yield _session(value, line)
         return
     if value.get("type", "message") != "message":
-        raise BadValueError(f"type: {value['type']!r} is not session or message")
+        raise BadValueError(f"type: {shown(value['type'])} is not session or message")
     if "session_id" not in value:
         raise BadValueError("session_id is missing")
     thread = ThreadKey(
@@ -95,10 +98,12 @@ def read_line(source: Source, value: Json, line: int) -> Iterator[Item]:
         usable_id("npc_id", value.get("npc_id") or source.npc_id),
     )
     given = {field: value[field] for field in value if field in _GIVEN}
-    unknown = {field: value[field] for field in value if field not in _GIVEN | _DERIVED}
+    besides = {field: value[field] for field in value if field in BESIDES}
+    unknown = {field: value[field] for field in value if field not in _GIVEN | _DERIVED | besides.keys()}
     if unknown:
         given["metadata"] = {**unknown, **(given.get("metadata") or {})}
-    yield MessageItem(thread, source.named(thread, new_message(given)), line)
+    message = new_message(in_our_fields(given, besides))
+    yield MessageItem(thread, source.named(thread, message), line)
 
 
 def new_message(given: Mapping[str, Any]) -> NewMessage:
@@ -109,8 +114,6 @@ def new_message(given: Mapping[str, Any]) -> NewMessage:
     """
     fields = {field: value for field, value in given.items() if value is not None}
     for field in ("role", "content"):
-        if field == "content" and fields.get("tool_calls"):
-            fields.setdefault(field, "")
         if field not in fields:
             raise BadValueError(f"{field} is missing")
     if "timestamp" in fields:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from wenmai.errors import shown
 from wenmai.interchange.items import (
     BadValueError,
     Item,
@@ -14,16 +15,13 @@ from wenmai.interchange.items import (
     usable_id,
 )
 from wenmai.interchange.messages import new_message
+from wenmai.memory.chat_messages import in_our_fields
 from wenmai.memory.sessions import title_from_question
 from wenmai.scope import ThreadKey
 
-_ROLES = {"developer": "system", "function": "tool"}
-"""Roles that have another name here; the original is kept in the metadata."""
-
+_FIELDS = ("role", "content", "id", "name", "tool_calls", "tool_call_id", "metadata")
 _MOMENTS = ("timestamp", "created_at", "create_time", "created")
 _IDS = ("id", "conversation_id")
-_KEPT_CHARACTERS = 1_000
-"""Longer texts within parts that are not text, such as a picture's bytes, are left out."""
 
 
 def is_conversation(value: Json) -> bool:
@@ -82,47 +80,11 @@ def _made_id(source: Source, messages: Sequence[Any]) -> str:
 
 def _ours(message: object) -> Json:
     if not isinstance(message, dict):
-        raise BadValueError(f"{message!r:.40} is not a message")
-    fields = dict(message)
-    role, content = fields.pop("role", None), fields.pop("content", None)
-    ours: Json = {"role": _ROLES.get(role, role) if isinstance(role, str) else role}
-    timestamps = [fields.pop(key, None) for key in _MOMENTS]
-    ours["timestamp"] = next((given for given in timestamps if given is not None), None)
-    for key in ("id", "name", "tool_calls", "tool_call_id"):
-        ours[key] = fields.pop(key, None)
-    metadata: Json = fields.pop("metadata", None) or {}
-    if not isinstance(metadata, dict):
+        raise BadValueError(f"{shown(message)} is not a message")
+    besides = dict(message)
+    timestamps = [besides.pop(key, None) for key in _MOMENTS]
+    given = {key: besides.pop(key, None) for key in _FIELDS}
+    if not isinstance(given["metadata"] or {}, dict):
         raise BadValueError("metadata: not a JSON object")
-    if ours["role"] != role:
-        metadata = {**metadata, "role": role}
-    ours["content"], others = _joined(content)
-    if others:
-        metadata = {**metadata, "parts": others}
-    if ours["content"] is None and (fields or others):
-        ours["content"] = ""
-    ours["metadata"] = {**{key: _shortened(value) for key, value in fields.items()}, **metadata}
-    return ours
-
-
-def _joined(content: object) -> tuple[object, list[object]]:
-    """The text of a list of parts, and the parts that are no text; any other content as it is."""
-    if not isinstance(content, list):
-        return content, []
-    texts, others = [], []
-    for part in content:
-        text = part.get("text", part.get("refusal")) if isinstance(part, dict) else part
-        if isinstance(text, str):
-            texts.append(text)
-        else:
-            others.append(_shortened(part))
-    return "\n".join(texts), others
-
-
-def _shortened(value: object) -> object:
-    if isinstance(value, dict):
-        return {key: _shortened(each) for key, each in value.items()}
-    if isinstance(value, list):
-        return [_shortened(each) for each in value]
-    if isinstance(value, str) and len(value) > _KEPT_CHARACTERS:
-        return f"{value[:40]}… ({len(value)} characters left out)"
-    return value
+    timestamp = next((moment for moment in timestamps if moment is not None), None)
+    return in_our_fields(given | {"timestamp": timestamp}, besides)

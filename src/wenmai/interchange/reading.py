@@ -9,8 +9,8 @@ from typing import BinaryIO, NamedTuple
 
 import msgspec
 
-from wenmai.errors import InvalidInput
-from wenmai.interchange.items import BadValueError, Item, Json, Occurrences, Source
+from wenmai.errors import InvalidInput, shown
+from wenmai.interchange.items import BadValueError, Item, Json, Note, Occurrences, Source
 from wenmai.interchange.locomo import is_locomo, read_locomo
 from wenmai.interchange.messages import is_line, read_line
 from wenmai.interchange.openai import as_conversation, is_conversation, read_conversation
@@ -19,6 +19,7 @@ LINE_BYTES = 64_000_000
 DOCUMENT_BYTES = 256_000_000
 """The longest line and the longest document that are read, as both must be in memory whole."""
 
+_LISTS = 2
 _MARK = b"\xef\xbb\xbf"
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 
@@ -58,27 +59,32 @@ def read_items(path: Path, *, npc_id: str, format_name: str | None = None) -> It
             empty = False
             for item in _items(source, value, line, format_name):
                 yield Read(item, position)
-        if empty:
-            yield Read(source.bad(0, "there is nothing in it"), position)
+        if empty:  # as the export of a user without sessions is
+            yield Read(Note(f"{source.name}: there is nothing in it"), position)
 
 
-def _items(source: Source, value: object, line: int, forced: str | None) -> Iterator[Item]:
-    """The items of a value; those that it gives before it turns out to be unusable are kept."""
+def _items(source: Source, value: object, line: int, forced: str | None, depth: int = 0) -> Iterator[Item]:
+    """The items of a value; those that it gives before it turns out to be unusable are kept.
+
+    A value may be a list of objects, and one of these a list of messages.
+    """
     if isinstance(value, BadValueError):
         yield source.bad(line, str(value))
         return
-    if isinstance(value, list):
+    if isinstance(value, list) and depth < _LISTS:
         conversation = as_conversation(value)
         for each in value if conversation is None else [conversation]:
-            yield from _items(source, each, line, forced)
+            yield from _items(source, each, line, forced, depth + 1)
         return
     if not isinstance(value, dict):
-        yield source.bad(line, f"{value!r:.40} is not a JSON object")
+        yield source.bad(line, f"{shown(value)} is not a JSON object")
         return
     try:
         yield from _reader(value, forced)(source, value, line)
     except BadValueError as problem:
         yield source.bad(line, str(problem))
+    except RecursionError:
+        yield source.bad(line, "nested too deeply")
 
 
 def _reader(value: Json, forced: str | None) -> Reader:
@@ -146,9 +152,9 @@ def _skip_line(file: BinaryIO) -> int:
 def _decoded(text: bytes) -> object:
     try:
         return msgspec.json.decode(text)
-    except msgspec.DecodeError as problem:
-        return BadValueError(f"not JSON: {problem}")
     except UnicodeDecodeError as problem:
         return BadValueError(f"not UTF-8: {problem.reason}")
     except RecursionError:
         return BadValueError("not JSON: nested too deeply")
+    except ValueError as problem:  # what msgspec finds, and integers of thousands of digits
+        return BadValueError(f"not JSON: {problem}")

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from wenmai.memory.window import TokenCounter
 from wenmai.stores.records import Message, Preferences
+from wenmai.text.tokens import TokenCounter
 
 TAGS_IN_PROMPT = 5
 

@@ -8,11 +8,9 @@ from wenmai.errors import InvalidInput
 from wenmai.memory.blocks import Block, preference_block
 from wenmai.memory.preferences import PreferenceBook
 from wenmai.memory.transcript import Transcript
-from wenmai.memory.window import TokenCounter, Window, WindowLimits
+from wenmai.memory.window import Window, WindowLimits
 from wenmai.scope import Scope, ThreadKey
-
-MOST_MESSAGES = 500
-"""In a window that a budget bounds; a window that is switched off stays so."""
+from wenmai.text.tokens import TokenCounter
 
 
 class Context(msgspec.Struct, frozen=True):
@@ -49,7 +47,8 @@ class ContextBuilder:
     async def build(self, scope: Scope, thread: ThreadKey, query: str, *, budget_tokens: int | None = None) -> Context:
         """What to tell the model before it answers ``query``, in at most ``budget_tokens``.
 
-        The question always enters; then preferences if they were ever set or inferred; the window gets the rest.
+        The question always enters; then preferences if they were ever set or inferred; the window gets the rest, within
+        its limits of messages and tokens. With a budget its limit of characters does not count.
 
         Raises:
             InvalidInput: the budget is too small for the question.
@@ -78,11 +77,12 @@ class ContextBuilder:
     async def _window(self, scope: Scope, thread: ThreadKey, room: int | None) -> Window:
         if room is None:
             return await self._transcript.window(scope, thread, self._limits)
-        # With a budget, tokens decide; the character limit serves those who count none.
-        messages = MOST_MESSAGES if self._limits.messages and room > 0 else 0
-        limits = WindowLimits(messages=messages, characters=None, tokens=room)
-        window = await self._transcript.window(scope, thread, limits)
-        return window if window.tokens <= room else Window([], 0, 0, more=True)
+        # The character limit serves those who count no tokens.
+        messages = self._limits.messages if room > 0 else 0
+        tokens = room if self._limits.tokens is None else min(room, self._limits.tokens)
+        return await self._transcript.window(
+            scope, thread, WindowLimits(messages=messages, characters=None, tokens=tokens)
+        )
 
 
 def _for_model(message: Any) -> dict[str, Any]:

@@ -2,8 +2,11 @@
 
 The first attempt writes down that it is at work. The same key sent meanwhile waits for its answer; sent later, it
 gets the stored one. If the attempt fails, the next takes over at once, if it dies, after ``ATTEMPT``; in the same
-session either way. The effect is not doubled because the question's message id is made from the key, and a repeated
-id changes nothing. An attempt that was taken over while it slept gives its successor's answer.
+session either way. The effect is not doubled because the question's message id is made from the attempt id that the
+first attempt wrote down, and a repeated id changes nothing. An attempt that was taken over while it slept gives its
+successor's answer. A key that is sent again after it was forgotten has a new attempt id, and is a new question.
+
+The answer is bound to its session and goes with it.
 """
 
 import asyncio
@@ -13,13 +16,15 @@ import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
+from itertools import count
 from typing import Any
 
 import msgspec
 
 from wenmai.clock import Clock, from_micros
-from wenmai.errors import IdempotencyMismatch, InvalidInput, StoreError, VersionConflict
+from wenmai.errors import IdempotencyMismatch, InvalidInput, SessionNotFound, VersionConflict
 from wenmai.memory.finishing import to_the_end
+from wenmai.memory.patience import Patience
 from wenmai.scope import Scope
 from wenmai.stores.base import Documents, Stored
 from wenmai.stores.records import IdempotentTurn
@@ -35,18 +40,59 @@ _OVER = from_micros(0)
 KEY_LIMIT = 255
 
 Answer = dict[str, Any]
-Work = Callable[[str], Awaitable[Answer]]
-"""Does the work in the session of the given id."""
 
 
-def message_id_for(key: str) -> str:
-    """The id of the question that was sent with this key."""
-    return f"msg-idem-{hashlib.sha256(key.encode()).hexdigest()[:24]}"
+class ClaimLost(Exception):
+    """Raised by work whose claim another attempt has taken over before it had an effect."""
 
 
-def session_id_for(scope: Scope, key: str) -> str:
-    """The id of the session that the question begins if the one it was meant for is not continued."""
-    return f"session-idem-{_record_key(scope, key)[:24]}"
+async def _always() -> bool:
+    return True
+
+
+class Claim(msgspec.Struct, frozen=True):
+    """What an attempt starts from.
+
+    Attributes:
+        session_id: where the first attempt began.
+        attempt_id: the same for all attempts of a key.
+        holds: whether the claim is still this attempt's. Work that waited asks it right before its effect, and raises
+            :class:`ClaimLost` if it is not: the key may have gone with its session, and another attempt be at work.
+    """
+
+    session_id: str
+    attempt_id: str
+    holds: Callable[[], Awaitable[bool]] = _always
+
+    @property
+    def message_id(self) -> str:
+        """The id of the question that was sent with the key."""
+        return f"msg-idem-{self.attempt_id}"
+
+    def successors(self) -> Callable[[], str]:
+        """The ids of the sessions in which the question is asked if the one before is not continued, in this order.
+
+        All attempts walk through the same ones, so a later attempt finds where an earlier one asked.
+        """
+        numbers = count(1)
+        return lambda: f"session-idem-{self.attempt_id}-{next(numbers)}"
+
+
+class Answered(msgspec.Struct, frozen=True):
+    """What the work has led to: the answer, and the session that holds it."""
+
+    answer: Answer
+    session_id: str
+    incarnation: str
+
+
+Work = Callable[[Claim], Awaitable[Answered]]
+"""Does the work, beginning in the session of the claim."""
+
+
+def key_digest(key: str) -> str:
+    """With what the attempt ids of a key begin, so that its messages are found in a transcript."""
+    return hashlib.sha256(key.encode()).hexdigest()[:12]
 
 
 def checked_key(key: str) -> str:
@@ -105,36 +151,44 @@ class IdempotentTurns:
         attempt = _Attempt(self._documents, self._clock, scope, mine)
         try:
             async with attempt.renewed():
-                answer = await work(mine.record.session_id)
+                answered = await work(Claim(mine.record.asked_session, mine.record.attempt_id, attempt.holds))
+        except ClaimLost:
+            return await self._attempt(scope, key, fingerprint, session_id, work)
         except BaseException:
             await attempt.abandon()
             raise
         try:
-            await attempt.finish(answer)
+            await attempt.finish(answered)
+        except SessionNotFound:
+            # The session was deleted meanwhile; the same key asks anew.
+            await attempt.abandon()
+            return answered.answer
         except VersionConflict:
             if await self._documents.get(scope, IdempotentTurn, mine.record.key) is None:
-                return answer  # the session was deleted meanwhile, and the key with it
+                return answered.answer
             return await self._attempt(scope, key, fingerprint, session_id, work)
-        return answer
+        return answered.answer
 
     async def _claim_or_answer(
         self, scope: Scope, key: str, fingerprint: str, session_id: str
     ) -> Stored[IdempotentTurn]:
         """The record with its response, or claimed for us."""
         record_key = _record_key(scope, key)
+        patience = Patience(self._clock, ATTEMPT)
         while True:
             stored = await self._documents.get(scope, IdempotentTurn, record_key)
             if stored is not None and stored.record.fingerprint != fingerprint:
                 raise IdempotencyMismatch(key)
             if stored is not None and stored.record.response is not None:
                 return stored
-            if stored is not None and stored.record.attempt_expires_at > self._clock():
+            if stored is not None and patience.is_held(stored, stored.record.attempt_expires_at):
                 await asyncio.sleep(POLL_SECONDS)
                 continue
             claim = IdempotentTurn(
                 idempotency_key=record_key,
                 fingerprint=fingerprint,
-                session_id=stored.record.session_id if stored else session_id,
+                attempt_id=stored.record.attempt_id if stored else key_digest(key) + secrets.token_hex(6),
+                asked_session=stored.record.asked_session if stored else session_id,
                 holder=secrets.token_hex(8),
                 attempt_expires_at=self._clock() + ATTEMPT,
             )
@@ -158,37 +212,50 @@ class _Attempt:
     @asynccontextmanager
     async def renewed(self) -> AsyncIterator[None]:
         """Keep the claim for as long as the context lasts."""
-        renewal = asyncio.create_task(self._renew_for_ever())
+        renewal = asyncio.create_task(self._renew_until_lost())
         try:
             yield
         finally:
             renewal.cancel()
             await asyncio.wait([renewal])
 
-    async def _renew_for_ever(self) -> None:
+    async def _renew_until_lost(self) -> None:
         while True:
             await asyncio.sleep(RENEW_SECONDS)
             try:
                 await self._put_end(self._clock() + ATTEMPT)
             except VersionConflict:
                 return  # taken over; what becomes of the answer is decided when there is one
-            except StoreError as problem:
-                _log.warning("the claim on an Idempotency-Key could not be renewed: %s", problem)
+            except Exception as problem:  # noqa: BLE001 — a renewal must survive what a store raises
+                _log.warning("the claim on an Idempotency-Key could not be renewed: %r", problem)
 
-    async def finish(self, answer: Answer) -> None:
-        """Store the answer.
+    async def holds(self) -> bool:
+        """Whether no other attempt has taken over, and the key has not gone with its session."""
+        found = await self._documents.get(self._scope, IdempotentTurn, self._claim.record.key)
+        return found is not None and found.record.holder == self._claim.record.holder
+
+    async def finish(self, answered: Answered) -> None:
+        """Store the answer, bound to its session.
 
         Raises:
             VersionConflict: another attempt has taken over, or the key was deleted with its session.
+            SessionNotFound: the session is gone.
         """
-        await self._put(msgspec.structs.replace(self._claim.record, response=answer))
+        await self._put(
+            msgspec.structs.replace(
+                self._claim.record,
+                response=answered.answer,
+                session_id=answered.session_id,
+                incarnation=answered.incarnation,
+            )
+        )
 
     async def abandon(self) -> None:
         """Let the next attempt begin at once; the record stays, because it says in which session."""
         try:
             await self._put_end(_OVER)
-        except (VersionConflict, StoreError) as problem:
-            _log.warning("the claim on an Idempotency-Key was not given up: %s", problem)
+        except Exception as problem:  # noqa: BLE001 — what made the attempt fail is being raised
+            _log.warning("the claim on an Idempotency-Key was not given up: %r", problem)
 
     async def _put_end(self, end: datetime) -> None:
         await self._put(msgspec.structs.replace(self._claim.record, attempt_expires_at=end))
@@ -197,6 +264,14 @@ class _Attempt:
         await to_the_end(self._put_and_note(record))
 
     async def _put_and_note(self, record: IdempotentTurn) -> None:
-        self._claim = await self._documents.put(
-            self._scope, record, expected=self._claim.version, keep_until=self._clock() + KEPT
-        )
+        try:
+            self._claim = await self._put_over(record, self._claim.version)
+        except VersionConflict:
+            # Either another attempt has taken over, or the answer to our own last change was lost.
+            found = await self._documents.get(self._scope, IdempotentTurn, record.key)
+            if found is None or found.record.holder != record.holder:
+                raise
+            self._claim = await self._put_over(record, found.version)
+
+    async def _put_over(self, record: IdempotentTurn, version: int) -> Stored[IdempotentTurn]:
+        return await self._documents.put(self._scope, record, expected=version, keep_until=self._clock() + KEPT)

@@ -8,8 +8,9 @@ from typing import Any
 import msgspec
 
 from wenmai.clock import Clock, system_clock
-from wenmai.errors import InvalidInput
+from wenmai.errors import InvalidInput, SessionNotFound
 from wenmai.memory.context import Context, ContextBuilder
+from wenmai.memory.first_question import FirstQuestion
 from wenmai.memory.idempotency import IdempotentTurns
 from wenmai.memory.ids import checked_id
 from wenmai.memory.preferences import PreferenceBook, PreferenceChange, SessionPreferences
@@ -17,12 +18,12 @@ from wenmai.memory.sessions import OpenedSession, Sessions
 from wenmai.memory.transcript import MessageInput, Transcript
 from wenmai.memory.turns import TurnGate
 from wenmai.memory.usage import UsageLedger
-from wenmai.memory.window import TokenCounter, Window, WindowLimits
-from wenmai.scope import Scope, ThreadKey
+from wenmai.memory.window import Window, WindowLimits
+from wenmai.scope import Scope
 from wenmai.stores.base import Documents, Logs, Store
 from wenmai.stores.records import Message, Session
 from wenmai.stores.registry import open_stores
-from wenmai.text.tokens import estimate_tokens
+from wenmai.text.tokens import TokenCounter, estimate_tokens
 
 ASSISTANT = "assistant"
 """The persona of those who need only one."""
@@ -77,12 +78,25 @@ class Memory:
         scope: Scope | None = None,
         npc_id: str = ASSISTANT,
         title: str | None = None,
+        metadata: dict[str, Any] | None = None,
     ) -> "SessionMemory":
-        """Continue the session of that id, or begin one; see :meth:`Sessions.open`."""
+        """Continue the session of that id, or begin one with this title and metadata; see :meth:`Sessions.open`."""
         checked_id("npc_id", npc_id)
         scope = scope or Scope()
-        opened = await self.sessions.open(scope, session_id, title=title)
+        opened = await self.sessions.open(scope, session_id, title=title, metadata=metadata)
         return SessionMemory(self, scope, opened, npc_id)
+
+    async def find(
+        self, session_id: str, *, scope: Scope | None = None, npc_id: str = ASSISTANT
+    ) -> "SessionMemory | None":
+        """The session of that id, expired or not; None if it is absent or foreign. Nothing is created."""
+        checked_id("npc_id", npc_id)
+        scope = scope or Scope()
+        try:
+            stored = await self.sessions.get(scope, session_id)
+        except SessionNotFound:
+            return None
+        return SessionMemory(self, scope, OpenedSession(stored, created=False), npc_id)
 
 
 class SessionMemory:
@@ -96,21 +110,23 @@ class SessionMemory:
     def __init__(self, memory: Memory, scope: Scope, opened: OpenedSession, npc_id: str) -> None:
         self._memory = memory
         self._scope = scope
-        self._thread = ThreadKey(opened.session_id, npc_id)
+        self._thread = opened.thread(npc_id)
         self.session_id = opened.session_id
         self.created = opened.created
+        self._first_question = FirstQuestion(memory.sessions, scope, opened.stored.record)
 
     def with_persona(self, npc_id: str) -> "SessionMemory":
         """The same session through another persona's thread."""
         other = object.__new__(SessionMemory)
         other.__dict__.update(self.__dict__)
-        other._thread = ThreadKey(self.session_id, checked_id("npc_id", npc_id))
+        other._thread = self._thread._replace(npc_id=checked_id("npc_id", npc_id))
         return other
 
     async def append(self, messages: Sequence[MessageInput]) -> list[Message]:
         """Append the messages durably, all or none, in this order; what is stored of each.
 
-        A ``user`` message begins the next turn. A message whose ``id`` is there already changes nothing.
+        A ``user`` message begins the next turn. A message whose ``id`` is there already changes nothing. The first
+        ``user`` message of the session becomes its ``first_question``, and its title unless it has one.
 
         Raises:
             InvalidInput: a message is not allowed.
@@ -118,6 +134,7 @@ class SessionMemory:
             SessionExpired: nothing happened in it for its whole lifetime.
         """
         appended, _ = await self._memory.transcript.append(self._scope, self._thread, messages)
+        await self._first_question.note(appended.messages)
         return appended.messages
 
     async def append_and_window(
@@ -127,6 +144,7 @@ class SessionMemory:
         limits = limits or self._memory.policy.window
         appended, window = await self._memory.transcript.append(self._scope, self._thread, messages, window=limits)
         assert window is not None  # noqa: S101 — limits were given
+        await self._first_question.note(appended.messages)
         return appended.messages, window
 
     async def window(self, limits: WindowLimits | None = None) -> Window:
@@ -151,7 +169,9 @@ class SessionMemory:
 
     async def prefer(self, **changes: Any) -> SessionPreferences:
         """Set preferences; keywords are the fields of :class:`PreferenceChange`."""
-        return await self._memory.preferences.set(self._scope, self.session_id, PreferenceChange(**changes))
+        return await self._memory.preferences.set(
+            self._scope, self.session_id, PreferenceChange(**changes), incarnation=self._thread.incarnation or ""
+        )
 
     async def record(self) -> Session:
         """The session's record as it is stored now."""
@@ -159,11 +179,29 @@ class SessionMemory:
 
     async def rename(self, title: str) -> None:
         """Give the session a title; final."""
-        await self._memory.sessions.rename(self._scope, self.session_id, title)
+        await self._memory.sessions.rename(self._scope, self.session_id, title, incarnation=self._thread.incarnation)
+
+    async def clear(self) -> int:
+        """Remove the messages of this persona's thread, and its traces; how many messages there were.
+
+        The session stays, with the threads of others; the next message begins turn 1 again.
+
+        Raises:
+            SessionNotFound: the session was deleted meanwhile.
+        """
+        session_id, npc_id, incarnation = self._thread
+        return await self._memory.sessions.forget_persona(self._scope, session_id, npc_id, incarnation=incarnation)
+
+    async def truncate(self, last_seq: int) -> int:
+        """Remove the messages of this persona's thread after the one numbered ``last_seq``; how many there were.
+
+        0 removes all of them. The next message goes on behind what is left.
+        """
+        return await self._memory.transcript.truncate(self._scope, self._thread, last_seq)
 
     async def delete(self) -> bool:
         """Remove the session with all its threads; True if there was one."""
-        return await self._memory.sessions.delete(self._scope, self.session_id)
+        return await self._memory.sessions.delete(self._scope, self.session_id, incarnation=self._thread.incarnation)
 
 
 @asynccontextmanager
@@ -176,6 +214,9 @@ async def open_memory(
     count_tokens: TokenCounter = estimate_tokens,
 ) -> AsyncIterator[Memory]:
     """Open the memory kept at ``url`` for as long as the context lasts.
+
+    Never open the file of a ``sqlite:`` URL with the standard ``sqlite3`` module in the same process meanwhile: that
+    deletes its log, and all further work is refused. :func:`wenmai.stores.sqlite.query_readonly` reads it safely.
 
     Args:
         url: of the store, which alone acknowledges.

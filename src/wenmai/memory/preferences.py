@@ -63,14 +63,23 @@ class PreferenceBook:
         """What is stored for the session, else the defaults."""
         return self._seen(session_id, await self._documents.get(scope, Preferences, session_id))
 
-    async def set(self, scope: Scope, session_id: str, change: PreferenceChange) -> SessionPreferences:
+    async def set(
+        self, scope: Scope, session_id: str, change: PreferenceChange, *, incarnation: str = ""
+    ) -> SessionPreferences:
         """Apply the visitor's choice; what is stored now.
+
+        Args:
+            scope: the owner of the session.
+            session_id: of the session.
+            change: what is chosen.
+            incarnation: the session that is meant; "" for the one that has the id now.
 
         Raises:
             InvalidInput: a value is not allowed; nothing is changed then.
+            SessionNotFound: the session is absent, foreign, or another incarnation.
         """
         checked = _checked(change)
-        return await self._update(scope, session_id, lambda current: _chosen(current, checked))
+        return await self._update(scope, session_id, incarnation, lambda current: _chosen(current, checked))
 
     async def infer(
         self,
@@ -78,13 +87,19 @@ class PreferenceBook:
         session_id: str,
         questions: Sequence[tuple[str, str]],
         topic_words: Sequence[str],
+        *,
+        incarnation: str = "",
     ) -> SessionPreferences:
-        """Infer from what the visitor wrote (``(turn reference, text)``, ascending); what is stored now."""
+        """Infer from what the visitor wrote (``(turn reference, text)``, ascending); what is stored now.
+
+        Raises:
+            SessionNotFound: the session is absent, foreign, or another incarnation than the one named.
+        """
 
         def inferred(current: Preferences) -> Preferences:
             return _inferred(current, questions, topic_words)
 
-        return await self._update(scope, session_id, inferred)
+        return await self._update(scope, session_id, incarnation, inferred)
 
     def _seen(self, session_id: str, stored: Stored[Preferences] | None) -> SessionPreferences:
         if stored is None:
@@ -92,20 +107,26 @@ class PreferenceBook:
         return SessionPreferences(stored.record, stored.updated_at)
 
     async def _update(
-        self, scope: Scope, session_id: str, edit: Callable[[Preferences], Preferences]
+        self, scope: Scope, session_id: str, incarnation: str, edit: Callable[[Preferences], Preferences]
     ) -> SessionPreferences:
         while True:
             stored = await self._documents.get(scope, Preferences, session_id)
+            if stored is not None and incarnation not in ("", stored.record.incarnation):
+                raise SessionNotFound(session_id)
             current = self._seen(session_id, stored)
             edited = edit(current.values)
             if edited == current.values:
                 return current
+            if not edited.incarnation:
+                edited = msgspec.structs.replace(edited, incarnation=incarnation)
             try:
                 kept = await self._documents.put(scope, edited, expected=stored.version if stored else 0)
             except VersionConflict:
-                if stored is None and await self._documents.get(scope, Preferences, session_id) is None:
-                    raise SessionNotFound(session_id) from None  # they are somebody else's
                 continue
+            except SessionNotFound:
+                if incarnation or stored is None:
+                    raise
+                continue  # these were the preferences of a session that is gone; its id may have been taken again
             return SessionPreferences(kept.record, kept.updated_at)
 
 

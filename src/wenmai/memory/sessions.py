@@ -16,10 +16,9 @@ import msgspec
 from wenmai.clock import Clock
 from wenmai.errors import InvalidInput, SessionNotFound, VersionConflict
 from wenmai.memory.ids import checked_id, new_session_id
-from wenmai.memory.turns import lease_key
 from wenmai.scope import Scope, ThreadKey
 from wenmai.stores.base import Documents, Logs, Page, Stored
-from wenmai.stores.records import IdempotentTurn, Preferences, Record, Session, TraceRecord, TurnLease
+from wenmai.stores.records import Session, TraceRecord
 
 _log = logging.getLogger(__name__)
 
@@ -52,8 +51,12 @@ class OpenedSession(msgspec.Struct, frozen=True):
 
     @property
     def session_id(self) -> str:
-        """The id under which the talk goes on."""
+        """The id under which the conversation goes on."""
         return self.stored.record.session_id
+
+    def thread(self, npc_id: str) -> ThreadKey:
+        """The persona's thread of this very session, also if another takes its id."""
+        return self.stored.record.thread(npc_id)
 
 
 class Sessions:
@@ -86,28 +89,65 @@ class Sessions:
         *,
         title: str | None = None,
         metadata: dict[str, Any] | None = None,
-        instead: str | None = None,
+        successors: Callable[[], str] | None = None,
     ) -> OpenedSession:
         """Continue the session of that id, or begin one.
 
-        An unknown id is taken as the new session's; one that is expired or somebody else's gives ``instead``, which
-        by default is a fresh id.
+        An unknown id is taken as the new session's. One that is expired or foreign gives way to the next of
+        ``successors`` that can be continued or begun; these are fresh ids if none are given.
 
         Raises:
             InvalidInput: the id or the title is not allowed.
         """
         if title is not None:
             title = checked_title(title)
-        if session_id is None:
-            return await self._begin(scope, self._make_id(), title=title, metadata=metadata)
-        checked_id("session_id", session_id)
+        if session_id is not None:
+            checked_id("session_id", session_id)
+        make_id = successors or self._make_id
+        candidate = session_id or make_id()
+        while True:
+            opened = await self._continued_or_begun(scope, candidate, title=title, metadata=metadata)
+            if opened is not None:
+                other = session_id is not None and candidate != session_id
+                return msgspec.structs.replace(opened, instead_of=session_id) if other else opened
+            candidate = make_id()
+
+    async def _continued_or_begun(
+        self, scope: Scope, session_id: str, *, title: str | None, metadata: dict[str, Any] | None
+    ) -> OpenedSession | None:
+        """The session of that id; None if it is expired or foreign."""
         stored = await self._documents.get(scope, Session, session_id)
-        if stored is not None and stored.record.expires_at > self._clock():
-            return OpenedSession(stored, created=False)
         if stored is None:
-            return await self._begin(scope, session_id, title=title, metadata=metadata, instead=instead)
-        opened = await self._begin(scope, instead or self._make_id(), title=title, metadata=metadata)
-        return msgspec.structs.replace(opened, instead_of=session_id)
+            named = {} if title is None else {"title": title, "title_by": "user"}
+            opened = await self.insert(scope, session_id, metadata=metadata or {}, **named)
+            if opened is not None and opened.created:
+                return opened
+            stored = opened.stored if opened else None
+        if stored is None:
+            _log.warning(
+                "session id %s belongs to another user; user %s of %s/%s gets a fresh one",
+                session_id, scope.user_id, scope.tenant_id, scope.site_id,
+            )  # fmt: skip
+            return None
+        return OpenedSession(stored, created=False) if stored.record.expires_at > self._clock() else None
+
+    async def insert(self, scope: Scope, session_id: str, **fields: Any) -> OpenedSession | None:
+        """Begin a session with these fields of its record; the owner's own that is there stays as it is.
+
+        Returns:
+            The session, or None if the id is taken by another user.
+        """
+        session = self._fresh(checked_id("session_id", session_id), **fields)
+        try:
+            return OpenedSession(await self._documents.put(scope, session, expected=0), created=True)
+        except VersionConflict:
+            stored = await self._documents.get(scope, Session, session_id)
+            return None if stored is None else OpenedSession(stored, created=False)
+
+    def _fresh(self, session_id: str, **fields: Any) -> Session:
+        lifetime = int(self._lifetime.total_seconds())
+        session = Session(session_id=session_id, expires_at=self._clock() + self._lifetime, lifetime_seconds=lifetime)
+        return msgspec.structs.replace(session, **fields)
 
     async def get(self, scope: Scope, session_id: str) -> Stored[Session]:
         """The session, expired or not.
@@ -124,26 +164,41 @@ class Sessions:
         """The user's sessions, newest first, expired ones too."""
         return await self._documents.list(scope, Session, limit=limit, cursor=cursor)
 
-    async def rename(self, scope: Scope, session_id: str, title: str) -> Stored[Session]:
+    async def rename(
+        self, scope: Scope, session_id: str, title: str, *, incarnation: str | None = None
+    ) -> Stored[Session]:
         """Give the session a title that nothing changes any more but another renaming.
 
         Raises:
-            SessionNotFound: absent or foreign.
+            SessionNotFound: absent, foreign, or another incarnation than the one named.
             InvalidInput: the title is empty or longer than 60 characters.
         """
         title = checked_title(title)
         return await self.change(
-            scope, session_id, lambda session: msgspec.structs.replace(session, title=title, title_by="user")
+            scope,
+            session_id,
+            lambda session: msgspec.structs.replace(session, title=title, title_by="user"),
+            incarnation=incarnation,
         )
 
-    async def change(self, scope: Scope, session_id: str, edit: Callable[[Session], Session]) -> Stored[Session]:
-        """Apply ``edit`` to the record by compare-and-set, again if somebody else was faster.
+    async def change(
+        self, scope: Scope, session_id: str, edit: Callable[[Session], Session], *, incarnation: str | None = None
+    ) -> Stored[Session]:
+        """Apply ``edit`` to the record by compare-and-set, again after a conflict.
+
+        Args:
+            scope: the owner.
+            session_id: of the session.
+            edit: gives the new record; it may be called several times.
+            incarnation: the session to change; None means the one that has the id now.
 
         Raises:
-            SessionNotFound: absent or foreign.
+            SessionNotFound: absent, foreign, or another incarnation.
         """
         while True:
             stored = await self.get(scope, session_id)
+            if incarnation not in (None, stored.record.incarnation):
+                raise SessionNotFound(session_id)
             edited = edit(stored.record)
             if edited == stored.record:
                 return stored
@@ -152,66 +207,34 @@ class Sessions:
             except VersionConflict:
                 continue
 
-    async def forget_persona(self, scope: Scope, session_id: str, npc_id: str) -> int:
+    async def forget_persona(
+        self, scope: Scope, session_id: str, npc_id: str, *, incarnation: str | None = None
+    ) -> int:
         """Remove one persona's thread and its traces; how many messages there were.
 
         Raises:
-            SessionNotFound: the session is absent or foreign.
+            SessionNotFound: the session is absent, foreign, or another incarnation than the one named.
         """
-        await self.get(scope, session_id)
-        erased = await self._logs.erase(scope, session_id, checked_id("npc_id", npc_id))
-        await self._remove_all(scope, TraceRecord, {"session_id": session_id, "npc_id": npc_id})
+        present = (await self.get(scope, session_id)).record.incarnation
+        if incarnation not in (None, present):
+            raise SessionNotFound(session_id)
+        incarnation = present
+        erased = await self._logs.erase(scope, session_id, checked_id("npc_id", npc_id), incarnation=incarnation)
+        where = {"session_id": session_id, "npc_id": npc_id}
+        while items := (await self._documents.list(scope, TraceRecord, where=where, limit=REMOVED_AT_ONCE)).items:
+            mine = [stored.record.key for stored in items if stored.record.incarnation == incarnation]
+            if not mine:
+                break
+            await asyncio.gather(*(self._documents.delete(scope, TraceRecord, key) for key in mine))
         return erased
 
-    async def delete(self, scope: Scope, session_id: str) -> bool:
-        """Remove the session with its threads, preferences, traces and stored answers; True if there was one."""
+    async def delete(self, scope: Scope, session_id: str, *, incarnation: str | None = None) -> bool:
+        """Remove the session with all that hangs on it, threads and bound records; True if there was one.
+
+        With an ``incarnation``, not another one that has the id now.
+        """
         checked_id("session_id", session_id)
-        # Messages first, so that a crash leaves a session that can be deleted again, not messages that nothing names;
-        # again at the end, for what was appended in between.
-        talking = [thread.npc_id for thread in await self._logs.threads(scope, session_id)]
-        await self._logs.erase(scope, session_id)
-        existed = await self._documents.delete(scope, Session, session_id)
-        await self._documents.delete(scope, Preferences, session_id)
-        await self._remove_all(scope, TraceRecord, {"session_id": session_id})
-        await self._remove_all(scope, IdempotentTurn, {"session_id": session_id})
-        for npc_id in [*talking, TITLING]:
-            await self._documents.delete(scope, TurnLease, lease_key(scope, ThreadKey(session_id, npc_id)))
-        await self._logs.erase(scope, session_id)
-        return existed
-
-    async def _remove_all(self, scope: Scope, of: type[Record], where: dict[str, str]) -> None:
-        while items := (await self._documents.list(scope, of, where=where, limit=REMOVED_AT_ONCE)).items:
-            await asyncio.gather(*(self._documents.delete(scope, of, stored.record.key) for stored in items))
-
-    async def _begin(
-        self,
-        scope: Scope,
-        session_id: str,
-        *,
-        title: str | None,
-        metadata: dict[str, Any] | None,
-        instead: str | None = None,
-    ) -> OpenedSession:
-        session = Session(
-            session_id=session_id,
-            expires_at=self._clock() + self._lifetime,
-            lifetime_seconds=int(self._lifetime.total_seconds()),
-            title=title or "",
-            title_by="" if title is None else "user",
-            metadata=metadata or {},
-        )
-        try:
-            return OpenedSession(await self._documents.put(scope, session, expected=0), created=True)
-        except VersionConflict:
-            mine = await self._documents.get(scope, Session, session_id)
-            if mine is not None:
-                return OpenedSession(mine, created=False)
-        _log.warning(
-            "session id %s belongs to somebody else; user %s of %s/%s gets a fresh one",
-            session_id, scope.user_id, scope.tenant_id, scope.site_id,
-        )  # fmt: skip
-        fresh = await self._begin(scope, instead or self._make_id(), title=title, metadata=metadata)
-        return msgspec.structs.replace(fresh, instead_of=session_id)
+        return await self._documents.delete(scope, Session, session_id, identity=incarnation)
 
 
 def checked_title(title: str) -> str:

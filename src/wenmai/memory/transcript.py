@@ -1,25 +1,35 @@
 """The transcript: what was said, in order, append-only; everything else is derived from it (section 4)."""
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, get_args
 
 import msgspec
 
 from wenmai.errors import InvalidInput
+from wenmai.memory.chat_messages import BESIDES, RENAMED_ROLES, in_our_fields
 from wenmai.memory.ids import checked_id, wrong_field
-from wenmai.memory.window import TokenCounter, Window, WindowLimits, cut_window
+from wenmai.memory.sizes import count_message_tokens
+from wenmai.memory.window import Window, WindowLimits, cut_window
 from wenmai.scope import Scope, ThreadKey
 from wenmai.stores.base import Appended, Logs, ThreadInfo
 from wenmai.stores.records import Message, NewMessage, Role
-from wenmai.text.tokens import estimate_tokens
+from wenmai.stores.values import check_messages
+from wenmai.text.tokens import TokenCounter, estimate_tokens
 
 CONTENT_LIMIT = 1_000_000
 NAME_LIMIT = 256
 READ_PAGE = 500
-ROLES: tuple[str, ...] = get_args(Role)
+_ROLES = frozenset(get_args(Role))
+_PLAIN_FIELDS = frozenset({"role", "content"})
+LARGE = 100_000
+"""Characters that are counted in a thread, so that the event loop goes on meanwhile."""
 
 MessageInput = Mapping[str, Any] | NewMessage
-"""A message as callers write it: {role, content, id?, name?, timestamp?, tool_calls?, tool_call_id?, metadata?}."""
+"""A message as callers write it: {role, content, id?, name?, timestamp?, tool_calls?, tool_call_id?, metadata?}.
+
+What OpenAI's chat API takes and gives is taken too: see :mod:`wenmai.memory.chat_messages`.
+"""
 
 
 class Transcript:
@@ -50,16 +60,32 @@ class Transcript:
             SessionNotFound: the session is absent or foreign.
             SessionExpired: it is past its lifetime.
         """
-        fresh = [self._checked(index, message) for index, message in enumerate(messages)]
+        fresh = await self.prepare(messages)
         tail = 0 if window is None else self._reach(window)
         appended = await self._logs.append(scope, thread, fresh, tail=tail, slide=slide)
         return appended, None if window is None else await self._cut(scope, thread, appended.tail, window)
+
+    async def prepare(self, messages: Sequence[MessageInput]) -> list[NewMessage]:
+        """The messages as :meth:`append` takes them, checked and with their tokens.
+
+        Raises:
+            InvalidInput: a message is not allowed; the field is named as ``messages[1].role``.
+        """
+        fresh = [_converted(index, message) for index, message in enumerate(messages)]
+        check_messages(fresh)
+        for index, message in enumerate(fresh):
+            _check(f"messages[{index}]", message)
+
+        def count() -> list[NewMessage]:
+            return [self._counted(message) for message in fresh]
+
+        return await asyncio.to_thread(count) if _is_large(fresh) else count()
 
     async def settle(
         self,
         scope: Scope,
         thread: ThreadKey,
-        seq: int,
+        message: Message,
         *,
         content: str,
         completed: bool = True,
@@ -69,7 +95,7 @@ class Transcript:
         return await self._logs.settle(
             scope,
             thread,
-            seq,
+            message,
             content=content,
             completed=completed,
             tokens=self._count_tokens(content),
@@ -85,9 +111,13 @@ class Transcript:
         """The newest ``limit`` messages, ascending, unfinished ones too."""
         return await self._logs.latest(scope, thread, limit, before=before)
 
-    async def threads(self, scope: Scope, session_id: str) -> list[ThreadInfo]:
-        """The session's threads, in the order in which they began."""
-        return await self._logs.threads(scope, session_id)
+    async def threads(self, scope: Scope, session_id: str, *, incarnation: str | None = None) -> list[ThreadInfo]:
+        """The session's threads, in the order in which they began; see :meth:`wenmai.stores.base.Logs.threads`."""
+        return await self._logs.threads(scope, session_id, incarnation=incarnation)
+
+    async def truncate(self, scope: Scope, thread: ThreadKey, last_seq: int) -> int:
+        """Remove the messages after that number; how many there were. See :meth:`wenmai.stores.base.Logs.truncate`."""
+        return await self._logs.truncate(scope, thread, last_seq)
 
     async def read_all(self, scope: Scope, thread: ThreadKey) -> AsyncIterator[Message]:
         """Every message of the thread, ascending, read in pages."""
@@ -111,36 +141,50 @@ class Transcript:
             beginning = [message for message in rest if message.turn_id == found[0].turn_id]
             more = len(rest) > len(beginning) or (len(rest) == reach and rest[0].turn_id > 1)
             found = [*beginning, *found]
-        return cut_window(found, bounded, count_tokens=self._count_tokens, more=more)
 
-    def _checked(self, index: int, message: MessageInput) -> NewMessage:
-        fresh = message if isinstance(message, NewMessage) else _converted(index, message)
-        where = f"messages[{index}]"
-        if fresh.role not in ROLES:
-            raise InvalidInput(f"{where}.role", fresh.role, f"one of {', '.join(ROLES)}")
-        if len(fresh.content) > CONTENT_LIMIT or "\0" in fresh.content:
-            raise InvalidInput(f"{where}.content", fresh.content, f"at most {CONTENT_LIMIT} characters without NUL")
-        if fresh.id is not None:
-            checked_id(f"{where}.id", fresh.id)
-        if fresh.name is not None and (not 1 <= len(fresh.name) <= NAME_LIMIT or "\0" in fresh.name):
-            raise InvalidInput(f"{where}.name", fresh.name, f"1 to {NAME_LIMIT} characters without NUL")
-        if fresh.timestamp is not None and fresh.timestamp.tzinfo is None:
-            raise InvalidInput(f"{where}.timestamp", fresh.timestamp, "a moment with a time zone")
-        if fresh.tokens < 0:
-            raise InvalidInput(f"{where}.tokens", fresh.tokens, "0 or more")
-        if fresh.tokens:
-            return fresh
-        return msgspec.structs.replace(fresh, tokens=self._count_tokens(fresh.content))
+        def cut() -> Window:
+            return cut_window(found, bounded, count_tokens=self._count_tokens, more=more)
+
+        return await asyncio.to_thread(cut) if _is_large(found) else cut()
+
+    def _counted(self, message: NewMessage) -> NewMessage:
+        if message.tokens:
+            return message
+        return msgspec.structs.replace(message, tokens=count_message_tokens(message, self._count_tokens))
 
 
-def _converted(index: int, message: Mapping[str, Any]) -> NewMessage:
+def _is_large(messages: Sequence[Message | NewMessage]) -> bool:
+    # Arguments of tool calls are not measured: that would take as long as to count them.
+    return sum(len(message.content) for message in messages) > LARGE
+
+
+def _check(where: str, fresh: NewMessage) -> None:
+    """Refuse what a store could keep and a transcript does not take."""
+    if len(fresh.content) > CONTENT_LIMIT or "\0" in fresh.content:
+        raise InvalidInput(f"{where}.content", fresh.content, f"at most {CONTENT_LIMIT} characters without NUL")
+    if fresh.id is not None:
+        checked_id(f"{where}.id", fresh.id)
+    if fresh.name is not None and (not 1 <= len(fresh.name) <= NAME_LIMIT or "\0" in fresh.name):
+        raise InvalidInput(f"{where}.name", fresh.name, f"1 to {NAME_LIMIT} characters without NUL")
+    if fresh.tokens < 0:
+        raise InvalidInput(f"{where}.tokens", fresh.tokens, "0 or more")
+
+
+def _converted(index: int, message: MessageInput) -> NewMessage:
+    if isinstance(message, NewMessage):
+        return message
     known = NewMessage.__struct_fields__
     for field in message:
-        if field not in known:
+        if field not in known and field not in BESIDES:
             raise InvalidInput(f"messages[{index}].{field}", message[field], f"one of {', '.join(known)}")
     try:
-        return msgspec.convert(dict(message), NewMessage)
+        if message.keys() == _PLAIN_FIELDS and isinstance(message["content"], str) and message["role"] in _ROLES:
+            return msgspec.convert(dict(message), NewMessage)  # in our fields already, as nearly every message is
+        given = {field: value for field, value in message.items() if field in known}
+        besides = {field: value for field, value in message.items() if field not in known}
+        return msgspec.convert(in_our_fields(given, besides), NewMessage)
     except msgspec.ValidationError as problem:
         field = wrong_field(problem)
         where = f"messages[{index}].{field}" if field else f"messages[{index}]"
-        raise InvalidInput(where, message.get(field, dict(message)), f"allowed: {problem}") from problem
+        allowed = "one of " + ", ".join([*get_args(Role), *RENAMED_ROLES]) if field == "role" else f"allowed: {problem}"
+        raise InvalidInput(where, message.get(field, dict(message)), allowed) from problem

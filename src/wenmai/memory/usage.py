@@ -105,8 +105,10 @@ class UsageLedger:
         self._gathering: dict[_Counter, tuple[Spent, asyncio.Task[None]]] = {}
         self._writing: dict[_Counter, asyncio.Task[None]] = {}
 
-    async def add(self, scope: Scope, session_id: str, spent: Spent) -> None:
+    async def add(self, scope: Scope, session_id: str, spent: Spent, *, incarnation: str | None = None) -> None:
         """Add to the session, the user and the tenant; to the first nothing if it is gone.
+
+        ``incarnation`` names the session that spent it; None means the one that has the id now.
 
         Durable when it returns. A caller that is cancelled meanwhile is held until it is.
 
@@ -116,7 +118,7 @@ class UsageLedger:
         if not spent.calls:
             return
         self.spent += spent
-        await to_the_end(self._add(scope, session_id, spent))
+        await to_the_end(self._add(scope, session_id, spent, incarnation))
 
     async def totals(self, scope: Scope, first: date, last: date) -> list[DayUsage]:
         """What the user and the tenant have used on each day from ``first`` to ``last``, both included, ascending.
@@ -131,15 +133,15 @@ class UsageLedger:
             for day, (user, tenant) in zip(days, counters, strict=True)
         ]
 
-    async def _add(self, scope: Scope, session_id: str, spent: Spent) -> None:
+    async def _add(self, scope: Scope, session_id: str, spent: Spent, incarnation: str | None) -> None:
         user, tenant = _counters(scope, self._clock().date())
         await asyncio.gather(
-            self._add_to_session(scope, session_id, spent),
+            self._add_to_session(scope, session_id, spent, incarnation),
             asyncio.shield(self._gather(user, spent)),
             asyncio.shield(self._gather(tenant, spent)),
         )
 
-    async def _add_to_session(self, scope: Scope, session_id: str, spent: Spent) -> None:
+    async def _add_to_session(self, scope: Scope, session_id: str, spent: Spent, incarnation: str | None) -> None:
         def added(session: Session) -> Session:
             return msgspec.structs.replace(
                 session,
@@ -148,7 +150,7 @@ class UsageLedger:
             )
 
         try:
-            await self._sessions.change(scope, session_id, added)
+            await self._sessions.change(scope, session_id, added, incarnation=incarnation)
         except SessionNotFound:
             return
 

@@ -1,24 +1,25 @@
 """The window: the part of a thread's transcript that a model sees, cut on turn boundaries, newest first."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import groupby
-from operator import attrgetter
+from operator import attrgetter, is_
 
 import msgspec
 
+from wenmai.memory.sizes import count_characters, count_message_tokens, longest_part, shorten
 from wenmai.stores.records import Message
-from wenmai.text.tokens import estimate_tokens
-
-TokenCounter = Callable[[str], int]
+from wenmai.text.tokens import TokenCounter, estimate_tokens
 
 
 class WindowLimits(msgspec.Struct, frozen=True, kw_only=True):
     """How much of the transcript enters; each limit holds, None means that there is none.
 
+    Tool calls, the ids of their results and names count like content.
+
     Attributes:
         messages: at most so many messages, 0 for an empty window.
-        characters: at most so many characters (code points) of content.
-        tokens: at most so many tokens of content.
+        characters: at most so many characters (code points).
+        tokens: at most so many tokens.
     """
 
     messages: int = 10
@@ -31,7 +32,7 @@ class Window(msgspec.Struct, frozen=True):
 
     Attributes:
         messages: whole turns, ascending; only the newest one may be shortened.
-        tokens: of the messages' contents.
+        tokens: of the messages, tool calls and names included.
         shortened: characters that were cut out of the newest turn to make it fit.
         more: True if older turns were left out.
     """
@@ -40,9 +41,6 @@ class Window(msgspec.Struct, frozen=True):
     tokens: int
     shortened: int
     more: bool
-
-
-ELLIPSIS = "…"
 
 
 def cut_window(
@@ -62,12 +60,15 @@ def cut_window(
         more: the transcript goes on before the first of the messages.
 
     The newest turn always enters: if it alone is over a limit, messages between its question and its end are left
-    out (a tool call never without its results), then the longest contents are shortened until all fit.
+    out (a tool call never without its results), then the longest contents and arguments of tool calls are shortened
+    until all fit. The window is empty only if ids, which are not shortened, are over the limit by themselves.
     """
     turns = _turns(messages)
     if limits.messages <= 0 or not turns:
         return Window([], 0, 0, bool(turns) or more)
     newest, shortened = _fit_newest(turns[-1], limits, count_tokens)
+    if not newest:
+        return Window([], 0, shortened, more=True)
     chosen = [newest]
     used = _size(newest, count_tokens)
     older = turns[:-1]
@@ -91,8 +92,8 @@ def _turns(messages: Sequence[Message]) -> list[list[Message]]:
 def _size(turn: Sequence[Message], count_tokens: TokenCounter) -> tuple[int, int, int]:
     characters = tokens = 0
     for message in turn:
-        characters += len(message.content)
-        tokens += message.tokens or count_tokens(message.content)
+        characters += count_characters(message)
+        tokens += message.tokens or count_message_tokens(message, count_tokens)
     return len(turn), characters, tokens
 
 
@@ -106,48 +107,48 @@ def _within(size: tuple[int, int, int], limits: WindowLimits) -> bool:
 
 
 def _fit_newest(turn: list[Message], limits: WindowLimits, count_tokens: TokenCounter) -> tuple[list[Message], int]:
-    """The turn as it enters, and how many characters were left out of it."""
+    """The turn as it enters, and how many characters were left out of it; nothing if it cannot be made to fit."""
     units = _chosen_units(turn, limits.messages)
+
+    def fit(chosen: Sequence[Sequence[Message]], level: int) -> bool:
+        return _fits([shorten(message, level, count_tokens) for message in _flat(chosen)], limits, count_tokens)
+
     if not _fits(_flat(units), limits, count_tokens):
         asked = units[0][0].role == "user"
-        while len(units) > 1 and not _fits(_levelled(_flat(units), 1, count_tokens), limits, count_tokens):
+        while len(units) > 1 and not fit(units, 1):
             # The question stays with the last words for as long as there is room for both.
-            del units[1 if asked and len(units[1:]) > 1 else 0]
+            between = asked and len(units) > 2  # noqa: PLR2004 — the two
+            if not between and asked and not fit(units[1:], 0):
+                del units[1]  # ids alone are too long
+            else:
+                del units[1 if between else 0]
+        if not fit(units, 0):
+            return [], sum(map(count_characters, turn))
         level = _highest_level(_flat(units), limits, count_tokens)
-        units = [_levelled(unit, level, count_tokens) for unit in units]
+        units = [[shorten(message, level, count_tokens) for message in unit] for unit in units]
     kept = _flat(units)
-    return kept, _size(turn, count_tokens)[1] - _size(kept, count_tokens)[1]
+    if len(kept) == len(turn) and all(map(is_, kept, turn)):
+        return kept, 0
+    return kept, sum(map(count_characters, turn)) - sum(map(count_characters, kept))
 
 
 def _fits(messages: Sequence[Message], limits: WindowLimits, count_tokens: TokenCounter) -> bool:
-    """Whether the contents are within the limits; how many messages there are does not matter."""
+    """Whether the messages are within the limits; how many there are does not matter."""
     return _within((0, *_size(messages, count_tokens)[1:]), limits)
 
 
 def _highest_level(messages: Sequence[Message], limits: WindowLimits, count_tokens: TokenCounter) -> int:
-    """The most characters that each content may have so that all fit, found by halving the interval."""
-    low, high = 0, max(len(message.content) for message in messages)
+    """The most characters that each part may have so that all fit, found by halving the interval."""
+    low, high = 0, max(map(longest_part, messages))
     if limits.characters is not None:
         high = min(high, limits.characters)
     while low < high:
         middle = (low + high + 1) // 2
-        if _fits(_levelled(messages, middle, count_tokens), limits, count_tokens):
+        if _fits([shorten(message, middle, count_tokens) for message in messages], limits, count_tokens):
             low = middle
         else:
             high = middle - 1
     return low
-
-
-def _levelled(messages: Sequence[Message], level: int, count_tokens: TokenCounter) -> list[Message]:
-    """The messages, contents longer than ``level`` shortened to that many characters."""
-    return [
-        message if len(message.content) <= level else _shortened(message, level, count_tokens) for message in messages
-    ]
-
-
-def _shortened(message: Message, length: int, count_tokens: TokenCounter) -> Message:
-    content = message.content[: length - 1] + ELLIPSIS if length else ""
-    return msgspec.structs.replace(message, content=content, tokens=count_tokens(content))
 
 
 def _chosen_units(turn: list[Message], limit: int) -> list[list[Message]]:

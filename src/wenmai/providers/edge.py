@@ -2,9 +2,11 @@
 
 LangChain's providers share no exception base class: OpenAI, Anthropic, gRPC, boto and plain HTTP clients each
 have their own tree, and none of them is a dependency of ours. So an error is judged by what it looks like: an
-HTTP status, or a class name that says that the connection failed.
+HTTP status, or that it has none.
 """
 
+import logging
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
@@ -12,43 +14,35 @@ from types import ModuleType
 
 from wenmai.errors import InvalidInput, MissingExtra, ModelError, WenmaiError
 
+_log = logging.getLogger(__name__)
+
 _TRANSIENT_STATUS = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
-_TRANSIENT_NAMES = frozenset(
-    {
-        "APIConnectionError",  # openai, anthropic
-        "ClientConnectionError",  # aiohttp
-        "ConnectionError",  # built in, requests, botocore
-        "TimeoutError",  # built in
-        "TransportError",  # httpx
-    }
-)
-_REASON_LENGTH = 200
+_LINE_LENGTH = 200
+_KEY = re.compile(r"(?i:bearer\s+\S+)|\b(?:sk|pk|rk|key)-[\w-]{6,}|(?=[\w-]*\d)(?=[\w-]*[A-Za-z])[\w-]{20,}")
 
 
 def is_transient(problem: BaseException) -> bool:
-    """Whether the same call may succeed a moment later: no connection, too many requests, a server's failure.
+    """Whether the same call may succeed a moment later.
 
-    An HTTP status decides if the error or one of its causes carries one; else the names of their classes do.
+    An HTTP status decides if the error or one of its causes carries one. Without one the connection failed, or what
+    came over it was no answer.
     """
-    chain = list(_causes(problem))
-    for link in chain:
-        status = _status(link)
-        if status is not None:
-            return status in _TRANSIENT_STATUS
-    return any(base.__name__ in _TRANSIENT_NAMES for link in chain for base in type(link).__mro__)
+    status = _status_of(problem)
+    return status is None or status in _TRANSIENT_STATUS
 
 
 def describe(problem: BaseException) -> str:
-    """The error as one line of at most 200 characters, beginning with its class."""
-    line = f"{type(problem).__name__}: {' '.join(str(problem).split())}".removesuffix(": ")
-    return line if len(line) <= _REASON_LENGTH else line[: _REASON_LENGTH - 1] + "…"
+    """The error as one line of at most 200 characters, beginning with its class, without what looks like a key."""
+    line = _KEY.sub("***", f"{type(problem).__name__}: {' '.join(str(problem)[:2000].split())}".removesuffix(": "))
+    return line if len(line) <= _LINE_LENGTH else line[: _LINE_LENGTH - 1] + "…"
 
 
 @contextmanager
 def provider_errors(name: str) -> Iterator[None]:
-    """Turn any error of the provider ``name`` within the block into a :class:`ModelError`.
+    """Turn any error of a call to the provider ``name`` within the block into a :class:`ModelError`.
 
-    Cancellation passes, and so do errors that are ours already.
+    The error says the class and the HTTP status only, for it is stored and shown: the provider's text may hold a key
+    or the prompt. The text is logged. Cancellation passes, and so do errors that are ours already.
     """
     try:
         yield
@@ -56,7 +50,25 @@ def provider_errors(name: str) -> Iterator[None]:
         raise
     except Exception as problem:
         # The broad edge: providers share no base class. Converted, never swallowed.
-        raise ModelError(name, describe(problem), retryable=is_transient(problem)) from problem
+        _log.warning("%s failed: %s", name, describe(problem))
+        status = _status_of(problem)
+        reason = type(problem).__name__ + ("" if status is None else f", status {status}")
+        transient = is_transient(problem)
+        raise ModelError(name, reason, retryable=transient, retry_after=_retry_after(problem)) from problem
+
+
+@contextmanager
+def provider_settings(name: str) -> Iterator[None]:
+    """Turn any error of opening the provider ``name`` into a :class:`ModelError` in the provider's words.
+
+    They say which setting is missing, to the operator who starts the service.
+    """
+    try:
+        yield
+    except WenmaiError:
+        raise
+    except Exception as problem:
+        raise ModelError(name, describe(problem)) from problem
 
 
 def import_extra(module: str, *, package: str, extra: str) -> ModuleType:
@@ -107,6 +119,10 @@ def _causes(problem: BaseException) -> Iterator[BaseException]:
         link = link.__cause__
 
 
+def _status_of(problem: BaseException) -> int | None:
+    return next((status for link in _causes(problem) if (status := _status(link)) is not None), None)
+
+
 def _status(problem: BaseException) -> int | None:
     candidates = (
         getattr(problem, "status_code", None),
@@ -114,3 +130,13 @@ def _status(problem: BaseException) -> int | None:
         getattr(getattr(problem, "response", None), "status_code", None),
     )
     return next((value for value in candidates if isinstance(value, int)), None)
+
+
+def _retry_after(problem: BaseException) -> float | None:
+    """The seconds that the provider asks to wait for, if it states a number of them."""
+    for link in _causes(problem):
+        headers = getattr(getattr(link, "response", None), "headers", None) or {}
+        text = str(headers.get("retry-after", ""))
+        if text.isascii() and text.isdigit():
+            return float(text)
+    return None

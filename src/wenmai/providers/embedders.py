@@ -8,10 +8,12 @@ embedder, ``provider:model``.
 import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, Protocol
 
 from wenmai.errors import InvalidInput, ModelError
-from wenmai.providers.edge import import_extra, provider_errors, provider_package, split_name
+from wenmai.providers.edge import import_extra, provider_errors, provider_package, provider_settings, split_name
+from wenmai.providers.http import bounded_client
 
 if TYPE_CHECKING:
     from langchain_core.embeddings import Embeddings
@@ -62,6 +64,7 @@ def open_embedder(
     api_key: str | None = None,
     query_seconds: float = 5.0,
     passages_seconds: float = 60.0,
+    connections: AsyncExitStack | None = None,
 ) -> Embedder | None:
     """An embedder by name, None for ``none``; nothing is asked of a server yet.
 
@@ -72,6 +75,7 @@ def open_embedder(
         api_key: of a remote embedder; by default the provider's own environment variable.
         query_seconds: how long a remote embedder may take for a question.
         passages_seconds: how long it may take for one batch of passages.
+        connections: closes a remote embedder's connections; by default they last as long as the process.
 
     Raises:
         InvalidInput: no embedder of that name.
@@ -87,6 +91,7 @@ def open_embedder(
     provider, model_name = split_name("embedder", name)
     factory = import_extra("langchain.embeddings", package="langchain", extra="openai")
     options: dict[str, Any] = {"provider": provider}
+    options |= bounded_client(provider, AsyncExitStack() if connections is None else connections)
     if provider == "openai":
         # Its length check downloads a vocabulary, and sends token numbers that other servers do not know.
         options |= {"check_embedding_ctx_length": False, "max_retries": 0}
@@ -94,7 +99,7 @@ def open_embedder(
         options |= {"base_url": base_url, "api_key": api_key or "none"}
     elif api_key is not None:
         options["api_key"] = api_key
-    with provider_errors(name), provider_package("embedder", name, provider):
+    with provider_settings(name), provider_package("embedder", name, provider):
         model = factory.init_embeddings(model_name, **options)
     return LangChainEmbedder(name, model, query_seconds=query_seconds, passages_seconds=passages_seconds)
 

@@ -11,7 +11,14 @@ What holds for every method of every contract:
 * A method that returns has done its work durably, as far as the backend can; a method that raises has done none.
 * Keys are any text of 1 to 512 characters without NUL: punctuation, ``..``, glob characters and Chinese are
   ordinary, and ``session-1`` has nothing to do with ``session-10``.
-* Time comes from the clock that the backend was opened with. Moments are aware and UTC, to the microsecond.
+* Time comes from the clock that the backend was opened with. Moments are aware and UTC, to the microsecond, from the
+  beginning of the year 2 to the end of 9998.
+* Texts are valid Unicode, NUL included; a lone surrogate is none. Whole numbers are signed 64-bit integers, floats are
+  finite, and JSON values are nested at most 500 deep. A message's id that looks like the store's own
+  (``msg-0a1b2c3d-7``) has a number of at most 15 digits.
+* A value outside these bounds, or not of its declared type, raises :class:`~wenmai.errors.InvalidInput`, which names
+  its field as ``messages[1].metadata.score``, before anything is queued (:mod:`wenmai.stores.values`): it never fails
+  a transaction that others share.
 * A backend that cannot be reached raises :class:`~wenmai.errors.StoreUnavailable`, never returns an empty result.
 """
 
@@ -71,6 +78,14 @@ class Documents(Protocol):
     ) -> Stored[R]:
         """Write the whole record.
 
+        A record whose type is ``bound_to`` a session hangs on the incarnation that it names and goes with it, in the
+        same step of the store, however the session goes: deleted, swept, or replaced after its end. Without an
+        incarnation it is given that of the session that has the id now. With an empty ``session_id`` it hangs on none.
+
+        A new record whose type has an ``identity`` is given a random one; one that names an identity was read from a
+        record that is gone, and is refused. A record that is there keeps its own. Its ``rising`` fields take the later
+        of the stored and the given moment.
+
         Args:
             scope: the owner; a record that is not shared belongs to ``scope.user_id`` from its first put on.
             record: what to store; its key is unique within tenant, site and collection, over all users.
@@ -78,13 +93,31 @@ class Documents(Protocol):
                 None overwrites whatever the scope itself has there.
             keep_until: from then on the record is absent; None keeps it. Replaces the previous value.
 
+        Returns:
+            The record as it is stored.
+
         Raises:
-            VersionConflict: another version is stored, or the key is taken by another user.
+            InvalidInput: a value cannot be kept.
+            VersionConflict: another version is stored, the record names another identity, or the key is taken by
+                another user.
+            SessionNotFound: the session that the record is bound to is absent, foreign, or another incarnation.
         """
         ...
 
-    async def delete(self, scope: Scope, of: type[R], key: str, *, expected: int | None = None) -> bool:
+    async def delete(
+        self, scope: Scope, of: type[R], key: str, *, expected: int | None = None, identity: str | None = None
+    ) -> bool:
         """Delete the record, exactly that key; True if there was one.
+
+        With a session go its threads and the records that are bound to it: they are absent from the moment of the
+        delete, and removed when it returns.
+
+        Args:
+            scope: the owner.
+            of: the record type.
+            key: of the record.
+            expected: the version that must be stored.
+            identity: of the record that is meant, for a type that has one; another one that has the key now is left.
 
         Raises:
             VersionConflict: ``expected`` is given and another version is stored.
@@ -127,11 +160,13 @@ class Appended(msgspec.Struct, frozen=True):
             stored one, unchanged.
         repeated: how many of them were already there.
         tail: the latest messages of the thread after the append, ascending, if a tail was asked for.
+        incarnation: of the session that they were appended to.
     """
 
     messages: list[Message]
     repeated: int
     tail: list[Message]
+    incarnation: str
 
 
 class ThreadInfo(msgspec.Struct, frozen=True):
@@ -147,10 +182,11 @@ class ThreadInfo(msgspec.Struct, frozen=True):
 class Logs(Protocol):
     """The messages of threads: append-only, numbered by the store, total order, no gaps.
 
-    A thread hangs on its session (a :class:`~wenmai.stores.records.Session` document of the same backend) and goes
-    with it, whether that is deleted or swept. An append within a session that is absent or foreign is refused, reads
-    of it give nothing. An append within an expired session is refused unless it is told to ignore that; it can still
-    be read.
+    A thread hangs on an incarnation of its session (a :class:`~wenmai.stores.records.Session` document of the same
+    backend) and goes with it, whether that is deleted or swept. An append within a session that is absent, foreign, or
+    another incarnation than the key names is refused, reads of it give nothing. Every read is of one moment: a reader
+    never sees rows of a session that took the id meanwhile. An append within an expired session is refused unless it is
+    told to ignore that; it can still be read.
     """
 
     async def append(
@@ -181,8 +217,9 @@ class Logs(Protocol):
                 False leaves the lifetime alone and appends to expired sessions too (imports).
 
         Raises:
-            SessionNotFound: the session is absent or foreign.
+            SessionNotFound: the session is absent, foreign, or another incarnation.
             SessionExpired: the session's ``expires_at`` is past.
+            InvalidInput: a message has a value that cannot be kept.
         """
         ...
 
@@ -215,7 +252,7 @@ class Logs(Protocol):
         self,
         scope: Scope,
         thread: ThreadKey,
-        seq: int,
+        message: Message,
         *,
         content: str,
         completed: bool = True,
@@ -224,20 +261,44 @@ class Logs(Protocol):
     ) -> Message | None:
         """Fill a message that was appended with ``completed=False``, once.
 
+        Args:
+            scope: the owner of the session.
+            thread: the session and the persona.
+            message: as the append returned it. The message of its ``id`` at its ``seq`` is filled, never another that
+                took its place after the thread was erased or cut.
+            content: replaces what is there.
+            completed: False leaves the message open.
+            tokens: of the content.
+            metadata: replaces what is there; None keeps it.
+
         Returns:
             The message as it is now, or None if there is none, or it was completed before: a completed message
             never changes.
         """
         ...
 
-    async def threads(self, scope: Scope, session_id: str) -> list[ThreadInfo]:
-        """The threads of a session that have messages, in the order in which they began."""
+    async def threads(self, scope: Scope, session_id: str, *, incarnation: str | None = None) -> list[ThreadInfo]:
+        """The threads of a session that have messages, in the order in which they began.
+
+        With an ``incarnation``, none of another that has the id now.
+        """
         ...
 
-    async def erase(self, scope: Scope, session_id: str, npc_id: str | None = None) -> int:
+    async def erase(
+        self, scope: Scope, session_id: str, npc_id: str | None = None, *, incarnation: str | None = None
+    ) -> int:
         """Remove one thread, or all threads of the session; how many messages there were.
 
-        The next append to an erased thread begins at turn 1 again.
+        The next append to an erased thread begins at turn 1 again. With an ``incarnation`` nothing is removed of
+        another that has the id now.
+        """
+        ...
+
+    async def truncate(self, scope: Scope, thread: ThreadKey, last_seq: int) -> int:
+        """Remove the messages whose ``seq`` is greater than ``last_seq`` (0 or more); how many there were.
+
+        The next append goes on at ``last_seq`` + 1, in or after the turn of that message. No id that the store made
+        for a removed message is made again.
         """
         ...
 

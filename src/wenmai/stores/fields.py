@@ -6,17 +6,39 @@ from wenmai.errors import InvalidInput
 from wenmai.stores.records import Record
 
 MAX_KEY = 512
+TEXT = "valid Unicode text"
 MANY = 500
 """Keys that may be asked for at once."""
 
 
-def check_key(field: str, key: str) -> None:
+def is_text(text: str) -> bool:
+    """Whether the text can be encoded: it holds no lone surrogate."""
+    if text.isascii():
+        return True
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def check_text(field: str, text: object) -> None:
+    """Refuse what is no text, or holds a lone surrogate.
+
+    Raises:
+        InvalidInput: naming ``field``.
+    """
+    if not isinstance(text, str) or not is_text(text):
+        raise InvalidInput(field, text, TEXT)
+
+
+def check_key(field: str, key: object) -> None:
     """Refuse a key that is not text of 1 to 512 characters without NUL.
 
     Raises:
         InvalidInput: naming ``field``.
     """
-    if not 1 <= len(key) <= MAX_KEY or "\0" in key:
+    if not isinstance(key, str) or not 1 <= len(key) <= MAX_KEY or "\0" in key or not is_text(key):
         raise InvalidInput(field, key, f"text of 1 to {MAX_KEY} characters without NUL")
 
 
@@ -34,9 +56,10 @@ def check_filters(of: type[Record], where: Mapping[str, str] | None) -> Mapping[
     """The filters of a listing, none if ``where`` is None.
 
     Raises:
-        InvalidInput: a field is not among those that the record type declares.
+        InvalidInput: a field is not among those that the record type declares, or its value is no text.
     """
-    for field in where or {}:
+    for field, value in (where or {}).items():
+        check_text(f"where.{field}", value)
         if field not in of.spec.filters:
             declared = ", ".join(of.spec.filters) or "none"
             raise InvalidInput(f"where.{field}", field, f"a declared filter of {of.__name__} ({declared})")

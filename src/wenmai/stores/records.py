@@ -10,6 +10,8 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 import msgspec
 
+from wenmai.scope import ThreadKey
+
 Role = Literal["user", "assistant", "system", "tool"]
 
 
@@ -21,12 +23,19 @@ class RecordSpec(NamedTuple):
         key: the field that identifies a record within tenant and site.
         shared: True if the record belongs to the site; False if it belongs to one user and is absent for others.
         filters: the fields that :meth:`Documents.list` accepts in ``where``; backends index them.
+        bound_to: ``session`` for records that hang on the session named by their ``session_id`` and ``incarnation``,
+            and go with it (see :meth:`Documents.put`); such a record is not shared.
+        identity: a field that the store fills in when the record is created and no put changes; "" if there is none.
+        rising: moments that a put never moves back.
     """
 
     collection: str
     key: str
     shared: bool = False
     filters: tuple[str, ...] = ()
+    bound_to: Literal["", "session"] = ""
+    identity: str = ""
+    rising: tuple[str, ...] = ()
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=False):
@@ -85,14 +94,17 @@ class Session(Record, frozen=True, kw_only=True):
     """One visit of one user; its threads hang on it.
 
     Attributes:
+        incarnation: made by the store with the record. An id that is taken again is another incarnation, and what
+            hung on the former is not seen under it.
         expires_at: past this moment the session is not continued; it slides with activity.
         lifetime_seconds: how far activity moves ``expires_at``.
         title_by: who made the title; ``user`` is final.
     """
 
-    spec: ClassVar = RecordSpec("conversations", key="session_id")
+    spec: ClassVar = RecordSpec("conversations", key="session_id", identity="incarnation", rising=("expires_at",))
 
     session_id: str
+    incarnation: str = ""
     expires_at: datetime
     lifetime_seconds: int
     title: str = ""
@@ -102,6 +114,10 @@ class Session(Record, frozen=True, kw_only=True):
     metadata: dict[str, Any] = {}
     total_tokens_used: int = 0
     total_cost_usd: float = 0.0
+
+    def thread(self, npc_id: str) -> ThreadKey:
+        """The persona's thread of this very session, also if another takes its id."""
+        return ThreadKey(self.session_id, npc_id, self.incarnation)
 
 
 class Preferences(Record, frozen=True, kw_only=True):
@@ -113,9 +129,10 @@ class Preferences(Record, frozen=True, kw_only=True):
         chosen: the fields that the visitor set; inference leaves them alone.
     """
 
-    spec: ClassVar = RecordSpec("preferences", key="session_id")
+    spec: ClassVar = RecordSpec("preferences", key="session_id", bound_to="session")
 
     session_id: str
+    incarnation: str = ""
     verbosity: Literal["brief", "normal", "detailed"] = "normal"
     tone: Literal["casual", "formal", "respectful"] = "formal"
     language: str = "zh"
@@ -125,37 +142,60 @@ class Preferences(Record, frozen=True, kw_only=True):
 
 
 class TurnLease(Record, frozen=True, kw_only=True):
-    """Who is answering in a thread just now; past ``expires_at`` it binds nobody."""
+    """Lease on a thread; ignored after ``expires_at``."""
 
-    spec: ClassVar = RecordSpec("turn_leases", key="thread")
+    spec: ClassVar = RecordSpec("turn_leases", key="thread", bound_to="session")
 
     thread: str
+    session_id: str
+    incarnation: str = ""
     holder: str
     expires_at: datetime
 
 
 class IdempotentTurn(Record, frozen=True, kw_only=True):
-    """What an Idempotency-Key has led to; ``response`` is empty while the first attempt runs."""
+    """What an Idempotency-Key has led to; ``response`` is empty while the first attempt runs.
 
-    spec: ClassVar = RecordSpec("idempotent_turns", key="idempotency_key", filters=("session_id",))
+    Attributes:
+        attempt_id: made at the first attempt; message and session ids of all its attempts derive from it, so that a key
+            used again after it was forgotten is another question.
+        asked_session: the session in which the attempts begin.
+        session_id: where the answer is; empty, and the record bound to no session, until there is one.
+    """
+
+    spec: ClassVar = RecordSpec("idempotent_turns", key="idempotency_key", filters=("session_id",), bound_to="session")
 
     idempotency_key: str
     fingerprint: str
-    session_id: str
+    attempt_id: str
+    asked_session: str
+    session_id: str = ""
+    incarnation: str = ""
     holder: str
     attempt_expires_at: datetime
     response: dict[str, Any] | None = None
 
 
 class TraceRecord(Record, frozen=True, kw_only=True):
-    """Everything about one turn: what was asked, seen, decided and answered (section 9 of the reference)."""
+    """Everything about one turn: what was asked, seen, decided and answered.
 
-    spec: ClassVar = RecordSpec("traces", key="trace_id", filters=("session_id", "npc_id", "policy_mode", "intent"))
+    Attributes:
+        ref: user id and trace id, as :func:`wenmai.chat.trace.trace_ref` joins them.
+    """
 
+    spec: ClassVar = RecordSpec(
+        "traces",
+        key="ref",
+        filters=("session_id", "npc_id", "policy_mode", "intent"),
+        bound_to="session",
+    )
+
+    ref: str
     trace_id: str
     started_at: datetime
     completed_at: datetime
     session_id: str = ""
+    incarnation: str = ""
     npc_id: str = ""
     turn_id: int = 0
     request_input: dict[str, Any] = {}

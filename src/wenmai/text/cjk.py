@@ -9,9 +9,10 @@ Everything here runs in time linear in the text.
 """
 
 import re
+import threading
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
 from operator import add
 
 from wenmai.text.stopwords import CONTENT_ZH, STOP_EN, STOP_ZH
@@ -20,6 +21,9 @@ CJK = "々〇\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uac00-\ud7a3\U
 """Han, Kana and Hangul, written as the inside of a regular expression's character class."""
 
 _SLICE = 1024
+_LONGEST_STEMMED = 100
+"""Letters of a word that is stemmed and remembered; what is longer is no word, and stands for itself."""
+
 _INVISIBLE = re.compile("[\u00ad\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufe00-\ufe0f\ufeff]")
 _HAS_CJK = re.compile(f"[{CJK}]")
 _LETTER = rf"[^\W\d_{CJK}]"
@@ -122,13 +126,25 @@ def sentences(text: str) -> list[str]:
     """
     parts: list[str] = []
     start = 0
-    for end in _SENTENCE_END.finditer(text):
-        if end[0][0] == "." and _is_abbreviation(text, start, end.start()):
-            continue
-        parts.append(text[start : end.end()].strip())
-        start = end.end()
+    while end := sentence_end(text, start, start):
+        parts.append(text[start : end[1]].strip())
+        start = end[1]
     parts.append(text[start:].strip())
     return [part for part in parts if part]
+
+
+def sentence_end(text: str, start: int, position: int) -> tuple[int, int] | None:
+    """Where the closing marks of a sentence begin and end.
+
+    Args:
+        text: Chinese or English.
+        start: where the sentence begins.
+        position: the marks are looked for from here on.
+    """
+    for end in _SENTENCE_END.finditer(text, position):
+        if end[0][0] != "." or not _is_abbreviation(text, start, end.start()):
+            return end.span()
+    return None
 
 
 def has_words(text: str, words: Sequence[str]) -> list[str]:
@@ -140,6 +156,11 @@ def has_words(text: str, words: Sequence[str]) -> list[str]:
     normal = normalise(text)
     texts = normal, _spaced(normal)
     return [word for word, sought, latin in _sought(tuple(words)) if sought in texts[latin]]
+
+
+def load_stemmer() -> None:
+    """Load what the first English word needs, which takes about 0.3 s; to be called off the event loop."""
+    _word_term("ready")
 
 
 def has_cjk(text: str) -> bool:
@@ -161,24 +182,34 @@ def _cut_zh() -> re.Pattern[str]:
     return re.compile(f"({_longest_first(CONTENT_ZH)})|{_longest_first(STOP_ZH)}")
 
 
-@cache
-def _stem() -> Callable[[str], str]:
-    # It loads thirty languages; `import wenmai` is light.
-    from snowballstemmer import stemmer  # type: ignore[import-untyped]  # noqa: PLC0415  see above
+class _Stemmer(threading.local):
+    """One for each thread: the stemmer works on the word that it holds."""
 
-    stem: Callable[[str], str] = stemmer("english").stemWord
-    return stem
+    @cached_property
+    def stem(self) -> Callable[[str], str]:
+        # It loads thirty languages; `import wenmai` is light.
+        from snowballstemmer import stemmer  # type: ignore[import-untyped]  # noqa: PLC0415  see above
+
+        stem: Callable[[str], str] = stemmer("english").stemWord
+        return stem
+
+
+_stemmer = _Stemmer()
+
+
+def _word_term(word: str) -> tuple[str, ...]:
+    return (word,) if len(word) > _LONGEST_STEMMED else _stemmed(word)
 
 
 @lru_cache(maxsize=65_536)
-def _word_term(word: str) -> tuple[str, ...]:
+def _stemmed(word: str) -> tuple[str, ...]:
     plain = word.replace("’", "'")
     if plain in STOP_EN:
         return ()
     plain = plain.removesuffix("'s").replace("'", "")
     if plain in STOP_EN:
         return ()
-    return (_stem()(plain) if plain.isascii() else plain,)
+    return (_stemmer.stem(plain) if plain.isascii() else plain,)
 
 
 def _spaced(normal: str) -> str:

@@ -11,10 +11,11 @@ from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Ma
 import msgspec
 
 from wenmai.chat.evidence.fields import check_record
-from wenmai.chat.evidence.index import BATCH, SEARCH_SECONDS, EvidenceIndex
+from wenmai.chat.evidence.index import BATCH, BATCH_CHARACTERS, SEARCH_SECONDS, EvidenceIndex
 from wenmai.chat.evidence.local_index import LocalIndex
 from wenmai.chat.evidence.pages import pages
 from wenmai.chat.evidence.ranking import one_of_each, ordered, scores, verified_first
+from wenmai.chat.evidence.reading import FileReader
 from wenmai.chat.types import Passage
 from wenmai.errors import ModelError
 from wenmai.providers.embedders import Embedder
@@ -67,6 +68,7 @@ class EvidenceBase:
 
     Attributes:
         breakers: in front of the search, and of the embedder if there is one.
+        files: reads the files that passages come from.
     """
 
     def __init__(
@@ -85,6 +87,7 @@ class EvidenceBase:
             else EvidenceIndex(search, embedder, policy=policy, search_seconds=search_seconds)
         )
         self._rebuilding = asyncio.Lock()
+        self.files = FileReader()
         searching = (self._index.search_breaker,)
         self.breakers: tuple[Breaker, ...] = (self._index.embedder_breaker, *searching) if embedder else searching
 
@@ -118,6 +121,7 @@ class EvidenceBase:
                 seen |= fresh.keys()
                 sources |= {record.source_ref for record in batch if record.source_ref}
                 report = await self._ingest_batch(scope, list(fresh.values()), report)
+                await asyncio.sleep(0)  # a store in this process may never have let other tasks in
                 if on_progress:
                     on_progress(report)
         finally:
@@ -262,12 +266,14 @@ async def _batches(
     records: AsyncIterable[EvidenceRecord] | Iterable[EvidenceRecord],
 ) -> AsyncIterator[list[EvidenceRecord]]:
     batch: list[EvidenceRecord] = []
+    characters = 0
     async for record in _each(records):
         check_record(record)
         batch.append(record)
-        if len(batch) == BATCH:
+        characters += len(record.text)
+        if len(batch) == BATCH or characters >= BATCH_CHARACTERS:
             yield batch
-            batch = []
+            batch, characters = [], 0
     if batch:
         yield batch
 

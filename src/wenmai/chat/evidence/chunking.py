@@ -22,17 +22,21 @@ _WORD_SIZE = 2
 
 def chunk(text: str) -> list[str]:
     """The passages of a text, in order, verbatim but for outer blanks; blank lines part paragraphs."""
-    pieces = [piece for paragraph in _paragraphs(text) for piece in _cut(paragraph)]
-    joined: list[str] = []
-    waiting = ""
-    for piece in pieces:
-        waiting = f"{waiting}\n\n{piece}" if waiting else piece
-        if size(waiting) >= _SHORTEST:
-            joined.append(waiting)
-            waiting = ""
-    if not waiting:
-        return joined
-    return [*joined[:-1], f"{joined[-1]}\n\n{waiting}"] if joined else [waiting]
+    joined: list[list[str]] = []
+    waiting: list[str] = []
+    waiting_size = 0
+    for paragraph in _paragraphs(text):
+        for piece in _cut(paragraph):
+            waiting.append(piece)
+            waiting_size += size(piece)
+            if waiting_size >= _SHORTEST:
+                joined.append(waiting)
+                waiting, waiting_size = [], 0
+    if waiting and joined:
+        joined[-1] += waiting
+    elif waiting:
+        joined.append(waiting)
+    return ["\n\n".join(pieces) for pieces in joined]
 
 
 def size(text: str) -> int:

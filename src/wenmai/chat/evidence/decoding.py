@@ -2,6 +2,7 @@
 
 import re
 
+from wenmai.chat.evidence.fields import forbidden_character
 from wenmai.errors import InvalidInput
 
 LINE_BYTES = 1_000_000
@@ -38,7 +39,8 @@ def line_problem(line: str) -> str | None:
         return "not UTF-8"
     if len(line) * 4 > LINE_BYTES and len(line.encode()) > LINE_BYTES:
         return f"longer than {LINE_BYTES} bytes"
-    return None
+    found = forbidden_character(line)
+    return f"it has the character {found}" if found else None
 
 
 def _other_encoding(data: bytes) -> str:

@@ -18,6 +18,10 @@ TITLE_CHARACTERS = 200
 ID_CHARACTERS = 128
 _MADE_TITLE = 40
 
+_FORBIDDEN = re.compile("[\x00-\x08\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
+"""Control characters other than white space, which move terminals and break stores; and halves of characters."""
+
+_LINE_BREAK_OR_TAB = re.compile("[\t-\r]+")
 _CJK_CHARACTER = re.compile(f"[{CJK}]")
 _LATIN_WORD = re.compile(r"[A-Za-zÀ-ÿ]+")
 _LIST_SEPARATOR = re.compile(r"[;；,，、|]")
@@ -56,13 +60,13 @@ class PassageFields(SourceFields, kw_only=True, forbid_unknown_fields=True):
 _F = TypeVar("_F", bound=SourceFields)
 
 
-def source_fields(given: Mapping[str, Any], *, where: str) -> SourceFields:
-    """Check what is stated of a source.
+def source_fields(given: Mapping[str, Any], *, where: str, lax: bool = False) -> SourceFields:
+    """Check what is stated of a source; see :func:`record_from` for ``lax``.
 
     Raises:
         InvalidInput: a field is unknown or not allowed; the error names ``where`` and the field.
     """
-    return _checked(given, SourceFields, where=where)
+    return _checked(given, SourceFields, where=where, lax=lax)
 
 
 def record_from(given: Mapping[str, Any], *, source_ref: str = "", lax: bool = False) -> EvidenceRecord:
@@ -82,7 +86,7 @@ def record_from(given: Mapping[str, Any], *, source_ref: str = "", lax: bool = F
     """
     fields = _checked(given, PassageFields, where="evidence", lax=lax)
     text = fields.text.strip()
-    title = fields.title.strip() or _beginning(text)
+    title = _LINE_BREAK_OR_TAB.sub(" ", fields.title.strip() or _beginning(text))
     source = fields.source_ref or source_ref
     return EvidenceRecord(
         evidence_id=fields.evidence_id or stable_id(source, title, text),
@@ -126,6 +130,12 @@ def guess_language(text: str) -> str:
     return "zh" if len(_CJK_CHARACTER.findall(text)) > len(_LATIN_WORD.findall(text)) else "en"
 
 
+def forbidden_character(text: str) -> str | None:
+    """The first character that no field of a passage may have, as ``U+001B``; None if there is none."""
+    found = _FORBIDDEN.search(text)
+    return f"U+{ord(found[0]):04X}" if found else None
+
+
 def primary_language(tag: str) -> str:
     """The first subtag of a BCP 47 tag, in lower case: ``zh`` of ``zh-Hans-CN``."""
     return tag.partition("-")[0].lower()
@@ -137,11 +147,21 @@ def _checked(given: Mapping[str, Any], of: type[_F], *, where: str, lax: bool = 
         if isinstance(plain.get(name), str):
             plain[name] = [word.strip() for word in _LIST_SEPARATOR.split(plain[name]) if word.strip()]
     try:
-        return msgspec.convert(plain, of, strict=not lax)
+        checked = msgspec.convert(plain, of, strict=not lax)
     except msgspec.ValidationError as problem:
         reason, _, path = str(problem).partition(" - at `$.")
         name = path.rstrip("`") or "fields"
         raise InvalidInput(f"{where}.{name}", plain.get(name, ""), f"allowed: {reason}") from problem
+    for name, value in plain.items():
+        _check_characters(f"{where}.{name}", value)
+    return checked
+
+
+def _check_characters(field: str, value: object) -> None:
+    for text in value if isinstance(value, list) else [value]:
+        found = forbidden_character(text) if isinstance(text, str) else None
+        if found:
+            raise InvalidInput(field, text, f"allowed: it has the character {found}")
 
 
 def _beginning(text: str) -> str:

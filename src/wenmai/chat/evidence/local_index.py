@@ -23,7 +23,7 @@ from datetime import datetime
 
 import msgspec
 
-from wenmai.chat.evidence.index import SEARCH_SECONDS, Asked, EvidenceIndex
+from wenmai.chat.evidence.index import SEARCH_SECONDS, Asked, EvidenceIndex, batches
 from wenmai.chat.evidence.pages import pages
 from wenmai.errors import ModelError, StoreError
 from wenmai.providers.embedders import Embedder
@@ -177,8 +177,7 @@ class LocalIndex(EvidenceIndex):
         await self._drop(site, [id_ for id_ in site.prints if id_ not in there])
 
     async def _add_words(self, site: _Site, records: Sequence[EvidenceRecord]) -> None:
-        for start in range(0, len(records), SLICE):
-            batch = records[start : start + SLICE]
+        for batch in batches(records, SLICE):
             await self._put(site.scope, batch, [None] * len(batch))
             site.prints |= {record.evidence_id: _print(record) for record in batch}
             if self._embedder:
@@ -191,8 +190,7 @@ class LocalIndex(EvidenceIndex):
         Raises:
             ModelError: the embedder failed; the batches before have their vectors.
         """
-        for start in range(0, len(records), EMBEDDED_AT_ONCE):
-            batch = records[start : start + EMBEDDED_AT_ONCE]
+        for batch in batches(records, EMBEDDED_AT_ONCE):
             pairs = list(zip(batch, await self._vectors(batch), strict=True))
             async with site.changing:
                 still = [(record, vector) for record, vector in pairs if site.has(record)]

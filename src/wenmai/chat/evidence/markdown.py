@@ -4,21 +4,23 @@ import re
 from collections.abc import Iterator
 from pathlib import PurePath
 
-import yaml
-
 from wenmai.chat.evidence.chunking import chunk
 from wenmai.chat.evidence.decoding import line_problem
-from wenmai.chat.evidence.fields import TITLE_CHARACTERS, SourceFields, record_from, source_fields
+from wenmai.chat.evidence.fields import TITLE_CHARACTERS, SourceFields, record_from
+from wenmai.chat.evidence.front_matter import front_matter
 from wenmai.errors import InvalidInput
 from wenmai.stores.records import EvidenceRecord
 
 Item = tuple[int, EvidenceRecord | str]
 """A line's number, and the passage that begins there or the reason why it cannot be used."""
 
-_FRONT_MATTER_LINES = 100
-_HEADING = re.compile(r"^ {0,3}(#{1,6})[ \t]+(.*?)(?:[ \t]+#+)?[ \t]*$")
+_INDENT = 3
+_LEVELS = 6
+_HEADING_CHARACTERS = 1_000
+"""A heading is read so far; a title has room for less."""
+
 _FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})")
-_COMMENT = re.compile(r"<!--[^>]*-->")
+_COMMENT_OPENS, _COMMENT_CLOSES = "<!--", "-->"
 _IMAGE = re.compile(r"!\[([^\[\]]*)\]\([^()\s]*\)")
 _LINK = re.compile(r"\[([^\[\]]+)\]\([^()\s]*\)")
 _STRONG = re.compile(r"\*\*([^*\n]+)\*\*|__([^_\n]+)__")
@@ -29,14 +31,13 @@ _HEADING_SEPARATOR = " · "
 def read_markdown(lines: list[str], name: str) -> Iterator[Item]:
     """The sections of a Markdown file, cut into passages; a passage's title is the path of its headings.
 
-    The file may begin with front matter, YAML between two lines of ``---``, with the fields of
-    :class:`~wenmai.chat.evidence.fields.SourceFields`. Links, images, bold, quote marks and comments are
-    reduced to their text.
+    The file may begin with front matter (:mod:`.front_matter`). Links, images, bold, quote marks and comments
+    are reduced to their text.
 
     Raises:
-        InvalidInput: the front matter is not YAML, or has a field that is unknown or not allowed.
+        InvalidInput: the front matter cannot be read, or has a field that is unknown or not allowed.
     """
-    source, body_start = _front_matter(lines, name)
+    source, body_start = front_matter(lines, name)
     path: dict[int, str] = {}
     section: list[str] = []
     begin = body_start + 1
@@ -49,14 +50,13 @@ def read_markdown(lines: list[str], name: str) -> Iterator[Item]:
         mark = _FENCE.match(line)
         if mark and (not fence or mark[1].startswith(fence)):
             fence = "" if fence else mark[1]
-        heading = None if fence else _HEADING.match(line)
+        heading = None if fence else _heading(line)
         if heading is None:
             section.append(line)
             continue
         yield from _passages(_plain(section), _title(source, path, name), source, name, begin)
-        level = len(heading[1])
-        path = {depth: title for depth, title in path.items() if depth < level}
-        path[level] = _plain([heading[2]])
+        level, title = heading
+        path = {depth: above for depth, above in path.items() if depth < level} | {level: title}
         section = []
         begin = number
     yield from _passages(_plain(section), _title(source, path, name), source, name, begin)
@@ -94,19 +94,18 @@ def _passages(text: str, title: str, source: SourceFields, name: str, begin: int
             yield begin, str(bad)
 
 
-def _front_matter(lines: list[str], name: str) -> tuple[SourceFields, int]:
-    """What the front matter states, and how many lines it takes."""
-    numbers = range(1, min(len(lines), _FRONT_MATTER_LINES))
-    end = next((number for number in numbers if lines[number].rstrip() == "---"), 0)
-    if end == 0 or lines[0].rstrip() != "---":
-        return SourceFields(), 0
-    try:
-        stated = yaml.safe_load("\n".join(lines[1:end]))
-    except yaml.YAMLError as bad:
-        raise InvalidInput(f"{name}:1-{end + 1}", "front matter", f"YAML: {bad}") from bad
-    if not isinstance(stated, dict | None):
-        raise InvalidInput(f"{name}:1-{end + 1}", "front matter", "a list of fields, one 'name: value' a line")
-    return source_fields(stated or {}, where=f"{name}:1-{end + 1}"), end + 1
+def _heading(line: str) -> tuple[int, str] | None:
+    """The level and the text of a heading line; None if the line is none."""
+    body = line.lstrip(" ")
+    text = body.lstrip("#")
+    level = len(body) - len(text)
+    if len(line) - len(body) > _INDENT or not 1 <= level <= _LEVELS or text[:1] not in {" ", "\t"}:
+        return None
+    text = text.strip(" \t")
+    unmarked = text.rstrip("#")
+    if unmarked[-1:] in {"", " ", "\t"}:  # a closing run of hashes
+        text = unmarked.rstrip(" \t")
+    return level, _plain([text[:_HEADING_CHARACTERS]])[:TITLE_CHARACTERS]
 
 
 def _title(source: SourceFields, path: dict[int, str], name: str) -> str:
@@ -116,6 +115,19 @@ def _title(source: SourceFields, path: dict[int, str], name: str) -> str:
 
 
 def _plain(lines: list[str]) -> str:
-    text = _COMMENT.sub("", "\n".join(lines))
+    text = _without_comments("\n".join(lines))
     text = _LINK.sub(r"\1", _IMAGE.sub(r"\1", text))
     return _QUOTE.sub("", _STRONG.sub(r"\1\2", text)).strip()
+
+
+def _without_comments(text: str) -> str:
+    """The text without ``<!-- … -->``; one that is never closed is text."""
+    kept: list[str] = []
+    position = 0
+    while (begin := text.find(_COMMENT_OPENS, position)) >= 0:
+        end = text.find(_COMMENT_CLOSES, begin + len(_COMMENT_OPENS))
+        if end < 0:
+            break
+        kept.append(text[position:begin])
+        position = end + len(_COMMENT_CLOSES)
+    return "".join([*kept, text[position:]])

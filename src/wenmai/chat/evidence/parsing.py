@@ -13,10 +13,13 @@ from typing import Any
 import msgspec
 
 from wenmai.chat.evidence.decoding import decode, line_problem
-from wenmai.chat.evidence.fields import record_from
+from wenmai.chat.evidence.fields import forbidden_character, record_from
 from wenmai.chat.evidence.markdown import Item, read_markdown, read_text
 from wenmai.errors import InvalidInput
 from wenmai.stores.records import EvidenceRecord
+
+NAME_CHARACTERS = 500
+_REASON_CHARACTERS = 500
 
 
 class BadLine(msgspec.Struct, frozen=True):
@@ -45,6 +48,8 @@ def parse(data: bytes, name: str) -> Iterator[EvidenceRecord | BadLine]:
         InvalidInput: at once, if the format is not known, the file is binary or not UTF-8; before the first
             passage, if its front matter or its header cannot be used.
     """
+    if len(name) > NAME_CHARACTERS or forbidden_character(name):
+        raise InvalidInput("file", name, f"a name of at most {NAME_CHARACTERS} characters without control characters")
     suffix = PurePath(name).suffix.lower()
     if suffix not in FORMATS:
         raise InvalidInput("file", name, f"a file whose name ends in one of {', '.join(FORMATS)}")
@@ -94,7 +99,9 @@ FORMATS: Mapping[str, Callable[[list[str], str], Iterator[Item]]] = {
 def _from_json(line: str, name: str) -> EvidenceRecord | str:
     try:
         return record_from(msgspec.json.decode(line, type=dict[str, Any]), source_ref=name)
-    except msgspec.DecodeError as bad:
+    except RecursionError:
+        return "not a JSON object: nested too deeply"
+    except ValueError as bad:  # what msgspec finds, and integers of thousands of digits
         return f"not a JSON object: {bad}"
     except InvalidInput as bad:
         return str(bad)
@@ -127,7 +134,7 @@ def _checked(items: Iterator[Item], name: str) -> Iterator[EvidenceRecord | BadL
     line = 0
     for line, item in items:
         if isinstance(item, str):
-            yield BadLine(name, line, item)
+            yield BadLine(name, line, item[:_REASON_CHARACTERS])
         elif seen.setdefault(item.evidence_id, item) is item:
             yield item
         elif seen[item.evidence_id] != item:

@@ -5,16 +5,18 @@ The history, summaries and preferences are no parameters here: what stands only 
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
 
 import msgspec
+from msgspec import structs
 
 from wenmai.chat.gate.claim import Claim, ClaimKind
 from wenmai.chat.gate.claims import find_claims
 from wenmai.chat.gate.grounds import Ground, grounds, standing
 from wenmai.chat.gate.quotable import quotable
-from wenmai.chat.gate.reading import spans
 from wenmai.chat.gate.reported import Manner
+from wenmai.chat.gate.units import Unit, Units
 from wenmai.chat.types import Citation, Passage, PolicyMode
 from wenmai.text.cjk import query_terms, sentences, terms
 
@@ -57,6 +59,7 @@ def after_model(
     passages: Sequence[Passage],
     language: str,
     persona_names: Sequence[str],
+    cut_off: bool = False,
 ) -> Checked:
     """Keep of a model's whole answer what stands in the passages.
 
@@ -71,35 +74,100 @@ def after_model(
         passages: what the model was given.
         language: BCP 47 tag of the answer; chooses the wording of what the check itself writes.
         persona_names: what the persona is called; no claim.
+        cut_off: the answer ended at a limit of length, so its last unfinished sentence goes.
     """
-    check = _Check(
-        on=grounds(passages),
-        own=frozenset((claim.kind, claim.value) for claim in find_claims(question)),
-        verified=frozenset(passage.number for passage in passages if passage.verified),
-        chinese=not language.startswith("en"),
-    )
-    kept: list[str] = []
-    wrong: list[Claim] = []
-    cited: set[int] = set()
-    position = 0
-    claims = find_claims(answer, known=persona_names)
-    for start, end in spans(answer):
-        inside = [claim for claim in claims if start <= claim.start < end]
-        rest, bad, numbers = check.sentence(answer[start:end], start, inside)
-        kept.append(answer[position:start] + rest if rest else "")
-        position = end
-        wrong += bad
-        cited |= numbers
-    known = {passage.number for passage in passages}
-    text = _MARK.sub(lambda mark: mark[0] if int(mark[1]) in known else "", "".join(kept)).strip()
-    if wrong and not (cited or _touches(text, passages)):
-        text = ""
-    if not cited:
-        cited = _nearest(text, passages)
-    if wrong or not text:
-        reason = f"unsupported: {', '.join(dict.fromkeys(claim.text for claim in wrong))}" if wrong else "empty"
-        return Checked(text=text, mode=PolicyMode.CONSERVATIVE, reason=reason, unsupported=wrong, cited=sorted(cited))
-    return Checked(text=text, mode=PolicyMode.NORMAL, reason="", unsupported=[], cited=sorted(cited))
+    check = AnswerCheck(question=question, passages=passages, language=language, persona_names=persona_names)
+    for _ in check.add(answer):
+        pass
+    for _ in check.end(cut_off=cut_off):
+        pass
+    return check.result()
+
+
+class AnswerCheck:
+    """The check of an answer that comes in pieces, however they are cut.
+
+    What :meth:`add` and :meth:`end` give, put together, is the text of the result; but that is empty if in the end
+    nothing of the answer touches the evidence, and it lacks what had to be cut off.
+    """
+
+    def __init__(
+        self, *, question: str, passages: Sequence[Passage], language: str, persona_names: Sequence[str]
+    ) -> None:
+        self._check = _Check(
+            on=grounds(passages),
+            own=_claimed(question),
+            verified=frozenset(passage.number for passage in passages if passage.verified),
+            chinese=not language.startswith("en"),
+        )
+        self._passages = passages
+        self._persona_names = persona_names
+        self._units = Units()
+        self._offset = 0
+        self._blank = ""
+        self._kept: list[str] = []
+        self._whole = 0
+        self._wrong: list[Claim] = []
+        self._cited: set[int] = set()
+
+    def add(self, piece: str) -> Iterator[str]:
+        """What may be said of the sentences that the piece completes, with the blanks between them."""
+        for unit in self._units.add(piece):
+            yield from self._take(unit)
+
+    def end(self, *, cut_off: bool = False) -> Iterator[str]:
+        """What may be said of the rest; of an answer that was cut off, the last unfinished sentence goes."""
+        for unit in self._units.end():
+            if unit.whole or not cut_off:
+                yield from self._take(unit)
+        if cut_off:
+            del self._kept[self._whole :]
+
+    def result(self) -> Checked:
+        """The whole answer, checked."""
+        text, wrong, cited = "".join(self._kept), self._wrong, self._cited
+        if wrong and not (cited or _touches(text, self._passages)):
+            text = ""
+        cited = cited or _nearest(text, self._passages)
+        reason, mode = "", PolicyMode.NORMAL
+        if wrong or not text:
+            reason = f"unsupported: {', '.join(dict.fromkeys(claim.text for claim in wrong))}" if wrong else "empty"
+            mode = PolicyMode.CONSERVATIVE
+        return Checked(text=text, mode=mode, reason=reason, unsupported=wrong, cited=sorted(cited))
+
+    def _take(self, unit: Unit) -> Iterator[str]:
+        sentence = unit.text.strip()
+        if not sentence:
+            self._blank += unit.text
+            self._offset += len(unit.text)
+            return
+        start = unit.text.index(sentence)
+        before = self._blank + unit.text[:start]
+        self._blank = unit.text[start + len(sentence) :]
+        rest, bad, numbers = self._check.sentence(sentence, find_claims(sentence, known=self._persona_names))
+        moved = self._offset + start
+        self._wrong += [structs.replace(claim, start=claim.start + moved, end=claim.end + moved) for claim in bad]
+        self._offset += len(unit.text)
+        known = {passage.number for passage in self._passages}
+        said = _MARK.sub(lambda mark: mark[0] if int(mark[1]) in known else "", rest).strip()
+        if said:
+            self._cited |= numbers
+            self._kept.append(before + said if self._kept else said)
+            yield self._kept[-1]
+        if unit.whole:
+            self._whole = len(self._kept)
+
+
+@lru_cache(maxsize=64)
+def _claimed(question: str) -> frozenset[tuple[ClaimKind, str]]:
+    """The claims of a question; a streamed answer asks for them with each sentence."""
+    return frozenset((claim.kind, claim.value) for claim in find_claims(question))
+
+
+@lru_cache(maxsize=16)
+def _words_of(text: str) -> frozenset[str]:
+    """The index terms of a passage; a streamed answer asks for them with each sentence."""
+    return frozenset(terms(text))
 
 
 class _Check(msgspec.Struct, frozen=True, kw_only=True):
@@ -110,7 +178,7 @@ class _Check(msgspec.Struct, frozen=True, kw_only=True):
     verified: frozenset[int]
     chinese: bool
 
-    def sentence(self, text: str, offset: int, claims: Sequence[Claim]) -> tuple[str, list[Claim], set[int]]:
+    def sentence(self, text: str, claims: Sequence[Claim]) -> tuple[str, list[Claim], set[int]]:
         """What is left of a sentence, the claims that do not stand, and the passages for the rest."""
         books = [claim.value for claim in claims if claim.kind is ClaimKind.TITLE]
         support = {
@@ -123,10 +191,10 @@ class _Check(msgspec.Struct, frozen=True, kw_only=True):
             claim
             for claim in claims
             if not support[claim.start]
-            and not ((claim.kind, claim.value) in self.own and manner.reports(claim.start - offset, claim.end - offset))
+            and not ((claim.kind, claim.value) in self.own and manner.reports(claim.start, claim.end))
         ]
-        rest, end = _without(text, [(claim.start - offset, claim.end - offset) for claim in bad])
-        good = [claim for claim in claims if support[claim.start] and claim.start - offset < end]
+        rest, end = _without(text, [(claim.start, claim.end) for claim in bad])
+        good = [claim for claim in claims if support[claim.start] and claim.start < end]
         if end < len(text) and all(claim.kind is ClaimKind.TITLE for claim in good):
             return "", bad, set()  # a beginning without a claim of its own: 据族谱记载
         if end < len(text):
@@ -199,14 +267,14 @@ def _cited(text: str, supports: Sequence[Sequence[int]], numbers: set[int]) -> s
 
 def _touches(text: str, passages: Sequence[Passage]) -> bool:
     """Whether what is left still tells something of the evidence."""
-    held = {term for passage in passages for term in terms(passage.text)}
     words = query_terms(text)
-    return bool(words) and len(held.intersection(words)) >= max(2, _TOUCHES * len(words))
+    held = {word for passage in passages for word in _words_of(passage.text).intersection(words)}
+    return bool(words) and len(held) >= max(2, _TOUCHES * len(words))
 
 
 def _nearest(text: str, passages: Sequence[Passage]) -> set[int]:
     """The passage that an answer without claims shares most words with, if it shares enough."""
     words = set(query_terms(text))
-    shared = {passage.number: len(words.intersection(terms(passage.text))) for passage in passages}
+    shared = {passage.number: len(words & _words_of(passage.text)) for passage in passages}
     best = max(shared, key=lambda number: shared[number], default=0)
     return {best} if best and words and shared[best] >= max(2, _TOUCHES * len(words)) else set()

@@ -1,6 +1,7 @@
 """What a text says, read once: claims, deeds and things, sentence by sentence and clause by clause."""
 
 import re
+from bisect import bisect_left, bisect_right
 from functools import cached_property
 from itertools import pairwise
 
@@ -8,7 +9,7 @@ from wenmai.chat.gate.claim import Claim
 from wenmai.chat.gate.claims import find_claims
 from wenmai.chat.gate.counts import ordinals
 from wenmai.chat.gate.vocabulary import DEEDS, THING
-from wenmai.text.cjk import has_cjk, sentences, terms
+from wenmai.text.cjk import has_cjk, terms
 
 _CLAUSE = re.compile(r"[^，,；;：:。！？!?]+")
 _LINK_ZH = re.compile(r"^(?:[的前后旁边里中内外侧东西南北上下口脚头]|附近|对面)")
@@ -67,18 +68,22 @@ class Piece:
 
     def clause_of(self, claim: Claim) -> "Piece":
         """The clause that a claim of this sentence stands in."""
-        return next((each for each in self.clauses if each.start <= claim.start < each.start + len(each.text)), self)
+        place = bisect_right(self._clause_starts, claim.start) - 1
+        clause = self.clauses[place] if place >= 0 else self
+        return clause if claim.start < clause.start + len(clause.text) else self
 
+    def heads_in(self, claim: Claim) -> tuple[tuple[str, int, int], ...]:
+        """The things it is about that begin within a claim of it."""
+        first, end = (bisect_left(self._head_starts, offset) for offset in (claim.start, claim.end))
+        return self.heads[first:end]
 
-def spans(text: str) -> list[tuple[int, int]]:
-    """Where the sentences of a text begin and end."""
-    found: list[tuple[int, int]] = []
-    position = 0
-    for sentence in sentences(text):
-        position = text.index(sentence, position)
-        found.append((position, position + len(sentence)))
-        position += len(sentence)
-    return found
+    @cached_property
+    def _clause_starts(self) -> list[int]:
+        return [clause.start for clause in self.clauses]
+
+    @cached_property
+    def _head_starts(self) -> list[int]:
+        return [start for _, start, _ in self.heads]
 
 
 def _deeds(text: str) -> list[str]:

@@ -29,6 +29,8 @@ _ASIDE = re.compile(
 )
 _TO_BUILD_OR_REPAIR = re.compile(r"修(?![建筑谱订改养])")
 _BOTH = frozenset({"build", "rebuild"})
+_MOST_NAMES = 20
+"""Names of a question that passages are compared with."""
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,7 +63,7 @@ def understood(question: str) -> Asked:
     if deeds & _BOTH and _TO_BUILD_OR_REPAIR.search(question):
         deeds |= _BOTH
     names = [claim for claim in piece.claims if claim.kind in NAMES]
-    own = [claim for claim in names if any(claim.start <= start < claim.end for _, start, _ in piece.heads)]
+    own = [claim for claim in names if piece.heads_in(claim)]
     people = [claim for claim in names if claim.kind is ClaimKind.PERSON and not _is_clan(claim)]
     rest = THING.sub(" ", _blank(question, names))
     return Asked(
@@ -70,7 +72,7 @@ def understood(question: str) -> Asked:
         things=piece.things,
         units=asked_units(question),
         ordinals=piece.ordinals,
-        names=tuple(own if piece.heads else people),
+        names=tuple(own if piece.heads else people)[:_MOST_NAMES],
         rest=tuple(content_words(_ASIDE.sub(" ", rest))),
     )
 
@@ -111,9 +113,12 @@ def says(piece: str, sentence: Piece) -> bool:
 
 
 def _blank(text: str, claims: Sequence[Claim]) -> str:
+    parts: list[str] = []
+    position = 0
     for claim in claims:
-        text = text[: claim.start] + " " * (claim.end - claim.start) + text[claim.end :]
-    return text
+        parts += [text[position : claim.start], " " * (claim.end - claim.start)]
+        position = claim.end
+    return "".join([*parts, text[position:]])
 
 
 def _is_clan(claim: Claim) -> bool:
@@ -170,8 +175,7 @@ def _is_of_another(asked: Asked, piece: Piece) -> bool:
     named = [
         bare_name(claim.value)
         for claim in piece.claims
-        if claim.kind is ClaimKind.PLACE
-        and any(claim.start <= start < claim.end and name in asked.things for name, start, _ in piece.heads)
+        if claim.kind is ClaimKind.PLACE and any(name in asked.things for name, _, _ in piece.heads_in(claim))
     ]
     return bool(own and named) and not any(one in other or other in one for one in own for other in named)
 

@@ -1,14 +1,17 @@
 """Complete the answer's record, keep the trace, and note what the session should know of itself."""
 
-import asyncio
 import time
+from contextlib import suppress
 from typing import Any
 
 import msgspec
 
 from wenmai.chat.profile import in_language
+from wenmai.chat.trace import trace_ref
 from wenmai.chat.turn import TurnAnswer, TurnRun, TurnState
 from wenmai.chat.types import PolicyMode
+from wenmai.errors import SessionNotFound
+from wenmai.memory.finishing import all_of, to_the_end
 from wenmai.memory.sessions import title_from_question
 from wenmai.stores.records import Message, Session, TraceRecord
 
@@ -16,27 +19,48 @@ FOLLOWUPS = 3
 
 
 async def complete(state: TurnState, run: TurnRun) -> TurnState:
-    """Everything that must be stored before the visitor has the answer, in one step of the store."""
+    """Everything that must be stored before the visitor has the answer, in one step of the store.
+
+    A turn that is cancelled meanwhile still stores all of it: an answer in the transcript is never without its trace.
+    """
+    return await to_the_end(_complete(state, run))
+
+
+async def _complete(state: TurnState, run: TurnRun) -> TurnState:
     answer = _answer(state, run)
-    request, opened = state["request"], state["opened"]
-    filled, _ = await asyncio.gather(_store(state, run, answer), count_spent(state, run))
+    opened = state["opened"]
+    filled, _ = await all_of(_store(state, run, answer), count_spent(state, run))
     if opened.first:
-        settled = run.services.model is None
+        await _note_first_question(state, run)
+    earlier = None if filled else await _earlier(state, run)
+    if earlier is not None:
+        return {"opened": msgspec.structs.replace(opened, answer=earlier)}
+    if not filled:
+        await run.services.traces.drop(state["request"].scope, run.trace_id)
+    return {"answer": answer}
+
+
+async def _note_first_question(state: TurnState, run: TurnRun) -> None:
+    """Give the session its first question and a title; nothing if it was deleted while the answer was made."""
+    request, thread = state["request"], state["opened"].thread
+    settled = run.services.model is None
+    with suppress(SessionNotFound):
         await run.services.memory.sessions.change(
             request.scope,
-            opened.thread.session_id,
+            thread.session_id,
             lambda session: _begun(session, request.query, settled=settled),
+            incarnation=thread.incarnation,
         )
-    earlier = None if filled else await _earlier(state, run)
-    return {"answer": answer} if earlier is None else {"opened": msgspec.structs.replace(opened, answer=earlier)}
 
 
 async def count_spent(state: TurnState, run: TurnRun) -> None:
     """Add what the turn's model calls have used to session, user and tenant; once, however the turn ends."""
     if "opened" in state and not run.counted:
         run.counted = True
-        session_id = state["opened"].thread.session_id
-        await run.services.memory.usage.add(state["request"].scope, session_id, run.meter.spent)
+        thread = state["opened"].thread
+        await run.services.memory.usage.add(
+            state["request"].scope, thread.session_id, run.meter.spent, incarnation=thread.incarnation
+        )
 
 
 async def _store(state: TurnState, run: TurnRun, answer: TurnAnswer) -> bool:
@@ -46,12 +70,12 @@ async def _store(state: TurnState, run: TurnRun, answer: TurnAnswer) -> bool:
     filling = run.services.memory.transcript.settle(
         request.scope,
         opened.thread,
-        opened.answer.seq,
+        opened.answer,
         content=answer.answer_text,
         metadata={"trace_id": run.trace_id, "policy_mode": answer.policy_mode},
     )
     if request.idempotency_key is None:
-        filled, _ = await asyncio.gather(filling, tracing)
+        filled, _ = await all_of(filling, tracing)
     else:
         # A retry reads a completed answer back from its trace, so no crash may come between the two.
         await tracing
@@ -105,7 +129,7 @@ def _answer(state: TurnState, run: TurnRun) -> TurnAnswer:
 def degraded(state: TurnState, run: TurnRun) -> list[str]:
     """What did not work as it should in this turn, each name once, in the order of the alphabet."""
     found = {*run.noted, *(state["retrieved"].degraded if "retrieved" in state else ())}
-    if "draft" in state and state["draft"].failure:
+    if "draft" in state and (state["draft"].failure or state["draft"].cut_off):
         found.add("model")
     if "draft" in state and state["draft"].exhausted:
         found.add("budget")
@@ -146,8 +170,10 @@ def trace_of(state: TurnState, run: TurnRun, answer: TurnAnswer | None, error: s
     spent = run.meter.spent
     completed_at = run.services.clock()
     return TraceRecord(
+        ref=trace_ref(request.scope, run.trace_id),
         trace_id=run.trace_id,
-        session_id=opened.thread.session_id if opened else request.session_id or "",
+        session_id=opened.thread.session_id if opened else "",
+        incarnation=opened.thread.incarnation or "" if opened else "",
         npc_id=request.npc_id,
         turn_id=opened.turn_id if opened else 0,
         request_input={

@@ -1,5 +1,7 @@
 """The gate before the model."""
 
+import asyncio
+
 import msgspec
 
 from wenmai.chat.gate.before import before_model
@@ -20,7 +22,8 @@ async def gate(state: TurnState, run: TurnRun) -> TurnState:
     understood, profile = state["understood"], run.services.profile
     persona = state["persona"].persona
     policy = layered(profile.policy, persona.policy, profile.intent_policy.get(understood.intent, {}))
-    verdict = before_model(
+    verdict = await asyncio.to_thread(  # long passages take a while to read; other turns go on meanwhile
+        before_model,
         state["request"].query,
         understood.intent,
         understood.focus,

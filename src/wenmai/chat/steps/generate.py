@@ -1,9 +1,12 @@
 """Generate the answer: by the model where the gate is open, from the evidence alone otherwise."""
 
+import asyncio
+from collections.abc import Iterator
+
 import msgspec
 
 from wenmai.chat.budgets import exhausted
-from wenmai.chat.gate.after import after_model
+from wenmai.chat.gate.after import AnswerCheck
 from wenmai.chat.gate.before import Verdict
 from wenmai.chat.offline import compose
 from wenmai.chat.profile import in_language
@@ -12,7 +15,6 @@ from wenmai.chat.steps.gate import NOT_SEARCHED
 from wenmai.chat.turn import Draft, TurnRun, TurnState
 from wenmai.chat.types import Intent, PolicyMode
 from wenmai.errors import ModelError
-from wenmai.text.cjk import sentences
 
 OFFLINE = "offline"
 
@@ -66,31 +68,30 @@ async def generate(state: TurnState, run: TurnRun) -> TurnState:
         composed = await compose_answer(state, run)
         return {"draft": msgspec.structs.replace(composed["draft"], exhausted=budget)}
     stream = _CheckedStream(state, run)
+    # What was shown to no one can be asked for again.
+    listener = None if run.on_event is None else stream.add
     try:
-        reply = await model.answer(state["prompt"].messages(), on_token=stream.add, on_consumed=run.meter)
+        reply = await model.answer(state["prompt"].messages(), on_token=listener, on_consumed=run.meter)
     except ModelError as failure:
-        draft = _composed(state, state["verdict"])
+        draft = _composed(state, run, state["verdict"])
         return {"draft": msgspec.structs.replace(draft, failure=str(failure))}
-    await stream.end()
-    return {"draft": Draft(text=reply.text, model=model.name)}
+    if listener is not None:
+        await stream.end(cut_off=reply.cut_off)
+    return {"draft": Draft(text=reply.text, model=model.name, cut_off=reply.cut_off)}
 
 
 async def compose_answer(state: TurnState, run: TurnRun) -> TurnState:
-    """The answer without a model."""
-    draft = _composed(state, state["verdict"])
-    if run.on_event is not None:
-        for sentence in sentences(draft.text):
-            await run.emit("token", text=sentence)
-    return {"draft": draft}
+    """The answer without a model; it is shown when it is stored."""
+    return {"draft": _composed(state, run, state["verdict"])}
 
 
-def conservative_text(state: TurnState) -> str:
+def conservative_text(state: TurnState, run: TurnRun) -> str:
     """What the persona says when nothing of an answer stands."""
     verdict = msgspec.structs.replace(state["verdict"], mode=PolicyMode.CONSERVATIVE)
-    return _composed(state, verdict).text
+    return _composed(state, run, verdict).text
 
 
-def _composed(state: TurnState, verdict: Verdict) -> Draft:
+def _composed(state: TurnState, run: TurnRun, verdict: Verdict) -> Draft:
     recalled = state["recalled"]
     if verdict.reason == NOT_SEARCHED:
         return Draft(text=in_language(_NOT_SEARCHED_TEXT, recalled.language), model=OFFLINE)
@@ -102,6 +103,7 @@ def _composed(state: TurnState, verdict: Verdict) -> Draft:
         language=recalled.language,
         verbosity=recalled.verbosity,
         turn_id=state["opened"].turn_id,
+        topic_words=run.services.profile.topic_words,
     )
     return Draft(text=composed.text, model=OFFLINE, cited=composed.cited)
 
@@ -110,31 +112,23 @@ class _CheckedStream:
     """Hands out a model's answer one checked sentence at a time, so that nothing unsupported is ever shown."""
 
     def __init__(self, state: TurnState, run: TurnRun) -> None:
-        self._state = state
         self._run = run
-        self._waiting = ""
+        self._check = AnswerCheck(
+            question=state["request"].query,
+            passages=state["verdict"].passages,
+            language=state["recalled"].language,
+            persona_names=list(state["persona"].persona.name.values()),
+        )
 
     async def add(self, piece: str) -> None:
         """Take a piece of the answer; hand out the sentences that it completes."""
-        self._waiting += piece
-        *whole, self._waiting = sentences(self._waiting) or [""]
-        for sentence in whole:
-            await self._hand_out(sentence)
+        await self._hand_out(self._check.add(piece))
 
-    async def end(self) -> None:
+    async def end(self, *, cut_off: bool) -> None:
         """Hand out what is left."""
-        await self._hand_out(self._waiting)
+        await self._hand_out(self._check.end(cut_off=cut_off))
 
-    async def _hand_out(self, sentence: str) -> None:
-        if self._run.on_event is None or not sentence.strip():
-            return
-        persona = self._state["persona"].persona
-        checked = after_model(
-            sentence,
-            question=self._state["request"].query,
-            passages=self._state["verdict"].passages,
-            language=self._state["recalled"].language,
-            persona_names=list(persona.name.values()),
-        )
-        if checked.text:
-            await self._run.emit("token", text=checked.text)
+    async def _hand_out(self, checked: Iterator[str]) -> None:
+        for text in checked:
+            await self._run.emit("token", text=text)
+            await asyncio.sleep(0)  # a long piece is many sentences, and others have work too

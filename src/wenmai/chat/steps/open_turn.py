@@ -4,8 +4,7 @@ import msgspec
 
 from wenmai.chat.turn import Opened, TurnRun, TurnState
 from wenmai.errors import SessionExpired, SessionNotFound
-from wenmai.memory.idempotency import message_id_for, session_id_for
-from wenmai.scope import ThreadKey
+from wenmai.memory.idempotency import ClaimLost
 from wenmai.stores.records import NewMessage
 
 
@@ -13,33 +12,33 @@ async def open_turn(state: TurnState, run: TurnRun) -> TurnState:
     """The turn's place in the transcript; before any model is called the question is stored."""
     request = state["request"]
     memory = run.services.memory
-    key = request.idempotency_key
-    question_id = message_id_for(key) if key else None
+    claim = run.claim
     messages = [
-        NewMessage(role="user", content=request.query, id=question_id),
+        NewMessage(role="user", content=request.query, id=claim.message_id if claim else None),
         NewMessage(
             role="assistant",
             content="",
-            id=question_id and f"{question_id}-answer",
+            id=f"{claim.message_id}-answer" if claim else None,
             completed=False,
             metadata={"trace_id": run.trace_id},
         ),
     ]
-    # A turn that is tried again goes on in the session where the first attempt may have asked.
-    instead = session_id_for(request.scope, key) if key else None
-    session_id = request.session_id
     while True:
-        session = await memory.sessions.open(request.scope, session_id, instead=instead)
-        thread = ThreadKey(session.session_id, request.npc_id)
-        await run.held.enter_async_context(memory.turns.turn(request.scope, thread, request.on_conflict))
+        # A turn that is tried again goes on in the session where the first attempt may have asked.
+        successors = claim.successors() if claim else None
+        session = await memory.sessions.open(request.scope, request.session_id, successors=successors)
+        thread = session.thread(request.npc_id)
         try:
+            await run.held.enter_async_context(memory.turns.turn(request.scope, thread, request.on_conflict))
+            if claim is not None and not await claim.holds():
+                raise ClaimLost
+            await run.emit("begin")
             appended, window = await memory.transcript.append(
                 request.scope, thread, messages, window=memory.policy.window
             )
         except (SessionExpired, SessionNotFound):
-            # It ended while this turn waited for the thread; the talk goes on in a session of its own.
+            # The session ended while this turn waited for the thread; the question begins another.
             await run.held.aclose()
-            session_id = instead
             continue
         break
     answer = appended.messages[1]

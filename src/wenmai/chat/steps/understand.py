@@ -1,5 +1,7 @@
 """Understand the question: complete it from the talk for the search, and see what it is after."""
 
+import asyncio
+
 from wenmai.chat.intent import classify
 from wenmai.chat.rewrite import Rewrite, rewrite
 from wenmai.chat.turn import TurnRun, TurnState
@@ -11,7 +13,9 @@ async def rewrite_question(state: TurnState, run: TurnRun) -> TurnState:
     query = state["request"].query
     if not window:
         return {"rewritten": Rewrite(text=query, carried=[])}
-    return {"rewritten": rewrite(query, window, run.services.profile.topic_words)}
+    topic_words = run.services.profile.topic_words
+    # A window may hold long messages; other turns go on meanwhile.
+    return {"rewritten": await asyncio.to_thread(rewrite, query, window, topic_words)}
 
 
 async def classify_question(state: TurnState, run: TurnRun) -> TurnState:

@@ -1,6 +1,7 @@
 """What several resources share: ids, closed request bodies, moments, problems."""
 
 from datetime import datetime
+from itertools import islice
 from typing import Annotated
 
 import msgspec
@@ -10,6 +11,9 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictStr, m
 from wenmai.clock import from_micros, to_micros
 
 ID_PATTERN = r"^[A-Za-z0-9_.:-]{1,128}$"
+MOST_PROBLEMS = 20
+"""Fields that are named in one answer."""
+
 NO_NUL = r"^[^\x00]*$"
 LARGEST_NUMBER = 2**53 - 1
 """The largest whole number that every JSON reader keeps exact."""
@@ -65,35 +69,35 @@ class Closed(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
+    @model_validator(mode="before")
+    @classmethod
+    def _few_unknown_fields(cls, given: object) -> object:
+        """Leave out unknown fields past the first 20: each is an error, and a body has room for 100 000."""
+        if not isinstance(given, dict) or len(given) <= MOST_PROBLEMS:
+            return given
+        unknown = islice((name for name in given if name not in cls.model_fields), MOST_PROBLEMS)
+        kept = cls.model_fields.keys() | set(unknown)
+        return {name: value for name, value in given.items() if name in kept}
+
 
 class Body(Closed):
     """A whole request body."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _can_be_written(cls, given: object) -> object:
-        """Refuse what Python reads as JSON but nobody can write: lone surrogates, endless nesting."""
-        try:
-            msgspec.json.encode(given)
-        except (UnicodeEncodeError, RecursionError) as problem:
-            raise ValueError("JSON of valid Unicode text, nested less than a thousand deep") from problem
-        return given
 
 
 class FieldProblem(Shape):
     """A field that was not allowed, and what would have been."""
 
-    field: str
-    allowed: str
+    field: str = Field(description="The field as it was written, such as `messages[1].role`.")
+    allowed: str = Field(description="What would have been accepted.")
 
 
 class Problem(Shape):
     """Problem details as in RFC 9457. What is absent and what is somebody else's give the same one."""
 
-    type: str
-    title: str
-    status: int
-    detail: str
+    type: str = Field(description="A URN that names the kind of problem.")
+    title: str = Field(description="The kind in words.")
+    status: int = Field(description="The HTTP status.")
+    detail: str = Field(description="What was wrong this time.")
     errors: list[FieldProblem] | None = Field(
         default=None, description="The fields that were refused, with status 422."
     )
@@ -102,8 +106,8 @@ class Problem(Shape):
 class PreferenceShown(Shape):
     """How the visitor likes to be answered. `updated_at` is null while these are the defaults."""
 
-    verbosity: str
-    tone: str
-    interest_tags: list[str]
-    language: str
-    updated_at: datetime | None
+    verbosity: str = Field(description="`brief`, `normal` or `detailed`.")
+    tone: str = Field(description="`casual`, `formal` or `respectful`.")
+    interest_tags: list[str] = Field(description="What the visitor is interested in.")
+    language: str = Field(description="A BCP 47 tag, such as `zh` or `en`.")
+    updated_at: datetime | None = Field(description="When they were changed last; null while they are the defaults.")

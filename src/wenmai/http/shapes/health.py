@@ -10,7 +10,7 @@ from wenmai.http.shapes.common import Shape
 class Alive(Shape):
     """The process answers."""
 
-    status: Literal["ok"]
+    status: Literal["ok"] = Field(description="Always `ok`.")
 
 
 class StoreState(Shape):
@@ -18,8 +18,8 @@ class StoreState(Shape):
 
     model_config = ConfigDict(extra="allow")
 
-    state: Literal["ok", "down"]
-    error: str | None = None
+    state: Literal["ok", "down"] = Field(description="Whether it answers.")
+    error: str | None = Field(default=None, description="What is wrong if it does not.")
 
 
 class BreakerState(Shape):
@@ -34,6 +34,6 @@ class Ready(Shape):
     """Whether requests can be served, and the state of each part."""
 
     status: Literal["ok", "degraded", "down"] = Field(description="`degraded`: served without some of the parts.")
-    stores: dict[str, StoreState]
+    stores: dict[str, StoreState] = Field(description="Each store, by name.")
     breakers: dict[str, BreakerState] = Field(description="By the name of what they guard, such as `model`.")
     degraded: list[str] = Field(description="The parts that are left alone for now.")

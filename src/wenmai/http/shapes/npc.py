@@ -66,11 +66,11 @@ class ChatBody(Body):
 class CitationShown(Shape):
     """A passage that supports the answer; the excerpt has at most 100 characters."""
 
-    evidence_id: str
-    title: str
-    source_ref: str
-    excerpt: str
-    score: float
+    evidence_id: str = Field(description="The passage's id.")
+    title: str = Field(description="Its title.")
+    source_ref: str = Field(description="Where it is from, such as a book and its page.")
+    excerpt: str = Field(description="The part that supports the answer, at most 100 characters.")
+    score: float = Field(description="How much of the question it covers, 0 to 1.")
 
 
 class ChatAnswer(Shape):
@@ -105,49 +105,51 @@ class ChatAnswer(Shape):
         }
     )
 
-    trace_id: str
-    session_id: str
-    turn_id: int
-    policy_mode: PolicyModeName
-    answer_text: str
-    citations: list[CitationShown]
-    followup_questions: list[str] = Field(max_length=3)
-    npc_id: str
-    npc_name: str
-    latency_ms: float
-    timestamp: datetime
+    trace_id: str = Field(description="The turn's trace.")
+    session_id: str = Field(description="The session's id.")
+    turn_id: int = Field(description="The turn's number in its thread, from 1.")
+    policy_mode: PolicyModeName = Field(
+        description="`normal`; `conservative` if the evidence is too thin; `refuse` for a forbidden topic."
+    )
+    answer_text: str = Field(description="The answer, whole.")
+    citations: list[CitationShown] = Field(description="The passages that support the answer, best first.")
+    followup_questions: list[str] = Field(max_length=3, description="What the visitor may like to ask next.")
+    npc_id: str = Field(description="The persona that answered.")
+    npc_name: str = Field(description="The persona's name, in the language of the answer.")
+    latency_ms: float = Field(description="Milliseconds from the request to the answer.")
+    timestamp: datetime = Field(description="When the answer was stored.")
     degraded: list[str] = Field(description="What did not work as it should, such as `model`.")
 
 
 class RecentMessage(Shape):
     """A message, as a session's summary shows it."""
 
-    turn_id: int
-    npc_id: str
-    role: Role
-    content: str
-    timestamp: datetime
-    completed: bool
+    turn_id: int = Field(description="The turn's number in its thread, from 1.")
+    npc_id: str = Field(description="The persona whose thread it is in.")
+    role: Role = Field(description="Who says it.")
+    content: str = Field(description="The wording.")
+    timestamp: datetime = Field(description="When it was said.")
+    completed: bool = Field(description="False for an answer that is not whole: still being made, or given up.")
 
 
 class SessionSummary(Shape):
     """A session, or one persona's part of it; without `npc_id` all personas' messages are merged by time."""
 
-    session_id: str
-    npc_id: str | None
-    title: str
-    message_count: int
-    recent_messages: list[RecentMessage]
-    first_message_at: datetime | None
-    last_message_at: datetime | None
-    preference: PreferenceShown
+    session_id: str = Field(description="The session's id.")
+    npc_id: str | None = Field(description="The persona that was asked for; null for all.")
+    title: str = Field(description="The session's title.")
+    message_count: int = Field(description="How many messages there are.")
+    recent_messages: list[RecentMessage] = Field(description="The newest messages, ascending.")
+    first_message_at: datetime | None = Field(description="When the first one was said; null if there is none.")
+    last_message_at: datetime | None = Field(description="When the newest one was said; null if there is none.")
+    preference: PreferenceShown = Field(description="How the visitor likes to be answered.")
 
 
 class Deleted(Shape):
     """What was deleted."""
 
-    success: Literal[True]
-    session_id: str
+    success: Literal[True] = Field(description="Always true.")
+    session_id: str = Field(description="The session's id.")
 
 
 Tag = Annotated[str, Field(strict=True, pattern=r"^[^\x00-\x1f]+$")]
@@ -160,84 +162,98 @@ class PreferenceBody(Body):
         json_schema_extra={"examples": [{"verbosity": "detailed", "add_interest_tags": ["农耕"]}]}
     )
 
-    verbosity: Literal["brief", "normal", "detailed"] | None = None
-    tone: Literal["casual", "formal", "respectful"] | None = None
+    verbosity: Literal["brief", "normal", "detailed"] | None = Field(
+        default=None, description="`brief`, `normal` or `detailed`."
+    )
+    tone: Literal["casual", "formal", "respectful"] | None = Field(
+        default=None, description="`casual`, `formal` or `respectful`."
+    )
     language: StrictStr | None = Field(default=None, max_length=40, description="A BCP 47 tag, such as `zh`.")
     interest_tags: list[Tag] | None = Field(default=None, max_length=100, description="All tags, anew.")
-    add_interest_tags: list[Tag] = Field(default=[], max_length=100)
-    remove_interest_tags: list[Tag] = Field(default=[], max_length=100)
+    add_interest_tags: list[Tag] = Field(default=[], max_length=100, description="Tags to add.")
+    remove_interest_tags: list[Tag] = Field(default=[], max_length=100, description="Tags to take away.")
 
 
 class PreferenceAnswer(Shape):
     """What is stored now."""
 
-    success: Literal[True]
-    preference: PreferenceShown
+    success: Literal[True] = Field(description="Always true.")
+    preference: PreferenceShown = Field(description="How the visitor likes to be answered.")
 
 
 class TraceShown(Shape):
     """Everything about one turn."""
 
-    trace_id: str
-    session_id: str
-    user_id: str
-    npc_id: str
-    turn_id: int
-    request_input: dict[str, Any]
+    trace_id: str = Field(description="The trace's id.")
+    session_id: str = Field(description="The session's id.")
+    user_id: str = Field(description="The visitor.")
+    npc_id: str = Field(description="The persona's id.")
+    turn_id: int = Field(description="The turn's number in its thread, from 1.")
+    request_input: dict[str, Any] = Field(
+        description="The request: the question as it was asked and as it was rewritten for the search."
+    )
     tool_calls: list[dict[str, Any]] = Field(description="The steps: name, status, duration_ms.")
-    intent: str
-    evidence_ids: list[str]
-    policy_mode: PolicyModeName
-    policy_reason: str
+    intent: str = Field(description="What the question was taken for, such as `fact_seeking`.")
+    evidence_ids: list[str] = Field(description="The passages that were found, best first.")
+    policy_mode: PolicyModeName = Field(
+        description="`normal`; `conservative` if the evidence is too thin; `refuse` for a forbidden topic."
+    )
+    policy_reason: str = Field(description="Why the gate decided so.")
     blocks: list[dict[str, Any]] = Field(description="What the model was shown: kind, text, tokens.")
-    answer: str
-    model: str
-    prompt_tokens: int
-    completion_tokens: int
-    cost_usd: float
-    latency_ms: float
-    degraded: list[str]
-    started_at: datetime
-    completed_at: datetime
-    error: str | None
-    replay_of: str | None
-    details: dict[str, Any]
+    answer: str = Field(description="The answer as it was stored.")
+    model: str = Field(description="The model that answered; `offline` without one.")
+    prompt_tokens: int = Field(description="Tokens that were sent to the model.")
+    completion_tokens: int = Field(description="Tokens that the model wrote.")
+    cost_usd: float = Field(description="Price of the model calls in US dollars, as far as it is stated.")
+    latency_ms: float = Field(description="Milliseconds from the request to the answer.")
+    degraded: list[str] = Field(description="What failed or was left out, by name; empty if all went well.")
+    started_at: datetime = Field(description="When the turn began.")
+    completed_at: datetime = Field(description="When the answer was stored.")
+    error: str | None = Field(description="Why there is no answer; null if there is one.")
+    replay_of: str | None = Field(description="The trace whose blocks were sent again; null for a turn.")
+    details: dict[str, Any] = Field(
+        description="What else the steps noted, such as the rewriting, the scores and the title."
+    )
 
 
 class TraceWithSession(TraceShown):
     """A trace; with `include_session=true` also the session as it is now, null if it was deleted."""
 
-    session_summary: SessionSummary | None = None
+    session_summary: SessionSummary | None = Field(
+        default=None, description="The session as it is now; null without `include_session`, or if it was deleted."
+    )
 
 
 class TraceLine(Shape):
     """A trace in a list."""
 
-    trace_id: str
-    session_id: str
-    npc_id: str
-    turn_id: int
-    query: str
-    intent: str
-    policy_mode: PolicyModeName
-    policy_reason: str
-    model: str
-    latency_ms: float
-    degraded: list[str]
-    started_at: datetime
-    error: str | None
-    replay_of: str | None
+    trace_id: str = Field(description="The trace's id.")
+    session_id: str = Field(description="The session's id.")
+    npc_id: str = Field(description="The persona's id.")
+    turn_id: int = Field(description="The turn's number in its thread, from 1.")
+    query: str = Field(description="The question.")
+    intent: str = Field(description="What the question was taken for, such as `fact_seeking`.")
+    policy_mode: PolicyModeName = Field(
+        description="`normal`; `conservative` if the evidence is too thin; `refuse` for a forbidden topic."
+    )
+    policy_reason: str = Field(description="Why the gate decided so.")
+    model: str = Field(description="The model that answered; `offline` without one.")
+    latency_ms: float = Field(description="Milliseconds from the request to the answer.")
+    degraded: list[str] = Field(description="What failed or was left out, by name; empty if all went well.")
+    started_at: datetime = Field(description="When the turn began.")
+    error: str | None = Field(description="Why there is no answer; null if there is one.")
+    replay_of: str | None = Field(description="The trace whose blocks were sent again; null for a turn.")
 
 
 class TracePage(Shape):
     """Traces, newest first; `next` is null on the last page."""
 
-    traces: list[TraceLine]
-    next: str | None
+    traces: list[TraceLine] = Field(description="The traces of this page.")
+    next: str | None = Field(description="Where the next page begins; null on the last one.")
 
 
 class ReplayShown(Shape):
     """A trace and what the same blocks give now, side by side."""
 
-    original: TraceShown
-    replayed: TraceShown
+    original: TraceShown = Field(description="The trace that was replayed.")
+    replayed: TraceShown = Field(description="What the same blocks give now.")

@@ -15,34 +15,34 @@ class SpentShown(Shape):
     """What model calls have used."""
 
     calls: int = Field(description="Those that brought anything: answers, titles, replays, failed attempts.")
-    prompt_tokens: int
-    completion_tokens: int
+    prompt_tokens: int = Field(description="Tokens that were sent to the model.")
+    completion_tokens: int = Field(description="Tokens that the model wrote.")
     cost_usd: float = Field(description="As far as the models' prices are stated.")
 
 
 class DayShown(Shape):
     """One day, UTC."""
 
-    day: date
-    user: SpentShown
-    tenant: SpentShown
+    day: date = Field(description="The day, UTC.")
+    user: SpentShown = Field(description="Used by the user.")
+    tenant: SpentShown = Field(description="Used by all users of the tenant.")
 
 
 class SessionSpent(Shape):
     """What a session has used in all of its life."""
 
-    session_id: str
-    total_tokens_used: int
-    total_cost_usd: float
+    session_id: str = Field(description="The session's id.")
+    total_tokens_used: int = Field(description="Tokens of all model calls so far.")
+    total_cost_usd: float = Field(description="Price of all model calls in US dollars, as far as it is stated.")
 
 
 class BudgetShown(Shape):
     """How one limit stands at this moment."""
 
-    of: Literal["session", "user_day", "tenant_day"]
-    measure: Literal["cost_usd", "tokens"]
-    limit: float
-    used: float
+    of: Literal["session", "user_day", "tenant_day"] = Field(description="Whose budget it is, and for how long.")
+    measure: Literal["cost_usd", "tokens"] = Field(description="What is limited.")
+    limit: float = Field(description="How much may be used.")
+    used: float = Field(description="How much has been used.")
     share: float = Field(description="Used of the limit; over 1 if calls under way passed it.")
     hard: bool = Field(description="Whether no model is called any more when it is used up.")
     state: Literal["ok", "warning", "exhausted"] = Field(description="`warning` from a share of 0.8 on.")
@@ -77,10 +77,10 @@ class UsageShown(Shape):
         }
     )
 
-    from_: date = Field(alias="from")
-    to: date
-    user: SpentShown
-    tenant: SpentShown
+    from_: date = Field(alias="from", description="The first day, UTC.")
+    to: date = Field(description="The last day, UTC.")
+    user: SpentShown = Field(description="Used by the user.")
+    tenant: SpentShown = Field(description="Used by all users of the tenant.")
     days: list[DayShown] = Field(description="Every day from `from` to `to`, both included.")
     session: SessionSpent | None = Field(default=None, description="With `session_id`.")
     budgets: list[BudgetShown] = Field(description="Those that are set; the session's with `session_id`.")

@@ -17,6 +17,7 @@ from wenmai.stores.conformance import (
     documents_owners,
     documents_records,
     durability,
+    incarnations,
     logs_append,
     logs_concurrency,
     logs_read,
@@ -24,6 +25,7 @@ from wenmai.stores.conformance import (
     search_entries,
     search_vectors,
     search_words,
+    values,
 )
 from wenmai.stores.conformance.case import Case, Level, case
 from wenmai.stores.conformance.expect import UnmetError
@@ -61,6 +63,8 @@ CASES: tuple[Case, ...] = tuple(
         logs_read,
         logs_sessions,
         logs_concurrency,
+        incarnations,
+        values,
         search_words,
         search_vectors,
         search_entries,

@@ -7,8 +7,8 @@ from wenmai.scope import Scope
 from wenmai.stores.conformance.case import case
 from wenmai.stores.conformance.expect import equal, raises, require
 from wenmai.stores.conformance.ground import Ground, keys
-from wenmai.stores.conformance.samples import evidence, preferences, trace
-from wenmai.stores.records import EvidenceRecord, Preferences, TraceRecord
+from wenmai.stores.conformance.samples import evidence, small, trace
+from wenmai.stores.records import EvidenceRecord, IdempotentTurn, TraceRecord
 
 FORGED_CURSORS = (
     "",
@@ -32,7 +32,7 @@ MANY = 100
 
 async def _put_in_order(ground: Ground, scope: Scope, names: list[str]) -> None:
     for name in names:
-        await ground.documents.put(scope, preferences(name))
+        await ground.documents.put(scope, small(name))
         ground.clock.advance(timedelta(microseconds=1))
 
 
@@ -41,7 +41,7 @@ async def _all_pages(ground: Ground, scope: Scope, limit: int) -> list[list[str]
     pages: list[list[str]] = []
     cursor: str | None = None
     while len(pages) < MANY:
-        page = await ground.documents.list(scope, Preferences, limit=limit, cursor=cursor)
+        page = await ground.documents.list(scope, IdempotentTurn, limit=limit, cursor=cursor)
         pages.append(keys(page))
         cursor = page.next_cursor
         if cursor is None:
@@ -78,7 +78,7 @@ async def a_change_does_not_move_a_record(ground: Ground) -> None:
     """A listing goes by creation: a record that is put again stays where it was."""
     scope = ground.scope()
     await _put_in_order(ground, scope, ["a", "b", "c"])
-    await ground.documents.put(scope, preferences("a", tone="casual"))
+    await ground.documents.put(scope, small("a", holder="casual"))
     equal(await _all_pages(ground, scope, 10), [["c", "b", "a"]], "the listing")
 
 
@@ -87,16 +87,16 @@ async def later_writes_do_not_disturb_older_pages(ground: Ground) -> None:
     """Creating, changing or deleting between two pages, the last one seen too, repeats and hides nothing."""
     scope = ground.scope()
     await _put_in_order(ground, scope, [f"s{number}" for number in range(9)])
-    first = await ground.documents.list(scope, Preferences, limit=3)
+    first = await ground.documents.list(scope, IdempotentTurn, limit=3)
     equal(keys(first), ["s8", "s7", "s6"], "the first page")
     await _put_in_order(ground, scope, ["new-1", "new-2"])
-    await ground.documents.delete(scope, Preferences, "s6")
-    await ground.documents.put(scope, preferences("s4", tone="casual"))
-    second = await ground.documents.list(scope, Preferences, limit=3, cursor=first.next_cursor)
+    await ground.documents.delete(scope, IdempotentTurn, "s6")
+    await ground.documents.put(scope, small("s4", holder="casual"))
+    second = await ground.documents.list(scope, IdempotentTurn, limit=3, cursor=first.next_cursor)
     equal(keys(second), ["s5", "s4", "s3"], "the second page")
-    await ground.documents.delete(scope, Preferences, "s8")
+    await ground.documents.delete(scope, IdempotentTurn, "s8")
     await _put_in_order(ground, scope, ["s8"])
-    third = await ground.documents.list(scope, Preferences, limit=4, cursor=second.next_cursor)
+    third = await ground.documents.list(scope, IdempotentTurn, limit=4, cursor=second.next_cursor)
     equal((keys(third), third.next_cursor), (["s2", "s1", "s0"], None), "the third page")
 
 
@@ -106,7 +106,7 @@ async def records_of_one_moment_are_paged_without_loss(ground: Ground) -> None:
     scope = ground.scope()
     names = [f"s{number}" for number in range(11)]
     for name in names:
-        await ground.documents.put(scope, preferences(name))
+        await ground.documents.put(scope, small(name))
     for limit in (1, 2, 5):
         listed = [name for page in await _all_pages(ground, scope, limit) for name in page]
         equal(sorted(listed), sorted(names), f"the keys in pages of {limit}")
@@ -151,7 +151,7 @@ async def undeclared_filters_are_refused(ground: Ground) -> None:
         with raises(InvalidInput, f"filter by {field!r}"):
             await ground.documents.list(scope, TraceRecord, where={field: "x"})
     with raises(InvalidInput, "filter of a type that declares none"):
-        await ground.documents.list(scope, Preferences, where={"tone": "formal"})
+        await ground.documents.list(scope, IdempotentTurn, where={"holder": "h"})
 
 
 @case("documents")
@@ -159,23 +159,23 @@ async def page_limits_are_1_to_500(ground: Ground) -> None:
     """Limits 1 and 500 are allowed, 0, -1 and 501 raise InvalidInput; the default is 20."""
     scope = ground.scope()
     for number in range(21):
-        await ground.documents.put(scope, preferences(f"s{number}"))
+        await ground.documents.put(scope, small(f"s{number}"))
     for limit in (0, -1, 501):
         with raises(InvalidInput, f"limit {limit}"):
-            await ground.documents.list(scope, Preferences, limit=limit)
-    sizes = [len((await ground.documents.list(scope, Preferences, limit=limit)).items) for limit in (1, 500)]
+            await ground.documents.list(scope, IdempotentTurn, limit=limit)
+    sizes = [len((await ground.documents.list(scope, IdempotentTurn, limit=limit)).items) for limit in (1, 500)]
     equal(sizes, [1, 21], "records at limits 1 and 500")
-    equal(len((await ground.documents.list(scope, Preferences)).items), 20, "records without a limit")
+    equal(len((await ground.documents.list(scope, IdempotentTurn)).items), 20, "records without a limit")
 
 
 @case("documents")
 async def forged_cursors_are_refused(ground: Ground) -> None:
     """Anything that is not one of the backend's own cursors raises InvalidInput."""
     scope = ground.scope()
-    await ground.documents.put(scope, preferences("s"))
+    await ground.documents.put(scope, small("s"))
     for cursor in FORGED_CURSORS:
         with raises(InvalidInput, f"cursor {cursor[:40]!r}"):
-            await ground.documents.list(scope, Preferences, cursor=cursor)
+            await ground.documents.list(scope, IdempotentTurn, cursor=cursor)
 
 
 @case("documents")
@@ -183,12 +183,12 @@ async def a_foreign_cursor_leaks_nothing(ground: Ground) -> None:
     """With the cursor of another scope's listing, a scope sees its own records at most."""
     owner = ground.scope()
     await _put_in_order(ground, owner, [f"owner-{number}" for number in range(4)])
-    cursor = (await ground.documents.list(owner, Preferences, limit=1)).next_cursor
+    cursor = (await ground.documents.list(owner, IdempotentTurn, limit=1)).next_cursor
     require(cursor, "a page of 1 of 4 records has no next_cursor")
     for who, stranger in ground.strangers().items():
-        await ground.documents.put(stranger, preferences(f"own-{who}"))
+        await ground.documents.put(stranger, small(f"own-{who}"))
         try:
-            page = await ground.documents.list(stranger, Preferences, cursor=cursor)
+            page = await ground.documents.list(stranger, IdempotentTurn, cursor=cursor)
         except InvalidInput:
             continue
         require(set(keys(page)) <= {f"own-{who}"}, f"{who} saw {keys(page)}")

@@ -7,8 +7,8 @@ from wenmai.scope import Scope
 from wenmai.stores.conformance.case import case
 from wenmai.stores.conformance.expect import equal, raises, require
 from wenmai.stores.conformance.ground import HOUR, Ground, keys
-from wenmai.stores.conformance.samples import HOSTILE_KEYS, SEPARATORS, evidence, preferences, trace
-from wenmai.stores.records import EvidenceRecord, Preferences, TraceRecord
+from wenmai.stores.conformance.samples import HOSTILE_KEYS, SEPARATORS, evidence, small, trace
+from wenmai.stores.records import EvidenceRecord, IdempotentTurn, TraceRecord
 
 MICROSECOND = timedelta(microseconds=1)
 
@@ -39,24 +39,24 @@ async def what_is_foreign_is_absent(ground: Ground) -> None:
 async def a_key_of_another_user_cannot_be_taken(ground: Ground) -> None:
     """Any put on a key that another user of the site owns raises VersionConflict and changes nothing."""
     owner, stranger = ground.scope(), ground.scope("stranger")
-    mine = await ground.documents.put(owner, preferences("s", tone="casual"))
+    mine = await ground.documents.put(owner, small("s", holder="casual"))
     for expected in (0, None, 1, 2):
         with raises(VersionConflict, f"a stranger's put with expected={expected}"):
-            await ground.documents.put(stranger, preferences("s", tone="respectful"), expected=expected)
-    equal(await ground.documents.get(owner, Preferences, "s"), mine, "the owner's record")
-    equal(await ground.documents.get(stranger, Preferences, "s"), None, "the stranger's view")
-    equal(keys(await ground.documents.list(stranger, Preferences)), [], "the stranger's listing")
+            await ground.documents.put(stranger, small("s", holder="respectful"), expected=expected)
+    equal(await ground.documents.get(owner, IdempotentTurn, "s"), mine, "the owner's record")
+    equal(await ground.documents.get(stranger, IdempotentTurn, "s"), None, "the stranger's view")
+    equal(keys(await ground.documents.list(stranger, IdempotentTurn)), [], "the stranger's listing")
 
 
 @case("documents")
 async def a_deleted_key_is_free_for_anyone(ground: Ground) -> None:
     """After its owner has deleted a record another user can have the key, and the first does not see it."""
     owner, other = ground.scope(), ground.scope("other")
-    await ground.documents.put(owner, preferences("s"))
-    await ground.documents.delete(owner, Preferences, "s")
-    taken = await ground.documents.put(other, preferences("s"), expected=0)
+    await ground.documents.put(owner, small("s"))
+    await ground.documents.delete(owner, IdempotentTurn, "s")
+    taken = await ground.documents.put(other, small("s"), expected=0)
     equal((taken.user_id, taken.version), ("other", 1), "owner and version")
-    equal(await ground.documents.get(owner, Preferences, "s"), None, "the first owner's view")
+    equal(await ground.documents.get(owner, IdempotentTurn, "s"), None, "the first owner's view")
 
 
 @case("documents")
@@ -64,11 +64,11 @@ async def each_site_and_tenant_has_its_own_keys(ground: Ground) -> None:
     """The same key in another site or tenant is another record, with its own version, and deletes alone."""
     scopes = [ground.scope(), ground.scope(site="elsewhere"), ground.scope(tenant="-other")]
     for number, scope in enumerate(scopes):
-        put = await ground.documents.put(scope, preferences("s", language=str(number)), expected=0)
+        put = await ground.documents.put(scope, small("s", holder=str(number)), expected=0)
         equal(put.version, 1, "version of an insert")
-    await ground.documents.delete(scopes[0], Preferences, "s")
-    seen = [await ground.documents.get(scope, Preferences, "s") for scope in scopes]
-    equal([got and got.record.language for got in seen], [None, "1", "2"], "records after deleting the first")
+    await ground.documents.delete(scopes[0], IdempotentTurn, "s")
+    seen = [await ground.documents.get(scope, IdempotentTurn, "s") for scope in scopes]
+    equal([got and got.record.holder for got in seen], [None, "1", "2"], "records after deleting the first")
 
 
 @case("documents")
@@ -96,12 +96,12 @@ async def scopes_do_not_run_together(ground: Ground) -> None:
     """Tenant, site and user are three names: whatever separator they hold, moving it makes another owner."""
     for mark in SEPARATORS:
         for mine, other in ground.confusable_scopes(mark):
-            await ground.documents.put(mine, preferences(f"s{mark}"))
+            await ground.documents.put(mine, small(f"s{mark}"))
             await ground.documents.put(mine, evidence(f"e{mark}"))
-            equal(await ground.documents.get(other, Preferences, f"s{mark}"), None, f"{other} sees {mine}")
+            equal(await ground.documents.get(other, IdempotentTurn, f"s{mark}"), None, f"{other} sees {mine}")
             equal(await ground.documents.get(other, EvidenceRecord, f"e{mark}"), None, f"{other} sees {mine}")
-            equal(keys(await ground.documents.list(other, Preferences)), [], f"{other} lists {mine}")
-            await ground.documents.delete(mine, Preferences, f"s{mark}")
+            equal(keys(await ground.documents.list(other, IdempotentTurn)), [], f"{other} lists {mine}")
+            await ground.documents.delete(mine, IdempotentTurn, f"s{mark}")
             await ground.documents.delete(mine, EvidenceRecord, f"e{mark}")
 
 
@@ -115,11 +115,11 @@ async def any_text_names_an_owner(ground: Ground) -> None:
 
 
 async def _put_and_check_alone(ground: Ground, scope: Scope) -> None:
-    await ground.documents.put(scope, preferences(scope.user_id, language=scope.site_id))
-    got = await ground.documents.get(scope, Preferences, scope.user_id)
-    equal(got and (got.record.language, got.user_id), (scope.site_id, scope.user_id), f"record of {scope}")
-    equal(keys(await ground.documents.list(scope, Preferences)), [scope.user_id], f"listing of {scope}")
-    equal(await ground.documents.delete(scope, Preferences, scope.user_id), True, f"delete by {scope}")
+    await ground.documents.put(scope, small(scope.user_id, holder=scope.site_id))
+    got = await ground.documents.get(scope, IdempotentTurn, scope.user_id)
+    equal(got and (got.record.holder, got.user_id), (scope.site_id, scope.user_id), f"record of {scope}")
+    equal(keys(await ground.documents.list(scope, IdempotentTurn)), [scope.user_id], f"listing of {scope}")
+    equal(await ground.documents.delete(scope, IdempotentTurn, scope.user_id), True, f"delete by {scope}")
 
 
 @case("documents")
@@ -147,16 +147,16 @@ async def an_ended_key_begins_again(ground: Ground) -> None:
     """After its end a key is free: the next put, by whichever user, makes version 1, created then."""
     owner, other = ground.scope(), ground.scope("other")
     for _ in range(2):
-        await ground.documents.put(owner, preferences("a"), keep_until=ground.clock() + HOUR)
-        await ground.documents.put(owner, preferences("b"), keep_until=ground.clock() + HOUR)
+        await ground.documents.put(owner, small("a"), keep_until=ground.clock() + HOUR)
+        await ground.documents.put(owner, small("b"), keep_until=ground.clock() + HOUR)
     ground.clock.advance(HOUR)
-    mine = await ground.documents.put(owner, preferences("a"), expected=0)
-    theirs = await ground.documents.put(other, preferences("b"))
+    mine = await ground.documents.put(owner, small("a"), expected=0)
+    theirs = await ground.documents.put(other, small("b"))
     for stored, user in ((mine, owner.user_id), (theirs, "other")):
         found = (stored.version, stored.created_at, stored.user_id)
         equal(found, (1, ground.clock(), user), "version, creation and owner")
-    equal(await ground.documents.get(owner, Preferences, "b"), None, "what the former owner sees")
-    equal(await ground.documents.get(owner, Preferences, "a"), mine, "what the new record is")
+    equal(await ground.documents.get(owner, IdempotentTurn, "b"), None, "what the former owner sees")
+    equal(await ground.documents.get(owner, IdempotentTurn, "a"), mine, "what the new record is")
 
 
 @case("documents")
@@ -164,13 +164,13 @@ async def each_put_sets_the_end_anew(ground: Ground) -> None:
     """A put with a later ``keep_until`` extends the record, one without keeps it for good."""
     scope = ground.scope()
     for key in ("extended", "kept", "shortened"):
-        await ground.documents.put(scope, preferences(key), keep_until=ground.clock() + HOUR)
-    await ground.documents.put(scope, preferences("extended"), keep_until=ground.clock() + 2 * HOUR)
-    await ground.documents.put(scope, preferences("kept"))
-    await ground.documents.put(scope, preferences("shortened"), keep_until=ground.clock() + HOUR / 2)
+        await ground.documents.put(scope, small(key), keep_until=ground.clock() + HOUR)
+    await ground.documents.put(scope, small("extended"), keep_until=ground.clock() + 2 * HOUR)
+    await ground.documents.put(scope, small("kept"))
+    await ground.documents.put(scope, small("shortened"), keep_until=ground.clock() + HOUR / 2)
     seen = []
     for _ in range(4):
-        seen.append(sorted(keys(await ground.documents.list(scope, Preferences))))
+        seen.append(sorted(keys(await ground.documents.list(scope, IdempotentTurn))))
         ground.clock.advance(HOUR / 2)
     wanted = [
         ["extended", "kept", "shortened"],
@@ -179,7 +179,7 @@ async def each_put_sets_the_end_anew(ground: Ground) -> None:
         ["extended", "kept"],
     ]
     equal(seen, wanted, "records at each half hour")
-    equal(keys(await ground.documents.list(scope, Preferences)), ["kept"], "records after two hours")
+    equal(keys(await ground.documents.list(scope, IdempotentTurn)), ["kept"], "records after two hours")
 
 
 @case("documents")
@@ -189,15 +189,15 @@ async def a_sweep_removes_what_has_ended(ground: Ground) -> None:
     await ground.documents.sweep()
     end = ground.clock() + HOUR
     for owner in (scope, other):
-        await ground.documents.put(owner, preferences("s"), keep_until=end)
+        await ground.documents.put(owner, small("s"), keep_until=end)
         await ground.documents.put(owner, trace("t"), keep_until=end)
         await ground.documents.put(owner, evidence("e"), keep_until=end)
-        await ground.documents.put(owner, preferences("later"), keep_until=end + MICROSECOND)
-        await ground.documents.put(owner, preferences("kept"))
+        await ground.documents.put(owner, small("later"), keep_until=end + MICROSECOND)
+        await ground.documents.put(owner, small("kept"))
     equal(await ground.documents.sweep(), 0, "removed before the end")
     ground.clock.advance(HOUR)
     equal(await ground.documents.sweep(), 6, "removed at the end")
     equal(await ground.documents.sweep(), 0, "removed by a second sweep")
     for owner in (scope, other):
-        left = sorted(keys(await ground.documents.list(owner, Preferences)))
+        left = sorted(keys(await ground.documents.list(owner, IdempotentTurn)))
         equal(left, ["kept", "later"], "what is left")

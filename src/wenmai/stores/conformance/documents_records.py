@@ -12,16 +12,19 @@ from wenmai.stores.conformance.case import case
 from wenmai.stores.conformance.expect import equal, raises, require
 from wenmai.stores.conformance.ground import Ground
 from wenmai.stores.conformance.samples import (
+    AWKWARD_TEXT,
     FORBIDDEN_KEYS,
     HOSTILE_KEYS,
+    NESTED,
     TWINS,
     bare_records,
     evidence,
     full_records,
-    preferences,
+    small,
     trace,
+    unplaced,
 )
-from wenmai.stores.records import Preferences, Record, Session, TraceRecord
+from wenmai.stores.records import IdempotentTurn, Record, Session, TraceRecord
 
 SECOND = timedelta(seconds=1)
 
@@ -33,8 +36,8 @@ async def every_record_type_round_trips(ground: Ground) -> None:
     for record in [*full_records(), *bare_records()]:
         put = await ground.documents.put(scope, record)
         got = await ground.documents.get(scope, type(record), record.key)
-        equal(put.record, record, f"what put of {type(record).__name__} returned")
-        equal(got and got.record, record, f"what get of {type(record).__name__} returned")
+        equal(unplaced(put.record), record, f"what put of {type(record).__name__} returned")
+        equal(got and unplaced(got.record), record, f"what get of {type(record).__name__} returned")
         equal(got and type(got.record), type(record), "type of what get returned")
         equal(got, put, "what get returned, against what put returned")
 
@@ -43,8 +46,8 @@ async def every_record_type_round_trips(ground: Ground) -> None:
 async def a_first_put_tells_owner_version_and_moment(ground: Ground) -> None:
     """A new record has version 1, the scope's user, and the clock's moment to the microsecond, in UTC."""
     scope, moment = ground.scope(), ground.clock()
-    stored = await ground.documents.put(scope, preferences("session-1"))
-    equal(stored, Stored(preferences("session-1"), 1, scope.user_id, moment, moment), "what put returned")
+    stored = await ground.documents.put(scope, small("session-1"))
+    equal(stored, Stored(small("session-1"), 1, scope.user_id, moment, moment), "what put returned")
     equal(stored.created_at.utcoffset(), timedelta(0), "the offset of created_at")
 
 
@@ -52,24 +55,24 @@ async def a_first_put_tells_owner_version_and_moment(ground: Ground) -> None:
 async def many_keys_are_read_at_once(ground: Ground) -> None:
     """Reading several keys gives what get gives for each, and leaves out the absent, the ended and the foreign."""
     scope, stranger = ground.scope(), ground.strangers()["another user"]
-    mine = await ground.documents.put(scope, preferences("session-1"))
-    await ground.documents.put(scope, preferences("session-2"), keep_until=ground.clock())
-    await ground.documents.put(stranger, preferences("session-3"))
+    mine = await ground.documents.put(scope, small("session-1"))
+    await ground.documents.put(scope, small("session-2"), keep_until=ground.clock())
+    await ground.documents.put(stranger, small("session-3"))
     keys = ["session-3", "session-2", "session-1", "session-10", "session-1"]
-    equal(await ground.documents.get_many(scope, Preferences, keys), {"session-1": mine}, "get_many")
-    equal(await ground.documents.get_many(scope, Preferences, []), {}, "get_many of no keys")
+    equal(await ground.documents.get_many(scope, IdempotentTurn, keys), {"session-1": mine}, "get_many")
+    equal(await ground.documents.get_many(scope, IdempotentTurn, []), {}, "get_many of no keys")
     with raises(InvalidInput, "more than 500 keys"):
-        await ground.documents.get_many(scope, Preferences, [f"session-{n}" for n in range(501)])
+        await ground.documents.get_many(scope, IdempotentTurn, [f"session-{n}" for n in range(501)])
 
 
 @case("documents")
 async def an_absent_key_reads_none_and_deletes_nothing(ground: Ground) -> None:
     """A key that was never put reads as None, deletes as False whatever is expected, and is not listed."""
     scope = ground.scope()
-    equal(await ground.documents.get(scope, Preferences, "session-1"), None, "get")
-    equal(await ground.documents.delete(scope, Preferences, "session-1"), False, "delete")
-    equal(await ground.documents.delete(scope, Preferences, "session-1", expected=3), False, "delete expected")
-    page = await ground.documents.list(scope, Preferences)
+    equal(await ground.documents.get(scope, IdempotentTurn, "session-1"), None, "get")
+    equal(await ground.documents.delete(scope, IdempotentTurn, "session-1"), False, "delete")
+    equal(await ground.documents.delete(scope, IdempotentTurn, "session-1", expected=3), False, "delete expected")
+    page = await ground.documents.list(scope, IdempotentTurn)
     equal((page.items, page.next_cursor), ([], None), "list")
 
 
@@ -77,7 +80,8 @@ async def an_absent_key_reads_none_and_deletes_nothing(ground: Ground) -> None:
 async def a_put_replaces_the_whole_record(ground: Ground) -> None:
     """A put adds one to the version, moves updated_at alone, and keeps nothing of the old record."""
     scope, first = ground.scope(), ground.clock()
-    for version, record in enumerate((full_records()[4], trace("trace-full"), full_records()[4]), start=1):
+    full = trace("trace-full", answer=AWKWARD_TEXT, error="timeout", replay_of="trace-0", details=NESTED)
+    for version, record in enumerate((full, trace("trace-full"), full), start=1):
         put = await ground.documents.put(scope, record)
         got = await ground.documents.get(scope, TraceRecord, "trace-full")
         equal(got, put, "what get returned, against what put returned")
@@ -105,11 +109,11 @@ async def stored_values_are_nobodys_variables(ground: Ground) -> None:
 async def insert_if_absent_never_overwrites(ground: Ground) -> None:
     """``expected=0`` writes a free key; on a taken one it raises VersionConflict and changes nothing."""
     scope = ground.scope()
-    first = await ground.documents.put(scope, preferences("s", tone="casual"), expected=0)
+    first = await ground.documents.put(scope, small("s", holder="casual"), expected=0)
     equal(first.version, 1, "version of the insert")
     with raises(VersionConflict, "a second insert"):
-        await ground.documents.put(scope, preferences("s", tone="respectful"), expected=0)
-    equal(await ground.documents.get(scope, Preferences, "s"), first, "the record after the refused insert")
+        await ground.documents.put(scope, small("s", holder="respectful"), expected=0)
+    equal(await ground.documents.get(scope, IdempotentTurn, "s"), first, "the record after the refused insert")
 
 
 @case("documents")
@@ -117,29 +121,29 @@ async def only_the_expected_version_is_replaced(ground: Ground) -> None:
     """``expected=n`` writes version n+1 over version n; on any other it raises and changes nothing."""
     scope = ground.scope()
     with raises(VersionConflict, "expecting version 1 of an absent record"):
-        await ground.documents.put(scope, preferences("s"), expected=1)
-    equal(await ground.documents.get(scope, Preferences, "s"), None, "the absent record")
-    await ground.documents.put(scope, preferences("s"), expected=0)
-    second = await ground.documents.put(scope, preferences("s", tone="casual"), expected=1)
+        await ground.documents.put(scope, small("s"), expected=1)
+    equal(await ground.documents.get(scope, IdempotentTurn, "s"), None, "the absent record")
+    await ground.documents.put(scope, small("s"), expected=0)
+    second = await ground.documents.put(scope, small("s", holder="casual"), expected=1)
     equal(second.version, 2, "version after the exchange")
     for stale in (0, 1, 3, -1):
         with raises(VersionConflict, f"expecting version {stale} of version 2"):
-            await ground.documents.put(scope, preferences("s"), expected=stale)
-    equal(await ground.documents.get(scope, Preferences, "s"), second, "the record after the refused ones")
+            await ground.documents.put(scope, small("s"), expected=stale)
+    equal(await ground.documents.get(scope, IdempotentTurn, "s"), second, "the record after the refused ones")
 
 
 @case("documents")
 async def only_the_expected_version_is_deleted(ground: Ground) -> None:
     """Delete with another version raises VersionConflict and deletes nothing; with the stored one it does."""
     scope = ground.scope()
-    await ground.documents.put(scope, preferences("s"))
-    second = await ground.documents.put(scope, preferences("s"))
+    await ground.documents.put(scope, small("s"))
+    second = await ground.documents.put(scope, small("s"))
     for stale in (0, 1, 3):
         with raises(VersionConflict, f"deleting version {stale} of version 2"):
-            await ground.documents.delete(scope, Preferences, "s", expected=stale)
-    equal(await ground.documents.get(scope, Preferences, "s"), second, "the record after the refused ones")
-    equal(await ground.documents.delete(scope, Preferences, "s", expected=2), True, "delete")
-    equal(await ground.documents.get(scope, Preferences, "s"), None, "the deleted record")
+            await ground.documents.delete(scope, IdempotentTurn, "s", expected=stale)
+    equal(await ground.documents.get(scope, IdempotentTurn, "s"), second, "the record after the refused ones")
+    equal(await ground.documents.delete(scope, IdempotentTurn, "s", expected=2), True, "delete")
+    equal(await ground.documents.get(scope, IdempotentTurn, "s"), None, "the deleted record")
 
 
 @case("documents")
@@ -147,14 +151,14 @@ async def delete_is_exact_and_idempotent(ground: Ground) -> None:
     """Delete removes that key and no twin, is True once and then False; the key begins anew at version 1."""
     scope = ground.scope()
     for twin in TWINS:
-        await ground.documents.put(scope, preferences(twin))
-        await ground.documents.put(scope, preferences(twin))
-    equal(await ground.documents.delete(scope, Preferences, "session-1"), True, "the first delete")
-    equal(await ground.documents.delete(scope, Preferences, "session-1"), False, "the second delete")
+        await ground.documents.put(scope, small(twin))
+        await ground.documents.put(scope, small(twin))
+    equal(await ground.documents.delete(scope, IdempotentTurn, "session-1"), True, "the first delete")
+    equal(await ground.documents.delete(scope, IdempotentTurn, "session-1"), False, "the second delete")
     for twin in TWINS[1:]:
-        require(await ground.documents.get(scope, Preferences, twin), f"{twin!r} went with 'session-1'")
+        require(await ground.documents.get(scope, IdempotentTurn, twin), f"{twin!r} went with 'session-1'")
     ground.clock.advance(SECOND)
-    again = await ground.documents.put(scope, preferences("session-1"), expected=0)
+    again = await ground.documents.put(scope, small("session-1"), expected=0)
     equal((again.version, again.created_at), (1, ground.clock()), "version and created_at of the new record")
 
 
@@ -163,17 +167,17 @@ async def collections_do_not_mix(ground: Ground) -> None:
     """Records of different types with the same key are different records."""
     scope = ground.scope()
     records: list[Record] = [
-        preferences("same"),
+        small("same"),
         Session(session_id="same", expires_at=ground.clock(), lifetime_seconds=1),
         trace("same"),
         evidence("same"),
     ]
     for record in records:
         equal((await ground.documents.put(scope, record, expected=0)).version, 1, "version of an insert")
-    await ground.documents.delete(scope, Preferences, "same")
+    await ground.documents.delete(scope, IdempotentTurn, "same")
     for record in records[1:]:
         got = await ground.documents.get(scope, type(record), "same")
-        equal(got and got.record, record, f"{type(record).__name__} after deleting the Preferences")
+        equal(got and unplaced(got.record), record, f"{type(record).__name__} after deleting the IdempotentTurn")
 
 
 @case("documents")
@@ -181,15 +185,15 @@ async def any_text_is_a_key(ground: Ground) -> None:
     """Punctuation, paths, globs, case twins, blanks and 512 characters of Chinese are ordinary keys."""
     scope = ground.scope()
     for key in HOSTILE_KEYS:
-        put = await ground.documents.put(scope, preferences(key, language=key), expected=0)
+        put = await ground.documents.put(scope, small(key, holder=key), expected=0)
         equal(put.version, 1, f"version of {key!r}")
-    listed = await ground.documents.list(scope, Preferences, limit=500)
+    listed = await ground.documents.list(scope, IdempotentTurn, limit=500)
     equal(sorted(stored.record.key for stored in listed.items), sorted(HOSTILE_KEYS), "the keys listed")
     for key in HOSTILE_KEYS:
-        got = await ground.documents.get(scope, Preferences, key)
-        equal(got and (got.record.key, got.record.language), (key, key), f"the record of {key!r}")
-        equal(await ground.documents.delete(scope, Preferences, key), True, f"delete of {key!r}")
-        equal(await ground.documents.get(scope, Preferences, key), None, f"{key!r} after its delete")
+        got = await ground.documents.get(scope, IdempotentTurn, key)
+        equal(got and (got.record.key, got.record.holder), (key, key), f"the record of {key!r}")
+        equal(await ground.documents.delete(scope, IdempotentTurn, key), True, f"delete of {key!r}")
+        equal(await ground.documents.get(scope, IdempotentTurn, key), None, f"{key!r} after its delete")
 
 
 @case("documents", "extended")
@@ -198,8 +202,8 @@ async def what_is_no_key_is_refused(ground: Ground) -> None:
     scope = ground.scope()
     for key in FORBIDDEN_KEYS:
         with raises(InvalidInput, f"put of a key of {len(key)} characters"):
-            await ground.documents.put(scope, preferences(key))
-    equal((await ground.documents.list(scope, Preferences)).items, [], "what was stored")
+            await ground.documents.put(scope, small(key))
+    equal((await ground.documents.list(scope, IdempotentTurn)).items, [], "what was stored")
 
 
 @case("documents")
@@ -208,16 +212,13 @@ async def one_of_fifty_racing_changes_wins(ground: Ground) -> None:
     scope = ground.scope()
     for expected in (0, 1, 2):
         outcomes = await asyncio.gather(
-            *(
-                ground.documents.put(scope, preferences("s", language=str(number)), expected=expected)
-                for number in range(50)
-            ),
+            *(ground.documents.put(scope, small("s", holder=str(number)), expected=expected) for number in range(50)),
             return_exceptions=True,
         )
         winners = [outcome for outcome in outcomes if isinstance(outcome, Stored)]
         losers = [outcome for outcome in outcomes if isinstance(outcome, VersionConflict)]
         equal((len(winners), len(losers)), (1, 49), f"winners and losers at version {expected}")
-        equal(await ground.documents.get(scope, Preferences, "s"), winners[0], "the record after the race")
+        equal(await ground.documents.get(scope, IdempotentTurn, "s"), winners[0], "the record after the race")
 
 
 @case("documents")
@@ -225,13 +226,13 @@ async def fifty_racing_users_make_one_owner(ground: Ground) -> None:
     """Of 50 users who insert the same key at once exactly one owns it; it stays absent for the others."""
     scopes = [ground.scope(f"user-{number}") for number in range(50)]
     outcomes = await asyncio.gather(
-        *(ground.documents.put(scope, preferences("s", language=scope.user_id)) for scope in scopes),
+        *(ground.documents.put(scope, small("s", holder=scope.user_id)) for scope in scopes),
         return_exceptions=True,
     )
     owners = [outcome.user_id for outcome in outcomes if isinstance(outcome, Stored)]
     conflicts = [outcome for outcome in outcomes if isinstance(outcome, VersionConflict)]
     equal((len(owners), len(conflicts)), (1, 49), "owners and conflicts")
-    seen = [scope.user_id for scope in scopes if await ground.documents.get(scope, Preferences, "s")]
+    seen = [scope.user_id for scope in scopes if await ground.documents.get(scope, IdempotentTurn, "s")]
     equal(seen, owners, "who sees the record")
 
 

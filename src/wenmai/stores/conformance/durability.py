@@ -10,8 +10,8 @@ from wenmai.stores.base import SearchEntry, Stored
 from wenmai.stores.conformance.case import case
 from wenmai.stores.conformance.expect import equal
 from wenmai.stores.conformance.ground import HOUR, Ground, keys, talk, texts
-from wenmai.stores.conformance.samples import bare_records, full_records, preferences
-from wenmai.stores.records import NewMessage, Preferences, Session
+from wenmai.stores.conformance.samples import bare_records, full_records, small
+from wenmai.stores.records import IdempotentTurn, NewMessage, Session
 
 
 @case("documents", "extended", durable=True)
@@ -19,16 +19,16 @@ async def records_outlive_their_opening(ground: Ground) -> None:
     """Another opening reads records of every type equal, with version, owner and moments; deletes hold."""
     scope = ground.scope()
     put = [await ground.documents.put(scope, record) for record in [*full_records(), *bare_records()]]
-    await ground.documents.put(scope, preferences("ends"), keep_until=ground.clock() + HOUR)
-    await ground.documents.put(scope, preferences("deleted"))
-    await ground.documents.delete(scope, Preferences, "deleted")
+    await ground.documents.put(scope, small("ends"), keep_until=ground.clock() + HOUR)
+    await ground.documents.put(scope, small("deleted"))
+    await ground.documents.delete(scope, IdempotentTurn, "deleted")
     async with ground.opened_again() as again:
         for stored in put:
             got = await again.documents.get(scope, type(stored.record), stored.record.key)
             equal(got, stored, f"the {type(stored.record).__name__} {stored.record.key!r}")
-        equal(await again.documents.get(scope, Preferences, "deleted"), None, "the deleted record")
+        equal(await again.documents.get(scope, IdempotentTurn, "deleted"), None, "the deleted record")
         ground.clock.advance(HOUR)
-        equal(await again.documents.get(scope, Preferences, "ends"), None, "the record past its end")
+        equal(await again.documents.get(scope, IdempotentTurn, "ends"), None, "the record past its end")
 
 
 @case("documents", "extended", durable=True)
@@ -37,17 +37,17 @@ async def two_openings_see_one_set_of_records(ground: Ground) -> None:
     scope = ground.scope()
     async with ground.opened_again() as other:
         for number in range(3):
-            await ground.documents.put(scope, preferences(f"s{number}"))
-        got = await other.documents.get(scope, Preferences, "s0")
+            await ground.documents.put(scope, small(f"s{number}"))
+        got = await other.documents.get(scope, IdempotentTurn, "s0")
         equal(got and got.version, 1, "the version that the other sees")
-        await other.documents.put(scope, preferences("s0"), expected=1)
-        got = await ground.documents.get(scope, Preferences, "s0")
+        await other.documents.put(scope, small("s0"), expected=1)
+        got = await ground.documents.get(scope, IdempotentTurn, "s0")
         equal(got and got.version, 2, "the version after the other's change")
-        first = await ground.documents.list(scope, Preferences, limit=2)
-        rest = await other.documents.list(scope, Preferences, limit=2, cursor=first.next_cursor)
+        first = await ground.documents.list(scope, IdempotentTurn, limit=2)
+        rest = await other.documents.list(scope, IdempotentTurn, limit=2, cursor=first.next_cursor)
         equal(sorted(keys(first) + keys(rest)), ["s0", "s1", "s2"], "a page of each")
         outcomes = await asyncio.gather(
-            *((ground, other)[number % 2].documents.put(scope, preferences("s1"), expected=1) for number in range(50)),
+            *((ground, other)[number % 2].documents.put(scope, small("s1"), expected=1) for number in range(50)),
             return_exceptions=True,
         )
         winners = [outcome for outcome in outcomes if isinstance(outcome, Stored)]
@@ -67,7 +67,7 @@ async def threads_outlive_their_opening(ground: Ground) -> None:
         equal(await again.logs.read(scope, key), stored, "the thread")
         equal(await again.logs.latest(scope, key, 5, whole_turns=True), [], "its whole turns")
         equal((await again.logs.append(scope, key, [named])).repeated, 1, "repeated")
-        await again.logs.settle(scope, key, 2, content="answer")
+        await again.logs.settle(scope, key, await again.message(scope, key, 2), content="answer")
         appended = await again.logs.append(scope, key, talk(2), tail=10)
         equal([(m.seq, m.turn_id) for m in appended.messages], [(3, 2), (4, 2)], "the next numbers")
         equal(texts(appended.tail), ["question", "answer", "1", "2"], "the tail")

@@ -7,6 +7,8 @@ from itertools import product
 from secrets import token_hex
 from typing import Protocol, TypeVar
 
+from msgspec.structs import replace
+
 from wenmai.clock import Clock, MovableClock
 from wenmai.scope import Scope, ThreadKey
 from wenmai.stores.base import Documents, Logs, Page, Search, SearchEntry, Store
@@ -96,9 +98,9 @@ class Ground:
             expires_at=self.clock() + lifetime,
             lifetime_seconds=int(lifetime.total_seconds()),
         )
-        await self.documents.put(scope, session)
-        self._sessions[scope, session_id] = session
-        return session
+        stored = await self.documents.put(scope, session)
+        self._sessions[scope, session_id] = stored.record
+        return stored.record
 
     async def thread(
         self, scope: Scope, session_id: str = "session-1", npc_id: str = "elder", *, messages: int = 0
@@ -109,6 +111,12 @@ class Ground:
         if messages:
             await self.logs.append(scope, key, talk(messages))
         return key
+
+    async def message(self, scope: Scope, key: ThreadKey, seq: int) -> Message:
+        """The message of that number; one that was never appended if there is none."""
+        found = await self.logs.read(scope, key, start=seq, limit=1)
+        absent = Message("absent", seq, 1, key.npc_id, "assistant", "", self.clock(), completed=False)
+        return found[0] if found and found[0].seq == seq else absent
 
     async def index(
         self, scope: Scope, collection: str, entries: Sequence[SearchEntry], *, shared: bool = False
@@ -140,7 +148,7 @@ class Ground:
             await self._clear_records(self.store.documents)
             # Messages that outlived their session can only be reached through a session of that name.
             for scope, session in gone:
-                await self.store.documents.put(scope, session)
+                await self.store.documents.put(scope, replace(session, incarnation=""))
                 await self.logs.erase(scope, session.session_id)
                 await self.store.documents.delete(scope, Session, session.session_id)
             await self.store.documents.sweep()

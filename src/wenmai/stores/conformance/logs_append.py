@@ -232,6 +232,29 @@ async def own_ids_are_recognised_again(ground: Ground) -> None:
     equal((again.repeated, again.messages), (1, [second]), "what append returned")
 
 
+@case("logs", "extended")
+async def a_given_id_is_never_made_again(ground: Ground) -> None:
+    """An id that looks like the thread's next ones is taken as given; the store makes it for no other message."""
+    scope = ground.scope()
+    key = await ground.thread(scope, messages=1)
+    first = (await ground.logs.read(scope, key))[0]
+    name = first.id.rpartition("-")[0]
+    for given in (f"{name}-3", f"{name}-2"):
+        message = NewMessage(role="assistant", content=given, id=given, completed=False)
+        appended = await ground.logs.append(scope, key, [message])
+        equal((appended.repeated, appended.messages[0].id), (0, given), "what append returned")
+        again = await ground.logs.append(scope, key, [message])
+        equal((again.repeated, again.messages), (1, appended.messages), f"{given} again")
+        settled = await ground.logs.settle(scope, key, appended.messages[0], content="filled")
+        equal(settled and settled.content, "filled", f"{given} filled")
+        await ground.logs.append(scope, key, [NewMessage(role="user", content="own")])
+    found = await ground.logs.read(scope, key)
+    equal(len({message.id for message in found}), 5, "how many ids five messages have")
+    equal(found[0], first, "the message before")
+    equal(await ground.logs.truncate(scope, key, 4), 1, "what truncate removed")
+    equal(await ground.logs.read(scope, key), found[:4], "what it left")
+
+
 @case("logs")
 async def any_text_is_an_id(ground: Ground) -> None:
     """Awkward session, persona and message ids are ordinary and distinct, and threads of them do not mix."""

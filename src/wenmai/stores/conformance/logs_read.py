@@ -59,7 +59,7 @@ async def an_empty_thread_gives_nothing(ground: Ground) -> None:
     equal(await ground.logs.latest(scope, key, 5, whole_turns=True), [], "latest")
     equal(await ground.logs.read(scope, key), [], "read")
     equal(await ground.logs.threads(scope, key.session_id), [], "threads")
-    equal(await ground.logs.settle(scope, key, 1, content="x"), None, "settle")
+    equal(await ground.logs.settle(scope, key, await ground.message(scope, key, 1), content="x"), None, "settle")
     equal(await ground.logs.erase(scope, key.session_id), 0, "erase")
     equal(await ground.logs.erase(scope, key.session_id, key.npc_id), 0, "erase of the thread")
 
@@ -81,9 +81,9 @@ async def whole_turns_hide_unfinished_ones(ground: Ground) -> None:
     equal(await shown(3), [2, 6, 7], "the newest 3: the hidden ones do not count")
     equal(await shown(before=6), [1, 2], "shown before 6")
     equal(len(await ground.logs.latest(scope, key, 10)), 7, "messages without whole_turns")
-    await ground.logs.settle(scope, key, 4, content="a")
+    await ground.logs.settle(scope, key, await ground.message(scope, key, 4), content="a")
     equal(await shown(), [1, 2, 6, 7], "shown while one is open")
-    await ground.logs.settle(scope, key, 5, content="b")
+    await ground.logs.settle(scope, key, await ground.message(scope, key, 5), content="b")
     equal(await shown(), [1, 2, 3, 4, 5, 6, 7], "shown when all are settled")
 
 
@@ -119,7 +119,9 @@ async def a_message_is_settled_once(ground: Ground) -> None:
     key = await ground.thread(scope)
     open_message = (await ground.logs.append(scope, key, [QUESTION, OPEN_ANSWER, ANSWER])).messages[1]
     ground.clock.advance(timedelta(minutes=1))
-    settled = await ground.logs.settle(scope, key, 2, content="答", tokens=7, metadata={"model": ["x"]})
+    settled = await ground.logs.settle(
+        scope, key, await ground.message(scope, key, 2), content="答", tokens=7, metadata={"model": ["x"]}
+    )
     if settled is None:
         require(condition=False, what="settling an open message returned None")
         return
@@ -127,7 +129,11 @@ async def a_message_is_settled_once(ground: Ground) -> None:
     equal(filled, ("答", 7, True, {"model": ["x"]}), "what was filled")
     for field in ("id", "seq", "turn_id", "npc_id", "role", "timestamp"):
         equal(getattr(settled, field), getattr(open_message, field), f"the field {field}")
-    equal(await ground.logs.settle(scope, key, 2, content="other"), None, "a second settle")
+    equal(
+        await ground.logs.settle(scope, key, await ground.message(scope, key, 2), content="other"),
+        None,
+        "a second settle",
+    )
     equal((await ground.logs.read(scope, key))[1], settled, "the message afterwards")
 
 
@@ -138,9 +144,17 @@ async def completed_and_missing_messages_are_not_settled(ground: Ground) -> None
     key = await ground.thread(scope, messages=2)
     before = await ground.logs.read(scope, key)
     for seq in (1, 2, 3, 0, -1):
-        equal(await ground.logs.settle(scope, key, seq, content="other"), None, f"settle of {seq}")
+        equal(
+            await ground.logs.settle(scope, key, await ground.message(scope, key, seq), content="other"),
+            None,
+            f"settle of {seq}",
+        )
     elsewhere = ThreadKey(key.session_id, "nobody")
-    equal(await ground.logs.settle(scope, elsewhere, 1, content="other"), None, "settle in no thread")
+    equal(
+        await ground.logs.settle(scope, elsewhere, await ground.message(scope, elsewhere, 1), content="other"),
+        None,
+        "settle in no thread",
+    )
     equal(await ground.logs.read(scope, key), before, "the thread afterwards")
 
 
@@ -150,10 +164,12 @@ async def an_abandoned_message_can_be_settled_later(ground: Ground) -> None:
     scope = ground.scope()
     key = await ground.thread(scope)
     await ground.logs.append(scope, key, [QUESTION, OPEN_ANSWER])
-    part = await ground.logs.settle(scope, key, 2, content="half an", completed=False, tokens=2)
+    part = await ground.logs.settle(
+        scope, key, await ground.message(scope, key, 2), content="half an", completed=False, tokens=2
+    )
     equal(part and (part.content, part.completed, part.tokens), ("half an", False, 2), "the abandoned message")
     equal(await ground.logs.latest(scope, key, 5, whole_turns=True), [], "whole turns while it is open")
-    await ground.logs.settle(scope, key, 2, content="half an answer")
+    await ground.logs.settle(scope, key, await ground.message(scope, key, 2), content="half an answer")
     shown = await ground.logs.latest(scope, key, 5, whole_turns=True)
     equal(texts(shown), ["question", "half an answer"], "whole turns afterwards")
 
@@ -164,8 +180,9 @@ async def one_of_eight_racing_settles_wins(ground: Ground) -> None:
     scope = ground.scope()
     key = await ground.thread(scope)
     await ground.logs.append(scope, key, [QUESTION, OPEN_ANSWER])
+    answer = await ground.message(scope, key, 2)
     outcomes = await asyncio.gather(
-        *(ground.logs.settle(scope, key, 2, content=f"answer {number}") for number in range(8))
+        *(ground.logs.settle(scope, key, answer, content=f"answer {number}") for number in range(8))
     )
     winners = [outcome for outcome in outcomes if outcome is not None]
     equal(len(winners), 1, "how many settled it")

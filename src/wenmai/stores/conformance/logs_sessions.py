@@ -47,7 +47,7 @@ async def a_foreign_thread_is_absent(ground: Ground) -> None:
         }
         for name, read in reads.items():
             equal(await read(stranger), [], f"{name} by {who}")
-        equal(await ground.logs.settle(stranger, key, 4, content="x"), None, f"settle by {who}")
+        equal(await ground.logs.settle(stranger, key, before[3], content="x"), None, f"settle by {who}")
         equal(await ground.logs.erase(stranger, key.session_id), 0, f"erase by {who}")
         equal(await ground.logs.erase(stranger, key.session_id, key.npc_id), 0, f"erase of a thread by {who}")
     equal(await ground.logs.read(owner, key), before, "the thread afterwards")
@@ -95,12 +95,13 @@ async def a_session_id_taken_over_shows_nothing_of_before(ground: Ground) -> Non
     """A user who takes a session id that another gave up finds no message of the other's, and begins at 1."""
     former, later = ground.scope("former"), ground.scope("later")
     key = await ground.thread(former, messages=4)
+    said = await ground.message(former, key, 1)
     await ground.documents.delete(former, Session, "session-1")
     await ground.open_session(later)
     equal(await ground.logs.read(later, key), [], "read by the later owner")
     equal(await ground.logs.latest(later, key, 5), [], "latest by the later owner")
     equal(await ground.logs.threads(later, "session-1"), [], "threads of the later owner")
-    equal(await ground.logs.settle(later, key, 1, content="x"), None, "settle by the later owner")
+    equal(await ground.logs.settle(later, key, said, content="x"), None, "settle by the later owner")
     appended = await ground.logs.append(later, key, talk(1, mark="mine "), tail=10)
     equal(
         (appended.messages[0].seq, texts(appended.tail)),
@@ -208,7 +209,7 @@ async def a_slide_changes_nothing_else(ground: Ground) -> None:
         title_by="user",
         context={"客户": ["A-1"]},
     )
-    await ground.documents.put(scope, session)
+    session = (await ground.documents.put(scope, session)).record
     ground.clock.advance(MICROSECOND)
     await ground.open_session(scope, "newer")
     ground.clock.advance(HOUR / 2)

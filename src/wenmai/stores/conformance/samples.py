@@ -1,7 +1,7 @@
 """Values that a backend is likely to get wrong: full and empty records, awkward keys, awkward text."""
 
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
@@ -18,6 +18,8 @@ from wenmai.stores.records import (
     TurnLease,
     Usage,
 )
+
+R = TypeVar("R", bound=Record)
 
 MOMENT = datetime(2031, 2, 28, 23, 59, 59, 999_999, tzinfo=UTC)
 
@@ -130,16 +132,25 @@ def full_records() -> list[Record]:
             chosen=["tone"],
             sources={"interest_tags:家训": ["elder#1", "elder#2"], "tone": []},
         ),
-        TurnLease(thread="session-1 elder", holder="worker-1", expires_at=MOMENT),
+        TurnLease(thread="session-1 elder", session_id="session-full", holder="worker-1", expires_at=MOMENT),
         IdempotentTurn(
             idempotency_key="key-1",
             fingerprint="f" * 64,
-            session_id="session-1",
+            attempt_id="a" * 24,
+            asked_session="session-0",
+            session_id="session-full",
             holder="worker-1",
             attempt_expires_at=MOMENT,
             response=NESTED,
         ),
-        trace("trace-full", answer=AWKWARD_TEXT, error="timeout", replay_of="trace-0", details=NESTED),
+        trace(
+            "trace-full",
+            session_id="session-full",
+            answer=AWKWARD_TEXT,
+            error="timeout",
+            replay_of="trace-0",
+            details=NESTED,
+        ),
         PersonaVersion(ref="elder:1", npc_id="elder", number=1, persona=NESTED, author="编者", note="first\nsecond"),
         PromptVersion(
             ref="elder:1", npc_id="elder", number=1, text=AWKWARD_TEXT, language="en", author="编者", note="n"
@@ -176,8 +187,8 @@ def bare_records() -> list[Record]:
     return [
         Session(session_id="session-bare", expires_at=MOMENT, lifetime_seconds=0),
         Preferences(session_id="session-bare"),
-        TurnLease(thread="bare", holder="", expires_at=MOMENT),
-        IdempotentTurn(idempotency_key="bare", fingerprint="", session_id="", holder="", attempt_expires_at=MOMENT),
+        TurnLease(thread="bare", session_id="session-bare", holder="", expires_at=MOMENT),
+        small("bare"),
         trace("trace-bare"),
         PersonaVersion(ref="bare:0", npc_id="", number=0, persona={}),
         PromptVersion(ref="bare:0", npc_id="", number=0, text=""),
@@ -188,10 +199,10 @@ def bare_records() -> list[Record]:
 
 
 def trace(trace_id: str, **changes: object) -> TraceRecord:
-    """A trace that is empty but for what is given."""
+    """A trace that is empty but for what is given, of no session."""
     empty = TraceRecord(
+        ref=trace_id,
         trace_id=trace_id,
-        session_id="session-1",
         npc_id="elder",
         turn_id=1,
         request_input={},
@@ -219,6 +230,19 @@ def evidence(evidence_id: str, **changes: object) -> EvidenceRecord:
     return replace(EvidenceRecord(evidence_id=evidence_id, title="", text=""), **changes)
 
 
-def preferences(session_id: str, **changes: object) -> Preferences:
-    """Default preferences but for what is given; a small record that belongs to its user."""
-    return replace(Preferences(session_id=session_id), **changes)
+def small(key: str, **changes: object) -> IdempotentTurn:
+    """A small record that belongs to its user and to no session."""
+    empty = IdempotentTurn(
+        idempotency_key=key,
+        fingerprint="",
+        attempt_id="",
+        asked_session="",
+        holder="",
+        attempt_expires_at=MOMENT,
+    )
+    return replace(empty, **changes)
+
+
+def unplaced(record: R) -> R:
+    """The record without the incarnation that the store gave it."""
+    return replace(record, incarnation="") if "incarnation" in record.__struct_fields__ else record

@@ -5,15 +5,17 @@ from bisect import bisect_left, insort
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from itertools import count
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from wenmai.clock import Clock, to_micros
-from wenmai.errors import InvalidInput, VersionConflict
+from wenmai.errors import InvalidInput, SessionNotFound, VersionConflict
 from wenmai.scope import Scope
 from wenmai.stores.base import Page, Stored
 from wenmai.stores.fields import MANY, check_filters, check_key, check_range
+from wenmai.stores.identity import as_changed, as_created, bound, kept_fields, session_named_by
 from wenmai.stores.memory.rows import Row, decode, encode
-from wenmai.stores.records import Record
+from wenmai.stores.records import Record, Session
+from wenmai.stores.values import check_owner, check_record
 
 R = TypeVar("R", bound=Record)
 
@@ -41,18 +43,20 @@ class MemoryDocuments:
 
     def row(self, scope: Scope, of: type[Record], key: str) -> Row | None:
         """The live row of that key, None if it is absent or foreign; logs find their session by it."""
-        row = self._rows.get(_site(scope, of), {}).get(key)
+        row, now = self._rows.get(_site(scope, of), {}).get(key), self._clock()
         visible = row is not None and (of.spec.shared or row.user_id == scope.user_id)
-        return row if row is not None and visible and row.lives(self._clock()) else None
+        return row if row is not None and visible and row.lives(now) else None
 
     async def get(self, scope: Scope, of: type[R], key: str) -> Stored[R] | None:
         """See :meth:`wenmai.stores.base.Documents.get`."""
+        check_owner(scope, key)
         row = self.row(scope, of, key)
         return _stored(row, of) if row else None
 
     async def get_many(self, scope: Scope, of: type[R], keys: Sequence[str]) -> dict[str, Stored[R]]:
         """See :meth:`wenmai.stores.base.Documents.get_many`."""
         check_range("keys", len(keys), 0, MANY)
+        check_owner(scope, *keys)
         rows = ((key, self.row(scope, of, key)) for key in keys)
         return {key: _stored(row, of) for key, row in rows if row}
 
@@ -61,8 +65,11 @@ class MemoryDocuments:
     ) -> Stored[R]:
         """See :meth:`wenmai.stores.base.Documents.put`."""
         of, key = type(record), record.key
+        check_owner(scope)
         check_key(of.spec.key, key)
-        raw, now = encode(record), self._clock()
+        check_record(record, keep_until)
+        now = self._clock()
+        session = self._session_of(scope, record)
         taken = self._rows.get(_site(scope, of), {}).get(key)
         if taken is not None and not taken.lives(now):
             self._remove(of, _site(scope, of), taken)
@@ -71,7 +78,14 @@ class MemoryDocuments:
         stored_version = mine.version if mine else 0
         if (taken is not None and mine is None) or expected not in (None, stored_version):
             raise VersionConflict(of.spec.collection, key, expected=expected or 0)
+        if session is not None:
+            record = bound(record, decode(session.raw, Session).incarnation)
+        if mine is None:
+            raw = encode(as_created(record, expected=expected))
+        else:
+            raw = encode(as_changed(record, _kept(mine, of), expected=expected))
         row = mine or self._insert(scope, of, key)
+        _hang(row, of, session)
         row.raw, row.version, row.updated_at, row.keep_until = raw, stored_version + 1, now, keep_until
         if keep_until is None:
             self._ending.pop(row.serial, None)
@@ -79,10 +93,15 @@ class MemoryDocuments:
             self._ending[row.serial] = (of, _site(scope, of), row)
         return _stored(row, of)
 
-    async def delete(self, scope: Scope, of: type[R], key: str, *, expected: int | None = None) -> bool:
+    async def delete(
+        self, scope: Scope, of: type[R], key: str, *, expected: int | None = None, identity: str | None = None
+    ) -> bool:
         """See :meth:`wenmai.stores.base.Documents.delete`."""
+        check_owner(scope, key)
         row = self.row(scope, of, key)
         if row is None:
+            return False
+        if identity is not None and getattr(_stored(row, of).record, of.spec.identity) != identity:
             return False
         if expected not in (None, row.version):
             raise VersionConflict(of.spec.collection, key, expected=expected or 0)
@@ -92,9 +111,10 @@ class MemoryDocuments:
     async def sweep(self) -> int:
         """See :meth:`wenmai.stores.base.Documents.sweep`."""
         now = self._clock()
-        due = [ending for ending in self._ending.values() if not ending[2].lives(now)]
-        for of, site, row in due:
-            self._remove(of, site, row)
+        due = [serial for serial, (_, _, row) in self._ending.items() if not row.lives(now)]
+        for serial in due:
+            if serial in self._ending:  # it may have gone with its session
+                self._remove(*self._ending[serial])
         return len(due)
 
     async def list(
@@ -124,6 +144,17 @@ class MemoryDocuments:
         items = [stored for _, stored in found[:limit]]
         return Page(items=items, next_cursor=_cursor(found[limit - 1][0]) if more else None)
 
+    def _session_of(self, scope: Scope, record: Record) -> Row | None:
+        """The row of the session that the record is to hang on, if on any."""
+        named = session_named_by(record)
+        if named is None:
+            return None
+        session_id, incarnation = named
+        row = self.row(scope, Session, session_id)
+        if row is None or incarnation not in ("", decode(row.raw, Session).incarnation):
+            raise SessionNotFound(session_id)
+        return row
+
     def _insert(self, scope: Scope, of: type[Record], key: str) -> Row:
         now, site = self._clock(), _site(scope, of)
         row = Row(
@@ -146,6 +177,23 @@ class MemoryDocuments:
         listing = self._listings[_listing(row.user_id, of, site)]
         del listing[bisect_left(listing, _row_place(row), key=_place)]
         self._ending.pop(row.serial, None)
+        _hang(row, of, None)
+        for part, hung in list(row.bound.values()):
+            self._remove(part, (part.spec.collection, *site[1:]), hung)
+
+
+def _hang(row: Row, of: type[Record], session: Row | None) -> None:
+    """Hang a row on the session's, and on no other any more."""
+    if row.session is not None:
+        del row.session.bound[row.serial]
+    row.session = session
+    if session is not None:
+        session.bound[row.serial] = (of, row)
+
+
+def _kept(row: Row, of: type[Record]) -> dict[str, Any]:
+    record = decode(row.raw, of)
+    return {field: getattr(record, field) for field in kept_fields(of.spec)}
 
 
 def _site(scope: Scope, of: type[Record]) -> _Site:

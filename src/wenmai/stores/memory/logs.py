@@ -8,16 +8,18 @@ from typing import Any
 from msgspec.structs import replace
 
 from wenmai.clock import Clock
-from wenmai.errors import InvalidInput, SessionExpired, SessionNotFound
+from wenmai.errors import SessionExpired, SessionNotFound
 from wenmai.scope import Scope, ThreadKey
 from wenmai.stores.base import Appended, ThreadInfo
 from wenmai.stores.fields import check_key, check_range
 from wenmai.stores.memory.documents import MemoryDocuments
 from wenmai.stores.memory.rows import Entry, Row, Thread, decode, encode
 from wenmai.stores.records import Message, NewMessage, Session
+from wenmai.stores.values import check_messages, check_owner, check_settled
 
 MAX_BATCH = 1_000
 MAX_READ = 10_000
+MAX_SEQ = 2**63 - 1
 
 
 class MemoryLogs:
@@ -39,8 +41,10 @@ class MemoryLogs:
         """See :meth:`wenmai.stores.base.Logs.append`."""
         check_range("messages", len(messages), 1, MAX_BATCH)
         check_range("tail", tail, 0, MAX_READ)
+        check_owner(scope, thread.session_id, thread.npc_id)
         check_key("npc_id", thread.npc_id)
-        row = self._documents.row(scope, Session, thread.session_id)
+        check_messages(messages)
+        row = self._session(scope, thread.session_id, thread.incarnation)
         if row is None:
             raise SessionNotFound(thread.session_id)
         session = decode(row.raw, Session)
@@ -62,6 +66,7 @@ class MemoryLogs:
             messages=[decode(log.entries[message.seq - 1].raw, Message) for message in batch],
             repeated=len(batch) - len(fresh),
             tail=_latest(log, tail, len(log.entries), whole_turns=True),
+            incarnation=session.incarnation,
         )
 
     async def latest(
@@ -90,43 +95,71 @@ class MemoryLogs:
         self,
         scope: Scope,
         thread: ThreadKey,
-        seq: int,
+        message: Message,
         *,
         content: str,
         completed: bool = True,
         tokens: int = 0,
         metadata: Mapping[str, Any] | None = None,
     ) -> Message | None:
-        """See :meth:`wenmai.stores.base.Logs.settle`; without ``metadata`` the message keeps what it has."""
+        """See :meth:`wenmai.stores.base.Logs.settle`."""
+        check_owner(scope, thread.session_id, thread.npc_id)
+        check_settled(content, tokens, metadata)
         log = self._thread(scope, thread)
-        if not 1 <= seq <= len(log.entries) or log.entries[seq - 1].completed:
+        if log.seq_of.get(message.id) != message.seq or log.entries[message.seq - 1].completed:
             return None
-        entry = log.entries[seq - 1]
-        message = replace(decode(entry.raw, Message), content=content, completed=completed, tokens=tokens)
+        entry = log.entries[message.seq - 1]
+        filled = replace(decode(entry.raw, Message), content=content, completed=completed, tokens=tokens)
         if metadata is not None:
-            message = replace(message, metadata=dict(metadata))
-        entry.raw, entry.completed = encode(message), completed
+            filled = replace(filled, metadata=dict(metadata))
+        entry.raw, entry.completed = encode(filled), completed
         if completed:
             log.open_messages[entry.turn_id] -= 1
             if not log.open_messages[entry.turn_id]:
                 del log.open_messages[entry.turn_id]
         return decode(entry.raw, Message)
 
-    async def threads(self, scope: Scope, session_id: str) -> list[ThreadInfo]:
+    async def threads(self, scope: Scope, session_id: str, *, incarnation: str | None = None) -> list[ThreadInfo]:
         """See :meth:`wenmai.stores.base.Logs.threads`."""
-        row = self._documents.row(scope, Session, session_id)
+        row = self._session(scope, session_id, incarnation)
         return [_info(npc_id, log) for npc_id, log in row.threads.items()] if row else []
 
-    async def erase(self, scope: Scope, session_id: str, npc_id: str | None = None) -> int:
+    async def erase(
+        self, scope: Scope, session_id: str, npc_id: str | None = None, *, incarnation: str | None = None
+    ) -> int:
         """See :meth:`wenmai.stores.base.Logs.erase`."""
-        row = self._documents.row(scope, Session, session_id)
+        check_owner(scope, session_id, npc_id or "")
+        row = self._session(scope, session_id, incarnation)
         if row is None:
             return 0
         doomed = _chosen(row, npc_id)
         return sum(len(row.threads.pop(name).entries) for name in doomed)
 
+    async def truncate(self, scope: Scope, thread: ThreadKey, last_seq: int) -> int:
+        """See :meth:`wenmai.stores.base.Logs.truncate`."""
+        check_owner(scope, thread.session_id, thread.npc_id)
+        check_range("last_seq", last_seq, 0, MAX_SEQ)
+        row = self._session(scope, thread.session_id, thread.incarnation)
+        log = row.threads.get(thread.npc_id) if row else None
+        if row is None or log is None or len(log.entries) <= last_seq:
+            return 0
+        kept = [decode(entry.raw, Message) for entry in log.entries[:last_seq]]
+        removed = len(log.entries) - last_seq
+        del row.threads[thread.npc_id]
+        if kept:
+            shorter = row.threads[thread.npc_id] = Thread()
+            for message in kept:
+                _add(shorter, message, encode(message))
+        return removed
+
+    def _session(self, scope: Scope, session_id: str, incarnation: str | None) -> Row | None:
+        row = self._documents.row(scope, Session, session_id)
+        if row is None or incarnation in (None, decode(row.raw, Session).incarnation):
+            return row
+        return None
+
     def _thread(self, scope: Scope, thread: ThreadKey) -> Thread:
-        row = self._documents.row(scope, Session, thread.session_id)
+        row = self._session(scope, thread.session_id, thread.incarnation)
         return (row.threads.get(thread.npc_id) if row else None) or Thread()
 
     def _numbered(self, log: Thread, thread: ThreadKey, messages: Sequence[NewMessage]) -> list[Message]:
@@ -134,9 +167,8 @@ class MemoryLogs:
         seq, turn, now = len(log.entries), log.last_turn, self._clock()
         batch: list[Message] = []
         new: dict[str, Message] = {}
-        for position, message in enumerate(messages):
+        for message in messages:
             if message.id is not None:
-                check_key(f"messages.{position}.id", message.id)
                 if message.id in log.seq_of:
                     batch.append(decode(log.entries[log.seq_of[message.id] - 1].raw, Message))
                     continue
@@ -146,8 +178,6 @@ class MemoryLogs:
             seq += 1
             turn += message.role == "user" or turn == 0
             timestamp = message.timestamp or now
-            if timestamp.tzinfo is None:
-                raise InvalidInput(f"messages.{position}.timestamp", timestamp, "a moment with a time zone")
             numbered = Message(
                 id=message.id or f"msg-{token_hex(8)}",
                 seq=seq,

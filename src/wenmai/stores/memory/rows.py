@@ -7,6 +7,7 @@ from typing import TypeVar
 import msgspec
 
 from wenmai.errors import InvalidInput
+from wenmai.stores.records import Record
 
 S = TypeVar("S", bound=msgspec.Struct)
 
@@ -52,7 +53,12 @@ class Thread:
 
 @dataclass(slots=True)
 class Row:
-    """A stored document; ``threads`` hang on it and go when it goes."""
+    """A stored document; ``threads`` and the ``bound`` records hang on a session's and go when it goes.
+
+    Attributes:
+        session: the row of the session that this one hangs on.
+        bound: the rows that hang on this one, by serial.
+    """
 
     serial: int
     key: str
@@ -63,7 +69,10 @@ class Row:
     updated_at: datetime
     keep_until: datetime | None
     threads: dict[str, Thread] = field(default_factory=dict)
+    session: "Row | None" = None
+    bound: dict[int, tuple[type[Record], "Row"]] = field(default_factory=dict)
 
     def lives(self, now: datetime) -> bool:
-        """Whether it is not past its end."""
-        return self.keep_until is None or now < self.keep_until
+        """Whether it is not past its end, nor the session that it hangs on."""
+        own = self.keep_until is None or now < self.keep_until
+        return own and (self.session is None or self.session.lives(now))

@@ -1,5 +1,6 @@
 """Search over inverted indexes in dictionaries, one shelf for each scope and collection."""
 
+import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -86,6 +87,7 @@ class MemorySearch:
     ) -> None:
         """See :meth:`wenmai.stores.base.Search.index`."""
         check_key("collection", collection)
+        kept = await asyncio.to_thread(lambda: [(entry.id, _keep(entry)) for entry in entries])
         name = _shelf_name(scope, collection, shared=shared)
         shelf = self._shelves.get(name) or _Shelf()
         dimension = shelf.dimension if shelf.vectors else None
@@ -94,7 +96,6 @@ class MemorySearch:
             if entry.vector is not None:
                 dimension = dimension or len(entry.vector)
                 _check_length(entry.vector, dimension)
-        kept = [(entry.id, _keep(entry)) for entry in entries]
         self._shelves[name] = shelf
         for id_, copy in kept:
             shelf.add(id_, copy)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from wenmai.errors import MissingExtra
 
-REVISION = "0002"
+REVISION = "0003"
 """The revision that this Wenmai reads and writes; revisions are numbers, ascending."""
 
 VERSION_TABLE = "wenmai_version"

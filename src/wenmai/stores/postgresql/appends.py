@@ -21,38 +21,40 @@ BATCH = 32
 # What append_messages does, in two thirds of its time. It sees the thread as it was before it had the lock, so it
 # counts on what is usual: nobody holds the session or the thread or has appended meanwhile, and all messages are
 # completed. Where that is not so it gives no row, or would give a number twice: then the function does it.
+# A thread that was cut meanwhile is another row, so this one is gone.
 _APPEND = """
 WITH a AS MATERIALIZED (
-  SELECT t.thread, t.label FROM threads t
+  SELECT t.thread, t.label, t.incarnation FROM threads t
   WHERE t.conversation = (
     SELECT s.row_id FROM (
       SELECT c.row_id, c.expires_at, c.lifetime_seconds * interval '1 second' AS lifetime FROM conversations c
       WHERE c.tenant_id = $1 AND c.site_id = $2 AND c.user_id = $3 AND c.session_id = $4
-        AND (c.keep_until IS NULL OR c.keep_until > $6) AND (c.expires_at > $6 OR NOT $7) OFFSET 0
+        AND ($6::text IS NULL OR c.incarnation = $6)
+        AND (c.keep_until IS NULL OR c.keep_until > $7) AND (c.expires_at > $7 OR NOT $8) OFFSET 0
     ) s
-    WHERE CASE WHEN $7 AND $6 + s.lifetime - s.expires_at >= least(interval '1 second', s.lifetime / 100)
-      THEN slide_session(s.row_id, s.expires_at, s.lifetime, $6) ELSE TRUE END
+    WHERE CASE WHEN $8 AND $7 + s.lifetime - s.expires_at >= least(interval '1 second', s.lifetime / 100)
+      THEN slide_session(s.row_id, s.expires_at, s.lifetime, $7) ELSE TRUE END
   ) AND t.npc_id = $5 AND NOT EXISTS (SELECT FROM messages u WHERE u.thread = t.thread AND NOT u.completed)
   FOR UPDATE OF t SKIP LOCKED
 ), m AS MATERIALIZED (
-  SELECT * FROM messages WHERE thread = (SELECT thread FROM a) ORDER BY seq DESC LIMIT $8
+  SELECT * FROM messages WHERE thread = (SELECT thread FROM a) ORDER BY seq DESC LIMIT $9
 ), fresh AS (
   INSERT INTO messages (thread, seq, turn_id, role, content, timestamp, name, tool_calls, tool_call_id, tokens,
     completed, metadata)
-  SELECT last.thread, last.seq + u.place, last.turn_id + u.turn, u.role, u.content, coalesce(u.timestamp, $6), u.name,
+  SELECT last.thread, last.seq + u.place, last.turn_id + u.turn, u.role, u.content, coalesce(u.timestamp, $7), u.name,
     u.tool_calls::json, u.tool_call_id, coalesce(u.tokens, 0), coalesce(u.completed, TRUE), u.metadata::json
   FROM (SELECT m.thread, m.seq, m.turn_id FROM m ORDER BY m.seq DESC LIMIT 1) last, unnest(
-    $9::text[], $10::text[], $11::timestamptz[], $12::text[], $13::text[], $14::text[], $15::bigint[], $16::boolean[],
-    $17::text[], $18::bigint[]
+    $10::text[], $11::text[], $12::timestamptz[], $13::text[], $14::text[], $15::text[], $16::bigint[], $17::boolean[],
+    $18::text[], $19::bigint[]
   ) WITH ORDINALITY
     AS u (role, content, timestamp, name, tool_calls, tool_call_id, tokens, completed, metadata, turn, place)
 )
-SELECT $19::bigint, a.label, coalesce(m.given_id, 'msg-' || a.label || '-' || m.seq), m.seq, m.turn_id, m.role,
-  m.content, m.timestamp, m.name, m.tool_calls, m.tool_call_id, m.tokens, m.completed, m.metadata
+SELECT $20::bigint, a.incarnation, a.label, coalesce(m.given_id, 'msg-' || a.label || '-' || m.seq), m.seq,
+  m.turn_id, m.role, m.content, m.timestamp, m.name, m.tool_calls, m.tool_call_id, m.tokens, m.completed, m.metadata
 FROM m, a ORDER BY m.seq"""
 
 Rows = Sequence[Row]
-"""Of one append: the place in its batch, the thread's label, and the fields of a message that was there before."""
+"""Of one append: place in its batch, incarnation, label of the thread, and the fields of a message that was there."""
 
 
 class _Waiting(NamedTuple):
@@ -73,9 +75,10 @@ class SharedAppends:
         """Run the statement durably; the messages that were there before, ascending, or none if it did nothing.
 
         Args:
-            arguments: scope, session, persona, moment, whether the session slides, how many earlier messages to give
-                (one at least), and the batch as arrays: roles, contents, timestamps, names, tool calls, ids of tool
-                calls, tokens, completed, metadata, and by how much the turn's number grows up to each.
+            arguments: scope, session, persona, incarnation or None, moment, whether the session slides, how many
+                earlier messages to give (one at least), and the batch as arrays: roles, contents, timestamps, names,
+                tool calls, ids of tool calls, tokens, completed, metadata, and by how much the turn's number grows up
+                to each.
         """
         if self._lanes and not self._waiting:
             self._lanes -= 1

@@ -7,7 +7,7 @@ from typing import Any
 
 import asyncpg
 
-from wenmai.errors import InvalidInput, StoreUnavailable
+from wenmai.errors import InvalidInput, StoreUnavailable, WenmaiError
 from wenmai.stores.postgresql.address import Address
 from wenmai.stores.postgresql.pool import Connection, Loan, Pool
 
@@ -52,11 +52,12 @@ def unescape(text: str) -> str:
 
 
 class translated_errors:  # noqa: N801 — used like a function
-    """Raise what the server or the network reports as one of our errors.
+    """Raise every exception of the driver, the server or the network as one of our errors.
 
     Raises:
         InvalidInput: the server cannot keep what it was given.
-        StoreUnavailable: anything else; if the connection was lost, the others of the pool are given up too.
+        StoreUnavailable: anything else; unless the server itself reports it, the idle connections of the pool are
+            closed too.
     """
 
     def __init__(self, pool: Pool | None = None) -> None:
@@ -75,10 +76,13 @@ class translated_errors:  # noqa: N801 — used like a function
             case TimeoutError():
                 self._drop_idle()
                 raise StoreUnavailable("postgresql", "the server did not answer in time") from problem
-            case OSError() | asyncpg.PostgresConnectionError() | asyncpg.InterfaceError():
-                self._drop_idle()
+            case WenmaiError():
+                return
+            case asyncpg.PostgresError() if not isinstance(problem, asyncpg.PostgresConnectionError):
                 raise StoreUnavailable("postgresql", _reason(problem)) from problem
-            case asyncpg.PostgresError():
+            case Exception():
+                # A connection that is cut shows as any of a dozen types, of the driver's and of Python's.
+                self._drop_idle()
                 raise StoreUnavailable("postgresql", _reason(problem)) from problem
 
     def _drop_idle(self) -> None:

@@ -1,94 +1,29 @@
-"""The documents contract on PostgreSQL: a table per record type, a column per field, one statement a call."""
+"""The documents contract on PostgreSQL: one statement a call."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from functools import cache
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
+
+from msgspec.structs import replace
 
 from wenmai.clock import Clock, from_micros
-from wenmai.errors import InvalidInput, VersionConflict
+from wenmai.errors import InvalidInput, SessionNotFound, VersionConflict
 from wenmai.scope import Scope
 from wenmai.stores.base import Page, Stored
 from wenmai.stores.fields import MANY, check_filters, check_key, check_range
+from wenmai.stores.identity import as_created, session_named_by
 from wenmai.stores.postgresql.database import Database, Row, unescape
-from wenmai.stores.records import RECORDS, Record
-from wenmai.stores.sql_columns import Column, Kind, SqlType, columns_of, make_cursor, parse_cursor, same
+from wenmai.stores.postgresql.purging import purge
+from wenmai.stores.postgresql.tables import INDEXED, LISTED, SWEPT_AT_ONCE, Table, by_key, table_of
+from wenmai.stores.records import RECORDS, Record, Session
+from wenmai.stores.sql_columns import make_cursor, parse_cursor
+from wenmai.stores.values import check_owner, check_record
 
 R = TypeVar("R", bound=Record)
 LIST_LIMIT = 500
-SWEPT_AT_ONCE = 1_000
-"""Rows that a sweep removes in one statement, so that none takes long."""
-
-INDEXED = 64
-"""Characters of a filter that its index holds (see the tables' definition)."""
-
-LISTED = "row_id > 0"
-"""True of every row; a statement that says so may be planned with the indexes of listings, any other may not."""
-
-SQL_TYPES: Mapping[Kind, SqlType] = {
-    "text": SqlType("text", same, unescape),
-    "boolean": SqlType("boolean", same, same),
-    "integer": SqlType("bigint", same, same),
-    "real": SqlType("double precision", same, same),
-    "moment": SqlType("timestamp with time zone", same, same),
-    "json": SqlType("json", same, unescape),
-}
-"""How PostgreSQL keeps the fields of records; texts are escaped on their way there where they are bound."""
-
-_KNOWN = "version, user_id, created_at, updated_at"
 
 
-class _Table(NamedTuple):
-    """The statements of a record type; all but the last two take the scope as ``$1`` to ``$3`` and now as ``$4``."""
-
-    columns: list[Column]
-    select: str
-    insert: str
-    upsert: str
-    update: str
-    delete: str
-    forget_ended: str
-    sweep: str
-
-
-@cache
-def _table(of: type[Record]) -> _Table:
-    spec, columns = of.spec, columns_of(of, SQL_TYPES)
-    name, fields = spec.collection, [column.name for column in columns]
-    marks = {field: f"${number}" for number, field in enumerate(fields, start=6)}
-    changes = ", ".join(f"{field} = {mark}" for field, mark in marks.items())
-    changes += f", version = {name}.version + 1, updated_at = $4, keep_until = $5"
-    # A shared record is everybody's; the statement names the user all the same, so that all have the same arguments.
-    seen = (
-        f"({str(spec.shared).upper()} OR {name}.user_id = $3) AND ({name}.keep_until IS NULL OR {name}.keep_until > $4)"
-    )
-    insert = (
-        f"INSERT INTO {name} (tenant_id, site_id, user_id, version, created_at, updated_at, keep_until, "
-        f"{', '.join(fields)}) VALUES ($1, $2, $3, 1, $4, $4, $5, {', '.join(marks.values())}) "
-        f"ON CONFLICT (tenant_id, site_id, {spec.key})"
-    )
-    return _Table(
-        columns=columns,
-        select=f"SELECT {', '.join(fields)}, {_KNOWN} FROM {name} WHERE tenant_id = $1 AND site_id = $2 AND {seen}",
-        insert=f"{insert} DO NOTHING RETURNING {_KNOWN}",
-        upsert=f"{insert} DO UPDATE SET {changes} WHERE {seen} RETURNING {_KNOWN}",
-        update=f"UPDATE {name} SET {changes} WHERE tenant_id = $1 AND site_id = $2 AND {spec.key} = {marks[spec.key]} "
-        f"AND {seen} AND version = ${6 + len(fields)} RETURNING {_KNOWN}",
-        delete=f"DELETE FROM {name} WHERE tenant_id = $1 AND site_id = $2 AND {seen} AND {spec.key} = $5 "
-        "AND ($6::bigint IS NULL OR version = $6) RETURNING 1",
-        forget_ended=f"DELETE FROM {name} WHERE tenant_id = $1 AND site_id = $2 AND {spec.key} = $3 "
-        "AND keep_until <= $4 RETURNING 1",
-        sweep=f"DELETE FROM {name} WHERE row_id IN (SELECT row_id FROM {name} WHERE keep_until <= $1 "
-        f"LIMIT {SWEPT_AT_ONCE} FOR UPDATE SKIP LOCKED) RETURNING 1",
-    )
-
-
-def by_key(of: type[Record]) -> str:
-    """The statement that reads the records of some keys: scope, moment, keys."""
-    return f"{_table(of).select} AND {of.spec.key} = ANY($5::text[])"
-
-
-def _stored(of: type[R], table: _Table, row: Row) -> Stored[R]:
+def _stored(of: type[R], table: Table, row: Row) -> Stored[R]:
     fields = {column.name: column.decode(value) for column, value in zip(table.columns, row, strict=False)}
     version, user_id, created_at, updated_at = row[len(table.columns) :]
     return Stored(of(**fields), version, unescape(user_id), created_at, updated_at)
@@ -108,7 +43,8 @@ class PostgresqlDocuments:
     async def get_many(self, scope: Scope, of: type[R], keys: Sequence[str]) -> dict[str, Stored[R]]:
         """See :meth:`wenmai.stores.base.Documents.get_many`."""
         check_range("keys", len(keys), 0, MANY)
-        table = _table(of)
+        check_owner(scope, *keys)
+        table = table_of(of)
         rows = await self._database.fetch(by_key(of), *scope, self._clock(), list(keys))
         found = (_stored(of, table, row) for row in rows)
         return {stored.record.key: stored for stored in found}
@@ -117,29 +53,58 @@ class PostgresqlDocuments:
         self, scope: Scope, record: R, *, expected: int | None = None, keep_until: datetime | None = None
     ) -> Stored[R]:
         """See :meth:`wenmai.stores.base.Documents.put`."""
+        check_owner(scope)
         check_key(record.spec.key, record.key)
-        table, now = _table(type(record)), self._clock()
+        check_record(record, keep_until)
+        table, now = table_of(type(record)), self._clock()
+        identity = record.spec.identity
+        is_change = bool(expected or (expected is None and identity and getattr(record, identity)))
+        if not is_change:
+            record = as_created(record, expected=expected)
         arguments = [*scope, now, keep_until]
         arguments += [column.encode(getattr(record, column.name)) for column in table.columns]
-        if expected:
-            rows = await self._database.fetch(table.update, *arguments, expected)
+        writing = table.free if session_named_by(record) is None else table.bound
+        if is_change:
+            row = await self._write(record, writing.update, *arguments, expected)
         else:
-            sql = table.upsert if expected is None else table.insert
-            rows = await self._database.fetch(sql, *arguments)
-            ended = (scope.tenant_id, scope.site_id, record.key, now)
-            if not rows and await self._database.fetch(table.forget_ended, *ended):
-                rows = await self._database.fetch(sql, *arguments)
-        if not rows:
+            sql = writing.upsert if expected is None else writing.insert
+            row = await self._write(record, sql, *arguments)
+            if row is None:
+                gone = await self._database.fetch(table.forget_gone, *scope, now, record.key)
+                # Also if there was nothing to forget: another process may just have removed it.
+                row = await self._write(record, sql, *arguments)
+                if gone:
+                    await self._purge(type(record))
+        if row is None:
             raise VersionConflict(record.spec.collection, record.key, expected=expected or 0)
-        version, user_id, created_at, updated_at = rows[0]
-        return Stored(record, version, unescape(user_id), created_at, updated_at)
+        version, user_id, created_at, updated_at, *decided = row
+        fields = {column.name: column.decode(value) for column, value in zip(table.decided, decided, strict=True)}
+        stored = replace(record, **fields) if fields else record
+        return Stored(stored, version, unescape(user_id), created_at, updated_at)
 
-    async def delete(self, scope: Scope, of: type[R], key: str, *, expected: int | None = None) -> bool:
+    async def _write(self, record: Record, sql: str, *arguments: Any) -> Row | None:
+        """Run a statement of a put; what is written, None if it is in conflict with what is there.
+
+        Raises:
+            SessionNotFound: the session that the record names is not there.
+        """
+        rows = await self._database.fetch(sql, *arguments)
+        session = session_named_by(record)
+        if session is not None and not rows:
+            raise SessionNotFound(session[0])
+        return rows[0] if rows and rows[0]["version"] is not None else None
+
+    async def delete(
+        self, scope: Scope, of: type[R], key: str, *, expected: int | None = None, identity: str | None = None
+    ) -> bool:
         """See :meth:`wenmai.stores.base.Documents.delete`."""
-        if await self._database.fetch(_table(of).delete, *scope, self._clock(), key, expected):
+        check_owner(scope, key)
+        if await self._database.fetch(table_of(of).delete, *scope, self._clock(), key, expected, identity):
+            await self._purge(of)
             return True
-        if expected is not None and await self.get(scope, of, key) is not None:
-            raise VersionConflict(of.spec.collection, key, expected=expected)
+        stored = None if expected is None else await self.get(scope, of, key)
+        if stored is not None and identity in (None, getattr(stored.record, of.spec.identity, None)):
+            raise VersionConflict(of.spec.collection, key, expected=expected or 0)
         return False
 
     async def list(
@@ -153,7 +118,7 @@ class PostgresqlDocuments:
     ) -> Page[R]:
         """See :meth:`wenmai.stores.base.Documents.list`."""
         check_range("limit", limit, 1, LIST_LIMIT)
-        key, table = of.spec.key, _table(of)
+        key, table = of.spec.key, table_of(of)
         conditions = [table.select, LISTED]
         arguments: list[Any] = [*scope, self._clock()]
         for field, value in check_filters(of, where).items():
@@ -174,9 +139,14 @@ class PostgresqlDocuments:
         for record in RECORDS:
             gone = SWEPT_AT_ONCE
             while gone == SWEPT_AT_ONCE:
-                gone = len(await self._database.fetch(_table(record).sweep, now))
+                gone = len(await self._database.fetch(table_of(record).sweep, now))
                 removed += gone
+        await purge(self._database)
         return removed
+
+    async def _purge(self, of: type[Record]) -> None:
+        if of is Session:
+            await purge(self._database)
 
 
 def _place_of(cursor: str) -> tuple[datetime, str]:

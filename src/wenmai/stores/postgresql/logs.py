@@ -1,11 +1,10 @@
 """The logs contract on PostgreSQL: an append is one statement or one call of a function, a read one statement."""
 
+import re
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from itertools import accumulate
 from typing import Any
-
-import msgspec
 
 from wenmai.clock import Clock
 from wenmai.errors import SessionExpired, SessionNotFound
@@ -13,46 +12,46 @@ from wenmai.scope import Scope, ThreadKey
 from wenmai.stores.base import Appended, ThreadInfo
 from wenmai.stores.fields import check_key, check_range
 from wenmai.stores.postgresql.appends import SharedAppends
-from wenmai.stores.postgresql.database import Database, Row, unescape
+from wenmai.stores.postgresql.database import Database, Run, unescape
+from wenmai.stores.postgresql.messages import COLUMNS, batch_columns, new_message, to_json, to_message, unless_all
+from wenmai.stores.postgresql.purging import purge
 from wenmai.stores.records import Message, NewMessage
+from wenmai.stores.values import check_messages, check_owner, check_settled
 
 APPEND_LIMIT = 1_000
 READ_LIMIT = 10_000
 _END = (1 << 63) - 1
 
-_COLUMNS = (
-    "coalesce(m.given_id, 'msg-' || a.label || '-' || m.seq), m.seq, m.turn_id, m.role, m.content, m.timestamp, "
-    "m.name, m.tool_calls, m.tool_call_id, m.tokens, m.completed, m.metadata"
-)
 _SESSION = (
     "c.tenant_id = $1 AND c.site_id = $2 AND c.user_id = $3 AND c.session_id = $4 "
-    "AND (c.keep_until IS NULL OR c.keep_until > $5)"
+    "AND ($5::text IS NULL OR c.incarnation = $5) AND (c.keep_until IS NULL OR c.keep_until > $6)"
 )
 _ANCHOR = f"""
 WITH a AS MATERIALIZED (
   SELECT t.thread, t.label FROM conversations c JOIN threads t ON t.conversation = c.row_id
-  WHERE {_SESSION} AND t.npc_id = $6
+  WHERE {_SESSION} AND t.npc_id = $7
 )"""
-_APPEND = f"SELECT * FROM append_messages({', '.join(f'${number}' for number in range(1, 19))})"
+_APPEND = f"SELECT * FROM append_messages({', '.join(f'${number}' for number in range(1, 20))})"
 # The thread is a subquery, not a join, so that the index gives the newest first and the limit ends it.
 _LATEST = f"""{_ANCHOR}
-SELECT {_COLUMNS} FROM (
-  SELECT * FROM messages WHERE thread = (SELECT thread FROM a) AND seq < $7 ORDER BY seq DESC LIMIT $8
+SELECT {COLUMNS} FROM (
+  SELECT * FROM messages WHERE thread = (SELECT thread FROM a) AND seq < $8 ORDER BY seq DESC LIMIT $9
 ) m, a ORDER BY m.seq"""
 _LATEST_WHOLE = f"""{_ANCHOR}
-SELECT {_COLUMNS} FROM (
-  SELECT * FROM messages WHERE thread = (SELECT thread FROM a) AND seq < $7 AND turn_id NOT IN
+SELECT {COLUMNS} FROM (
+  SELECT * FROM messages WHERE thread = (SELECT thread FROM a) AND seq < $8 AND turn_id NOT IN
     (SELECT turn_id FROM messages WHERE thread = (SELECT thread FROM a) AND NOT completed)
-  ORDER BY seq DESC LIMIT $8
+  ORDER BY seq DESC LIMIT $9
 ) m, a ORDER BY m.seq"""
 _FROM = f"""{_ANCHOR}
-SELECT {_COLUMNS} FROM (
-  SELECT * FROM messages WHERE thread = (SELECT thread FROM a) AND seq >= $7 ORDER BY seq LIMIT $8
+SELECT {COLUMNS} FROM (
+  SELECT * FROM messages WHERE thread = (SELECT thread FROM a) AND seq >= $8 ORDER BY seq LIMIT $9
 ) m, a ORDER BY m.seq"""
 _SETTLE = f"""{_ANCHOR}
-UPDATE messages m SET content = $8, completed = $9, tokens = $10, metadata = coalesce($11::json, m.metadata)
-FROM a WHERE m.thread = a.thread AND m.seq = $7 AND NOT m.completed
-RETURNING {_COLUMNS}"""
+UPDATE messages m SET content = $10, completed = $11, tokens = $12, metadata = coalesce($13::json, m.metadata)
+FROM a WHERE m.thread = a.thread AND m.seq = $8 AND NOT m.completed
+  AND coalesce(m.given_id, 'msg-' || a.label || '-' || m.seq) = $9
+RETURNING {COLUMNS}"""
 _THREADS = f"""
 SELECT t.npc_id, latest.seq, latest.turn_id, earliest.timestamp, latest.timestamp
 FROM conversations c JOIN threads t ON t.conversation = c.row_id
@@ -62,16 +61,29 @@ JOIN LATERAL (
 ) latest ON TRUE
 WHERE {_SESSION} ORDER BY t.thread"""
 # The session first, as whoever deletes it does, then the threads in one order: nobody waits in a circle.
-_HOLD_SESSION = """
-SELECT c.row_id FROM conversations c
-WHERE c.tenant_id = $1 AND c.site_id = $2 AND c.user_id = $3 AND c.session_id = $4 FOR KEY SHARE"""
+_HOLD_SESSION = f"SELECT c.row_id FROM conversations c WHERE {_SESSION} FOR UPDATE"
 _HOLD_THREADS = """
 SELECT t.thread FROM threads t WHERE t.conversation = $1 AND ($2::text IS NULL OR t.npc_id = $2)
 ORDER BY t.thread FOR UPDATE"""
-_ERASE = "WITH gone AS (DELETE FROM messages WHERE thread = ANY($1::bigint[]) RETURNING 1) SELECT count(*) FROM gone"
+_COUNT = "SELECT count(*) FROM messages WHERE thread = ANY($1::bigint[])"
+_CUT = """
+WITH cut AS (DELETE FROM messages WHERE thread = $1 AND seq > $2 RETURNING 1) SELECT count(*) FROM cut"""
+# The ids that were made with the thread's label are written out, those to come are made with another. The thread gets
+# another row of the same number: whoever has seen the old one, as an append that began before, finds it gone.
+_RENEW = (
+    """
+    UPDATE messages m SET given_id = 'msg-' || t.label || '-' || m.seq
+    FROM threads t WHERE t.thread = $1 AND m.thread = $1 AND m.given_id IS NULL""",
+    """
+    WITH gone AS (DELETE FROM threads WHERE thread = $1 RETURNING *)
+    INSERT INTO threads (thread, conversation, incarnation, npc_id, label) OVERRIDING SYSTEM VALUE
+    SELECT thread, conversation, incarnation, npc_id, left(gen_random_uuid()::text, 8) FROM gone""",
+    "DELETE FROM purged_threads WHERE thread = $1",
+)
+_LABEL = "SELECT label FROM threads WHERE thread = $1"
 
-_encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.decode
+_OWN_ID = re.compile(r"msg-[0-9a-f]{8}-[1-9][0-9]*")
+"""What the ids look like that are made with labels."""
 
 
 class PostgresqlLogs:
@@ -94,29 +106,31 @@ class PostgresqlLogs:
         """See :meth:`wenmai.stores.base.Logs.append`."""
         check_range("messages", len(messages), 1, APPEND_LIMIT)
         check_range("tail", tail, 0, READ_LIMIT)
+        check_owner(scope, thread.session_id, thread.npc_id)
         check_key("npc_id", thread.npc_id)
-        for message in messages:
-            if message.id is not None:
-                check_key("id", message.id)
+        check_messages(messages)
         now = self._clock()
-        columns = _batch_columns(messages)
+        columns = batch_columns(messages)
         if _is_usual(messages, tail):
             usual = await self._append_as_usual(scope, thread, messages, columns, tail, now, slide=slide)
             if usual is not None:
                 return usual
-        ids = _unless_all(None, [message.id for message in messages])
+        if any(message.id and _OWN_ID.fullmatch(message.id) for message in messages):
+            await self._keep_apart(scope, thread, [message.id for message in messages if message.id])
+        ids = unless_all(None, [message.id for message in messages])
         rows = await self._database.fetch(_APPEND, *scope, *thread, now, slide, tail, *columns, ids)
         if rows[0]["place"] is None:
             refused = SessionExpired if rows[0]["role"] == "expired" else SessionNotFound
             raise refused(thread.session_id)
         stored = [
-            _new_message(thread.npc_id, message, unescape(row["id"]), row["seq"], row["turn_id"], now)
+            new_message(thread.npc_id, message, unescape(row["id"]), row["seq"], row["turn_id"], now)
             if row["role"] is None
-            else _message(thread.npc_id, row[1:])
+            else to_message(thread.npc_id, row[2:])
             for message, row in zip(messages, rows, strict=False)
         ]
         repeated = sum(row["role"] is not None for row in rows[: len(messages)])
-        return Appended(stored, repeated, [_message(thread.npc_id, row[1:]) for row in rows[: len(messages) - 1 : -1]])
+        latest = [to_message(thread.npc_id, row[2:]) for row in rows[: len(messages) - 1 : -1]]
+        return Appended(stored, repeated, latest, rows[0]["incarnation"])
 
     async def _append_as_usual(
         self,
@@ -135,13 +149,13 @@ class PostgresqlLogs:
         rows = await self._appends.append(*scope, *thread, now, slide, older, *columns, turns)
         if not rows:
             return None
-        known = [_message(thread.npc_id, row[2:]) for row in rows]
-        seq, turn_id, own = known[-1].seq, known[-1].turn_id, f"msg-{rows[0][1]}-"
+        known = [to_message(thread.npc_id, row[3:]) for row in rows]
+        seq, turn_id, own = known[-1].seq, known[-1].turn_id, f"msg-{rows[0][2]}-"
         stored = [
-            _new_message(thread.npc_id, message, f"{own}{seq + place}", seq + place, turn_id + turn, now)
+            new_message(thread.npc_id, message, f"{own}{seq + place}", seq + place, turn_id + turn, now)
             for place, (message, turn) in enumerate(zip(messages, turns, strict=True), 1)
         ]
-        return Appended(stored, 0, [*known, *stored][-tail:] if tail else [])
+        return Appended(stored, 0, [*known, *stored][-tail:] if tail else [], rows[0][1])
 
     async def latest(
         self,
@@ -166,7 +180,7 @@ class PostgresqlLogs:
         self,
         scope: Scope,
         thread: ThreadKey,
-        seq: int,
+        message: Message,
         *,
         content: str,
         completed: bool = True,
@@ -174,91 +188,63 @@ class PostgresqlLogs:
         metadata: Mapping[str, Any] | None = None,
     ) -> Message | None:
         """See :meth:`wenmai.stores.base.Logs.settle`."""
-        filled = (content, completed, tokens, None if metadata is None else _json(metadata))
-        settled = await self._fetch(_SETTLE, scope, thread, seq, *filled)
+        check_owner(scope, thread.session_id, thread.npc_id)
+        check_settled(content, tokens, metadata)
+        filled = (content, completed, tokens, None if metadata is None else to_json(metadata))
+        settled = await self._fetch(_SETTLE, scope, thread, message.seq, message.id, *filled)
         return settled[0] if settled else None
 
-    async def threads(self, scope: Scope, session_id: str) -> list[ThreadInfo]:
+    async def threads(self, scope: Scope, session_id: str, *, incarnation: str | None = None) -> list[ThreadInfo]:
         """See :meth:`wenmai.stores.base.Logs.threads`."""
-        rows = await self._database.fetch(_THREADS, *scope, session_id, self._clock())
+        rows = await self._database.fetch(_THREADS, *scope, session_id, incarnation, self._clock())
         return [ThreadInfo(unescape(npc_id), *rest) for npc_id, *rest in rows]
 
-    async def erase(self, scope: Scope, session_id: str, npc_id: str | None = None) -> int:
+    async def erase(
+        self, scope: Scope, session_id: str, npc_id: str | None = None, *, incarnation: str | None = None
+    ) -> int:
         """See :meth:`wenmai.stores.base.Logs.erase`."""
+        check_owner(scope, session_id, npc_id or "")
         async with self._database.transaction() as run:
-            erased = 0
-            for session in await run(_HOLD_SESSION, *scope, session_id):
-                held = [row["thread"] for row in await run(_HOLD_THREADS, session["row_id"], npc_id)]
-                erased = (await run(_ERASE, held))[0]["count"]
-                await run("DELETE FROM threads WHERE thread = ANY($1::bigint[])", held)
+            held = await self._hold(run, scope, session_id, npc_id, incarnation)
+            erased: int = (await run(_COUNT, held))[0]["count"] if held else 0
+            await run("DELETE FROM threads WHERE thread = ANY($1::bigint[])", held)
+        await purge(self._database)
         return erased
 
+    async def truncate(self, scope: Scope, thread: ThreadKey, last_seq: int) -> int:
+        """See :meth:`wenmai.stores.base.Logs.truncate`."""
+        check_owner(scope, thread.session_id, thread.npc_id)
+        check_range("last_seq", last_seq, 0, _END)
+        removed = 0
+        async with self._database.transaction() as run:
+            for held in await self._hold(run, scope, *thread):
+                removed = (await run(_CUT, held, last_seq))[0]["count"]
+                for step in _RENEW if removed else ():
+                    await run(step, held)
+        return removed
+
+    async def _keep_apart(self, scope: Scope, thread: ThreadKey, given: Sequence[str]) -> None:
+        """Make sure that the thread's label makes none of these ids for another message."""
+        async with self._database.transaction() as run:
+            for held in await self._hold(run, scope, *thread):
+                label = (await run(_LABEL, held))[0]["label"]
+                if any(each.startswith(f"msg-{label}-") for each in given):
+                    for step in _RENEW:
+                        await run(step, held)
+
+    async def _hold(
+        self, run: Run, scope: Scope, session_id: str, npc_id: str | None, incarnation: str | None
+    ) -> list[int]:
+        """The number of one thread, or those of all threads of the session, held until the transaction ends."""
+        for session in await run(_HOLD_SESSION, *scope, session_id, incarnation, self._clock()):
+            return [row["thread"] for row in await run(_HOLD_THREADS, session["row_id"], npc_id)]
+        return []
+
     async def _fetch(self, sql: str, scope: Scope, thread: ThreadKey, *arguments: Any) -> list[Message]:
-        at = (*scope, thread.session_id, self._clock(), thread.npc_id)
-        return [_message(thread.npc_id, row) for row in await self._database.fetch(sql, *at, *arguments)]
+        at = (*scope, thread.session_id, thread.incarnation, self._clock(), thread.npc_id)
+        return [to_message(thread.npc_id, row) for row in await self._database.fetch(sql, *at, *arguments)]
 
 
 def _is_usual(messages: Sequence[NewMessage], tail: int) -> bool:
     """Whether the one statement may do it: no id can be known yet, and no turn of the tail becomes unfinished."""
     return all(message.id is None and (message.completed or not tail) for message in messages)
-
-
-def _batch_columns(messages: Sequence[NewMessage]) -> list[list[Any] | None]:
-    """The messages as arrays, all but their ids; None where all are what the statements take for granted."""
-    return [
-        [message.role for message in messages],
-        [message.content for message in messages],
-        _unless_all(None, [message.timestamp for message in messages]),
-        _unless_all(None, [message.name for message in messages]),
-        _unless_all(None, [None if m.tool_calls is None else _json(m.tool_calls) for m in messages]),
-        _unless_all(None, [message.tool_call_id for message in messages]),
-        _unless_all(0, [message.tokens for message in messages]),
-        _unless_all(True, [message.completed for message in messages]),
-        _unless_all(None, [_json(m.metadata) if m.metadata else None for m in messages]),
-    ]
-
-
-def _unless_all(usual: object, values: list[Any]) -> list[Any] | None:
-    return None if values.count(usual) == len(values) else values
-
-
-def _new_message(npc_id: str, message: NewMessage, id_: str, seq: int, turn_id: int, now: datetime) -> Message:
-    """The message as it was stored: what the store has given it, and copies of what the caller holds."""
-    return Message(
-        id_,
-        seq,
-        turn_id,
-        npc_id,
-        message.role,
-        message.content,
-        now if message.timestamp is None else message.timestamp.astimezone(UTC),
-        message.name,
-        None if message.tool_calls is None else _decode(_json(message.tool_calls)),
-        message.tool_call_id,
-        message.tokens,
-        message.completed,
-        _decode(_json(message.metadata)) if message.metadata else {},
-    )
-
-
-def _message(npc_id: str, row: Sequence[Any] | Row) -> Message:
-    id_, seq, turn_id, role, content, timestamp, name, calls, call_id, tokens, completed, metadata = row
-    return Message(
-        unescape(id_),
-        seq,
-        turn_id,
-        npc_id,
-        role,
-        unescape(content),
-        timestamp,
-        None if name is None else unescape(name),
-        None if calls is None else _decode(unescape(calls)),
-        None if call_id is None else unescape(call_id),
-        tokens,
-        completed,
-        {} if metadata is None else _decode(unescape(metadata)),
-    )
-
-
-def _json(value: Any) -> str:
-    return _encode(value).decode()

@@ -74,7 +74,8 @@ class Pool:
         try:
             await place
         except asyncio.CancelledError:
-            if not place.cancelled():
+            # A place that was refused in the same round of the loop was never given.
+            if place.done() and not place.cancelled() and place.exception() is None:
                 self._leave_place()
             raise
         finally:
@@ -133,7 +134,7 @@ class Pool:
             connection = self._idle.pop()
             try:
                 await connection.close(timeout=CLOSE_SECONDS)
-            except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError):
+            except Exception:  # noqa: BLE001 — whatever the driver says of it, the connection ends
                 connection.terminate()
 
 

@@ -4,6 +4,7 @@ PostgreSQL's own text search keeps no statistics per owner and knows no Chinese;
 partition (scope and collection), and a query is one statement that sees one state of them.
 """
 
+import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
@@ -56,7 +57,9 @@ UPDATE search_partitions SET dimension = $11, entries = entries + (SELECT count(
 WHERE partition = $1 RETURNING entries"""
 
 # $6 terms, $7 vector, $8 its length, $9 limit; for each filter its field, the beginnings of its values, its values.
-# Sums are in the order of the terms, so that equal entries score equally to the last bit.
+# The terms lead, whatever the server knows of the tables or knew when it planned the statement: the postings of a term
+# are a LATERAL that OFFSET 0 keeps apart. Sums are in the order of the terms, so that equal entries score equally to
+# the last bit.
 _QUERY = """
 WITH part AS MATERIALIZED (SELECT * FROM search_partitions WHERE {owner}),
 sought AS MATERIALIZED (SELECT $7::text::vector AS vector),
@@ -71,10 +74,12 @@ scored AS MATERIALIZED (
       w.weight * p.count * {k1_1} / (p.count + {k1} * ({b_1} + {b} * e.length * part.entries / part.length))
       ORDER BY w.term
     ) AS score
-  FROM part JOIN wanted w ON TRUE
-  JOIN search_postings p ON p.partition = part.partition AND p.term = w.term
+  FROM part CROSS JOIN wanted w
+  CROSS JOIN LATERAL (
+    SELECT p.entry, p.count FROM search_postings p WHERE p.partition = part.partition AND p.term = w.term OFFSET 0
+  ) p
   JOIN search_entries e ON e.entry = p.entry
-  WHERE TRUE{filters}
+  WHERE TRUE{of_words}
   GROUP BY e.entry
 ),
 by_words AS (
@@ -85,7 +90,7 @@ by_meaning AS (
   SELECT s.id, row_number() OVER (ORDER BY s.similarity DESC, s.id) AS place
   FROM (
     SELECT e.id, {similarity} AS similarity FROM part JOIN search_entries e ON e.partition = part.partition
-    WHERE $7::text IS NOT NULL AND part.dimension = $8 AND e.vector IS NOT NULL{filters}
+    WHERE $7::text IS NOT NULL AND part.dimension = $8 AND e.vector IS NOT NULL{of_meaning}
     ORDER BY similarity DESC, id LIMIT $9
   ) s
 )
@@ -99,9 +104,14 @@ LEFT JOIN (
 LEFT JOIN scored s ON s.id = found.id"""
 _SIMILARITY = """coalesce(nullif(1 - (e.vector <=> (SELECT vector FROM sought)), 'NaN'),
       CASE WHEN e.vector IS NOT NULL THEN 0 END)"""
-_FILTER = """
-  AND EXISTS (SELECT FROM search_fields f WHERE f.entry = e.entry AND f.partition = e.partition AND f.field = ${0}
-    AND left(f.value, {1}) = ANY(${2}::text[]) AND f.value = ANY(${3}::text[]))"""
+_HAS = """FROM search_fields f WHERE f.entry = e.entry AND f.partition = e.partition AND f.field = ${0}
+    AND left(f.value, {1}) = ANY(${2}::text[]) AND f.value = ANY(${3}::text[])"""
+# By words, the terms lead, and each entry that holds one is looked up: a subquery with a limit is never made a join. By
+# meaning, a rare value of a field may lead.
+_OF_WORDS = f"""
+  AND (SELECT TRUE {_HAS} LIMIT 1)"""
+_OF_MEANING = f"""
+  AND EXISTS (SELECT {_HAS})"""
 
 
 class PostgresqlSearch:
@@ -118,7 +128,7 @@ class PostgresqlSearch:
             return
         owner = _owner(scope, collection, shared)
         latest = {entry.id: entry for entry in entries}
-        rows = _EntryRows(list(latest.values()))
+        rows = await asyncio.to_thread(_EntryRows, list(latest.values()))
         lengths = {len(entry.vector) for entry in entries if entry.vector is not None}
         async with self._database.transaction() as run:
             partition, dimension = await _begin(run, owner)
@@ -144,10 +154,10 @@ class PostgresqlSearch:
             raise InvalidInput("text", None, "given, or a vector")
         check_range("limit", limit, 1, QUERY_LIMIT)
         wanted = [] if text is None else [_indexed(term) for term in query_terms(text)]
-        filters, values = _filters(where or {}, first=10)
+        marks, values = _filters(where or {}, first=10)
         length = None if vector is None else len(vector)
         arguments = (wanted, None if vector is None else _vector(vector), length, limit, *values)
-        rows = await self._database.fetch(_query(filters), *_owner(scope, collection, shared), *arguments)
+        rows = await self._database.fetch(_query(marks), *_owner(scope, collection, shared), *arguments)
         if rows and length is not None and rows[0]["dimension"] not in (None, length):
             raise InvalidInput("vector", length, f"of the collection's length, {rows[0]['dimension']}")
         return _hits(rows, limit)
@@ -218,22 +228,23 @@ def _values(values: str | Sequence[str]) -> Sequence[str]:
     return [values] if isinstance(values, str) else values
 
 
-def _filters(where: Mapping[str, str | Sequence[str]], *, first: int) -> tuple[str, list[Any]]:
-    """The conditions, with marks from ``first`` on, and what is bound to them."""
-    conditions = ""
+def _filters(where: Mapping[str, str | Sequence[str]], *, first: int) -> tuple[list[tuple[int, ...]], list[Any]]:
+    """Of each condition what its text is made with, with marks from ``first`` on, and what is bound to them."""
+    marks: list[tuple[int, ...]] = []
     bound: list[Any] = []
     for field, values in where.items():
         allowed = list(_values(values))
         mark = first + len(bound)
-        conditions += _FILTER.format(mark, INDEXED, mark + 1, mark + 2)
+        marks.append((mark, INDEXED, mark + 1, mark + 2))
         bound += [field, [value[:INDEXED] for value in allowed], allowed]
-    return conditions, bound
+    return marks, bound
 
 
-def _query(filters: str) -> str:
+def _query(marks: Sequence[tuple[int, ...]]) -> str:
     return _QUERY.format(
         owner=_OWNER,
-        filters=filters,
+        of_words="".join(_OF_WORDS.format(*each) for each in marks),
+        of_meaning="".join(_OF_MEANING.format(*each) for each in marks),
         similarity=_SIMILARITY,
         k1=f"{BM25_K1}::float8",
         k1_1=f"{BM25_K1 + 1}::float8",

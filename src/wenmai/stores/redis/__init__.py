@@ -37,10 +37,11 @@ class RedisStore:
         """Return if the server can hold the store.
 
         Raises:
-            StoreUnavailable: it cannot be reached, refuses the password, is too old, or is a cluster and the prefix
-                has no hash tag.
+            StoreUnavailable: it cannot be reached, refuses the password, is too old, is a cluster and the prefix has no
+                hash tag, or evicts keys when it is full.
         """
         await self._link.check()
+        await self._link.check_keeps()
 
 
 @asynccontextmanager

@@ -1,26 +1,125 @@
 """The Lua of the documents. A script runs alone on the server; what it reads cannot change before it writes.
 
 The first write of each is one that a server without memory refuses, so that it refuses the whole. All keys are
-declared.
+declared but one, see :mod:`.binding`.
 """
 
+import msgspec
+
+from wenmai.errors import InvalidInput
+from wenmai.stores.redis.binding import BINDING
 from wenmai.stores.redis.link import Script
+from wenmai.stores.redis.retention import EXTEND
 
-PUT = Script("""
-local doc, index, ending = KEYS[1], KEYS[2], KEYS[3]
-local user, shared, expected, now, updated = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
-local key, ends, end_name, expire_at = ARGV[6], ARGV[7], ARGV[8], ARGV[9]
-local born, seen, new_filters, words, first = ARGV[10], ARGV[11], tonumber(ARGV[12]), tonumber(ARGV[13]), 14
+_pack = msgspec.msgpack.Encoder().encode
 
-local is = redis.call('HMGET', doc, '_version', '_user', '_ends', '_born', '_created')
+
+class PutRequest(msgspec.Struct, array_like=True, frozen=True):
+    """What PUT is told, in the order in which it takes it.
+
+    Attributes:
+        expected: a version, or "" if any will do.
+        ends: of the record, or "".
+        end_name: in the index of ends.
+        expire_at: when the server drops the record, in milliseconds, or "".
+        due: in the index of ends, or "".
+        place: the record's places in listings, as JSON.
+        born: a fresh incarnation.
+        seen: the state as it was seen (``born:version``).
+        filters: the fields by which it is listed.
+        words: fields and values by turns.
+        absent: the fields that are None.
+        relation: whether the record ``leads`` the expiry of other keys, ``hangs`` on a session, or neither.
+        sessions: what the documents of sessions begin with, if the type is bound to them.
+        identity: whether ``holder`` is filled in at the creation.
+        holder: the field that holds an incarnation, or "".
+        incarnation: as the caller gave it.
+        rising: fields that never fall.
+    """
+
+    user: str
+    shared: bool
+    expected: str
+    now: str
+    updated_at: str
+    key: str
+    ends: str
+    end_name: str
+    expire_at: str
+    due: str
+    place: str
+    born: str
+    seen: str
+    filters: list[str]
+    words: list[str]
+    absent: list[str]
+    relation: str
+    sessions: str
+    identity: bool
+    holder: str
+    incarnation: str
+    rising: list[str]
+
+    def pack(self) -> bytes:
+        """As MessagePack, which the script unpacks in one step.
+
+        Raises:
+            InvalidInput: a part is half a surrogate pair, which is no text.
+        """
+        try:
+            return _pack(self)
+        except UnicodeEncodeError as error:
+            raise InvalidInput("record", error.object, "text that can be encoded") from error
+
+
+PUT = Script(
+    BINDING
+    + EXTEND
+    + """
+local doc, index, ending, where, companion = unpack(KEYS, 1, 5)
+local user, shared, expected, now, updated, key, ends, end_name, expire_at, due, place, born, seen, filters, words,
+  absent, relation, sessions, identity, holder, incarnation, rising = unpack(cmsgpack.unpack(ARGV[1]))
+
+local is = redis.call('HMGET', doc, '_version', '_user', '_ends', '_born', '_created', 'session_id', 'incarnation')
 local version = tonumber(is[1] or '0')
+if relation == 'hangs' then
+  local session = redis.call('HMGET', companion, '_user', '_ends', '_born')
+  if session[1] ~= user or past(session[2], now) then return {'no session'} end
+  if incarnation ~= '' and incarnation ~= session[3] then return {'no session'} end
+  incarnation = session[3]
+end
 if version > 0 then
-  if is[3] and tonumber(is[3]) <= tonumber(now) then return {'ended'} end
-  if shared == '0' and is[2] ~= user then return {'taken'} end
+  if past(is[3], now) then return {'ended'} end
+  local bound = sessions ~= '' and is[6] and is[6] ~= ''
+  if bound and not hung_on(sessions, now, is[2], is[5], is[6], is[7]) then return {'ended'} end
+  if not shared and is[2] ~= user then return {'taken'} end
 end
 if expected ~= '' and tonumber(expected) ~= version then return {'taken'} end
-local state = (is[4] or '') .. ':' .. version
-if version > 0 and new_filters > 0 and seen ~= state then return {'look'} end
+if identity then
+  if incarnation ~= '' and incarnation ~= is[4] then return {'taken'} end
+  incarnation = is[4] or born
+end
+
+local given = {}
+for at = 1, #words, 2 do given[words[at]] = words[at + 1] end
+if holder ~= '' then given[holder] = incarnation end
+if version > 0 and seen ~= (is[4] or '') .. ':' .. version then
+  for at = 1, #filters do
+    if redis.call('HGET', doc, filters[at]) ~= given[filters[at]] then return {'look'} end
+  end
+end
+local risen, later = {}, 0
+for at = 1, #rising do
+  local stored = redis.call('HGET', doc, rising[at])
+  if stored and tonumber(stored) > tonumber(given[rising[at]]) then
+    later = stored - given[rising[at]]
+    given[rising[at]] = stored
+  end
+  risen[at] = given[rising[at]]
+end
+if relation == 'leads' and ends == '' and expire_at ~= '' then
+  expire_at, due = string.format('%.0f', expire_at + later / 1000), string.format('%.0f', due + later)
+end
 
 local owner, created = is[2] or user, is[5] or now
 local fields = {'_version', version + 1, '_user', owner, '_born', is[4] or born, '_created', created,
@@ -29,53 +128,96 @@ if ends ~= '' then
   fields[#fields + 1] = '_ends'
   fields[#fields + 1] = ends
 end
-for at = first, first + words - 1 do fields[#fields + 1] = ARGV[at] end
+for at = 1, #words, 2 do
+  fields[#fields + 1] = words[at]
+  fields[#fields + 1] = given[words[at]]
+end
 redis.call('HSET', doc, unpack(fields))
 if ends == '' then redis.call('HDEL', doc, '_ends') end
-for at = first + words, #ARGV do redis.call('HDEL', doc, ARGV[at]) end
+for at = 1, #absent do redis.call('HDEL', doc, absent[at]) end
 
 local member = string.format('%020d', tonumber(created)) .. ':' .. key
 redis.call('ZADD', index, 0, member)
-for at = 4 + new_filters, #KEYS do redis.call('ZREM', KEYS[at], member) end
-for at = 4, 3 + new_filters do redis.call('ZADD', KEYS[at], 0, member) end
-if ends == '' then redis.call('ZREM', ending, end_name) else redis.call('ZADD', ending, ends, end_name) end
-if expire_at == '' then redis.call('PERSIST', doc) else redis.call('PEXPIREAT', doc, expire_at) end
-return {'put', version + 1, owner, created}
-""")
+for at = 6 + #filters, #KEYS do redis.call('ZREM', KEYS[at], member) end
+for at = 6, 5 + #filters do redis.call('ZADD', KEYS[at], 0, member) end
+if expire_at ~= '' then redis.call('PEXPIREAT', doc, expire_at) else redis.call('PERSIST', doc) end
+local late = relation == 'leads' and out_of_step(companion, redis.call('PTTL', doc))
+if relation == 'hangs' and expire_at == '' then
+  local left = redis.call('PTTL', companion)
+  extend(doc, left)
+  if left > 0 then due = string.format('%.0f', tonumber(now) + left * 1000) end
+end
+if due == '' then
+  redis.call('ZREM', ending, end_name)
+  redis.call('HDEL', where, end_name)
+else
+  redis.call('ZADD', ending, due, end_name)
+  redis.call('HSET', where, end_name, created .. ' ' .. place)
+end
+return {'put', version + 1, owner, created, late and 1 or 0, incarnation, unpack(risen)}
+"""
+)
 """Write a record.
 
-KEYS: the document, its index, the index of ends, the filters that are to hold it, those that hold it now.
-ARGV: user, shared, expected or '', now, updated_at, key, end or '', its name in the index of ends, the server's expiry
-in ms or '', a fresh incarnation, the state as it was seen (``born:version``), how many filters are to hold it, how many
-words of fields and values, those words, the fields that are None.
-Returns: 'put' with version, owner and creation; or 'ended' (remove it first), 'taken' (another version or owner), or
-'look' (the filters that hold it must be known).
+KEYS: the document, its index, the index of ends and what it knows of their places, its companion (a session's list of
+threads, the session that the record hangs on, or the document itself), the filters that are to hold it, those that hold
+it now.
+ARGV: MessagePack of :class:`PutRequest`.
+Returns: 'put' with version, owner, creation, 1 if the session's other keys are to be extended, the incarnation, and the
+rising fields; or 'ended' (it, or its session, is gone: remove it first), 'taken' (another version, identity or owner),
+'look' (the filters that hold it must be known), or 'no session'.
+"""
+
+FORGET = Script("""
+if redis.call('EXISTS', KEYS[1]) == 1 or (redis.call('HGET', KEYS[4], ARGV[1]) or '') ~= ARGV[3] then return 0 end
+redis.call('ZREM', KEYS[3], ARGV[1])
+redis.call('HDEL', KEYS[4], ARGV[1])
+if ARGV[2] ~= '' then
+  redis.call('ZREM', KEYS[2], ARGV[2])
+  for at = 5, #KEYS do redis.call('ZREM', KEYS[at], ARGV[2]) end
+end
+return 1
+""")
+"""Remove what indexes say of a record that is gone, unless the key has been taken since.
+
+KEYS: the document, its index, the index of ends and what it knows of their places, the filters that held it.
+ARGV: its name in the index of ends, its member in index and filters or '', what was known of its places or ''.
 """
 
 REMOVE = Script("""
-local doc, index, ending = KEYS[1], KEYS[2], KEYS[3]
+local doc, index, ending, where = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local state, member, end_name, filters, threads = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5])
+local now, places = ARGV[6], ARGV[7]
 local is = redis.call('HMGET', doc, '_born', '_version')
 if (is[1] or '') .. ':' .. (is[2] or '0') ~= state then return 0 end
-local registry = KEYS[4 + filters]
+local registry = KEYS[5 + filters]
 if registry then
   if redis.call('ZCARD', registry) ~= threads then return 0 end
-  for at = 6, 5 + threads do
+  for at = 8, 7 + threads do
     if not redis.call('ZSCORE', registry, ARGV[at]) then return 0 end
   end
 end
 redis.call('DEL', doc)
 redis.call('ZREM', index, member)
-redis.call('ZREM', ending, end_name)
-for at = 4, 3 + filters do redis.call('ZREM', KEYS[at], member) end
-for at = 4 + filters, #KEYS do redis.call('DEL', KEYS[at]) end
+if registry then
+  redis.call('ZADD', ending, now, end_name)
+  redis.call('HSET', where, end_name, places)
+else
+  redis.call('ZREM', ending, end_name)
+  redis.call('HDEL', where, end_name)
+end
+for at = 5, 4 + filters do redis.call('ZREM', KEYS[at], member) end
+for at = 5 + filters, #KEYS do redis.call('DEL', KEYS[at]) end
 return 1
 """)
 """Remove a record, and a session's threads with it, if all is still as it was seen.
 
-KEYS: the document, its index, the index of ends, the filters that hold it; for a session its list of threads and
-their keys.
+A session stays in the index of ends, as due: what hangs on it cannot be reached any more, and the sweep removes it if
+the caller does not come to that.
+
+KEYS: the document, its index, the index of ends and what it knows of their places, the filters that hold it; for a
+session its list of threads and their keys.
 ARGV: the state as it was seen, the member in index and filters, the name in the index of ends, how many filters, how
-many threads, their personas.
+many threads, now, a session's places in listings or '', the personas of the threads.
 Returns: 1 if it is done, 0 if something has changed in between.
 """

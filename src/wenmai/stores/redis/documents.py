@@ -2,95 +2,105 @@
 
 import base64
 import re
-import secrets
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
-from typing import Any, NamedTuple, TypeVar
+from datetime import datetime
+from typing import Any, TypeVar
 
-from wenmai.clock import Clock, from_micros, system_clock, to_micros
-from wenmai.errors import InvalidInput, VersionConflict
+from msgspec.structs import replace
+
+from wenmai.clock import Clock, from_micros, to_micros
+from wenmai.errors import InvalidInput, SessionNotFound, VersionConflict
 from wenmai.scope import Scope
 from wenmai.stores.base import Page, Stored
 from wenmai.stores.fields import MANY, check_filters, check_key, check_range
-from wenmai.stores.records import RECORDS, Record, Session
-from wenmai.stores.redis.document_scripts import PUT, REMOVE
-from wenmai.stores.redis.keys import Keys, ending_member, parse_ending_member
+from wenmai.stores.identity import INCARNATION, SESSION_ID, new_identity, session_named_by
+from wenmai.stores.records import Record, Session
+from wenmai.stores.redis.document_scripts import PUT, PutRequest
+from wenmai.stores.redis.keys import Keys, ending_member
 from wenmai.stores.redis.link import Link
-from wenmai.stores.redis.rows import Row, as_row, decode, encode, end_of, rfc3339, text_of
+from wenmai.stores.redis.reading import Place, Reader, indexed_fields
+from wenmai.stores.redis.removing import Remover, places_of, state_of
+from wenmai.stores.redis.retention import Retention
+from wenmai.stores.redis.rows import Row, codecs_of, decode, encode, rfc3339, text_of
+from wenmai.stores.values import check_owner, check_record
 
 R = TypeVar("R", bound=Record)
 
 MAX_PAGE = 500
-SWEPT_AT_ONCE = 100
+
 _MEMBER = re.compile(r"\d{20}:.{1,512}", re.DOTALL)
-_BY_COLLECTION = {of.spec.collection: of for of in RECORDS}
-
-EXPIRY_GRACE = timedelta(hours=1)
-"""How long after its end the server drops a record that no sweep has removed."""
-
-
-class _Place(NamedTuple):
-    """Where a record is: its type, owner and key."""
-
-    of: type[Record]
-    scope: Scope
-    key: str
 
 
 class RedisDocuments:
     """See :class:`wenmai.stores.base.Documents`.
 
-    A put or a get is one round trip, a listing two. A change of a record that has filters, and a delete, first read
-    what is there and then change it on condition that it is still so.
+    A put or a get is one round trip, a listing two. A put that changes a field by which the record is listed, one over
+    a record that is gone, and a delete first read what is there and then change it on condition that it is still so.
     """
 
     def __init__(self, link: Link, keys: Keys, clock: Clock) -> None:
         self._link = link
         self._keys = keys
         self._clock = clock
+        self._retention = Retention(link, keys, clock)
+        self._reader = Reader(link, keys, clock)
+        self._remover = Remover(link, keys, clock, self._reader)
 
     async def get(self, scope: Scope, of: type[R], key: str) -> Stored[R] | None:
         """See :meth:`wenmai.stores.base.Documents.get`."""
-        row = await self._row(_Place(of, scope, key))
-        return decode(row, of) if self._visible(row, scope, of) else None
+        check_owner(scope, key)
+        row = await self._reader.row(Place(of, scope, key))
+        return decode(row, of) if self._reader.visible(row, scope, of) else None
 
     async def get_many(self, scope: Scope, of: type[R], keys: Sequence[str]) -> dict[str, Stored[R]]:
         """See :meth:`wenmai.stores.base.Documents.get_many`."""
         check_range("keys", len(keys), 0, MANY)
+        check_owner(scope, *keys)
         wanted = list(dict.fromkeys(keys))
-        found = zip(wanted, await self._rows(scope, of, wanted), strict=True)
-        return {key: decode(row, of) for key, row in found if self._visible(row, scope, of)}
+        found = zip(wanted, await self._reader.rows(scope, of, wanted), strict=True)
+        return {key: decode(row, of) for key, row in found if self._reader.visible(row, scope, of)}
 
     async def put(
         self, scope: Scope, record: R, *, expected: int | None = None, keep_until: datetime | None = None
     ) -> Stored[R]:
         """See :meth:`wenmai.stores.base.Documents.put`."""
         of, key = type(record), record.key
+        check_owner(scope)
         check_key(of.spec.key, key)
-        place = _Place(of, scope, key)
+        check_record(record, keep_until)
+        place = Place(of, scope, key)
         seen: Row = {}
         while True:
             now = self._clock()
             answer = await self._put(place, record, seen, expected, keep_until, now)
             if answer[0] == b"put":
-                _, version, owner, created = answer
-                return Stored(record, version, owner.decode(), from_micros(int(created)), now)
+                _, version, owner, created, extend, *fields = answer
+                if extend:
+                    await self._retention.extend(scope, key, lambda: self._remover.npc_ids(scope, key))
+                return Stored(_filled(record, fields), version, owner.decode(), from_micros(int(created)), now)
+            if answer[0] == b"no session":
+                raise SessionNotFound(getattr(record, SESSION_ID))
             if answer[0] == b"taken":
                 raise VersionConflict(of.spec.collection, key, expected=expected or 0)
-            seen = await self._row(place)
-            if answer[0] == b"ended" and seen and not self._lives(seen):
-                await self._remove(place, seen)
+            seen = await self._reader.row(place)
+            if answer[0] == b"ended" and seen and not self._reader.lives(seen):
+                await self._remover.remove(place, seen)
 
-    async def delete(self, scope: Scope, of: type[R], key: str, *, expected: int | None = None) -> bool:
+    async def delete(
+        self, scope: Scope, of: type[R], key: str, *, expected: int | None = None, identity: str | None = None
+    ) -> bool:
         """See :meth:`wenmai.stores.base.Documents.delete`."""
-        place = _Place(of, scope, key)
+        check_owner(scope, key)
+        place = Place(of, scope, key)
         while True:
-            row = await self._row(place)
-            if not self._visible(row, scope, of):
+            row = await self._reader.row(place)
+            if not self._reader.visible(row, scope, of):
+                return False
+            if identity is not None and getattr(decode(row, of).record, of.spec.identity) != identity:
                 return False
             if expected not in (None, int(text_of(row, "_version"))):
                 raise VersionConflict(of.spec.collection, key, expected=expected or 0)
-            if await self._remove(place, row):
+            if await self._remover.remove(place, row):
                 return True
 
     async def list(
@@ -124,31 +134,12 @@ class RedisDocuments:
         return Page(items=items, next_cursor=_make_cursor(found[limit - 1][0]) if more else None)
 
     async def sweep(self) -> int:
-        """See :meth:`wenmai.stores.base.Documents.sweep`."""
-        removed = 0
-        while True:
-            now = to_micros(self._clock())
-            due = await self._link.command("ZRANGEBYSCORE", self._keys.ending, "-inf", now, "LIMIT", 0, SWEPT_AT_ONCE)
-            for member in due:
-                removed += await self._sweep_one(member.decode())
-            if len(due) < SWEPT_AT_ONCE:
-                return removed
-
-    async def _sweep_one(self, member: str) -> bool:
-        collection, tenant, site, key = parse_ending_member(member)
-        of = _BY_COLLECTION.get(collection)
-        place = None if of is None else _Place(of, Scope(tenant, site, ""), key)
-        row = {} if place is None else await self._row(place)
-        if place is None or not row:
-            # The server's own expiry came first, or a newer Wenmai had a type that this one lacks.
-            return bool(await self._link.command("ZREM", self._keys.ending, member))
-        if self._lives(row):
-            return False
-        return await self._remove(place, row)
+        """See :meth:`wenmai.stores.base.Documents.sweep`; of what the server has dropped by itself the indexes go."""
+        return await self._remover.sweep()
 
     async def _put(
         self,
-        place: _Place,
+        place: Place,
         record: Record,
         seen: Row,
         expected: int | None,
@@ -156,56 +147,40 @@ class RedisDocuments:
         now: datetime,
     ) -> Any:
         of, scope, key = place
-        pairs, absent = encode(record)
-        fits = [self._keys.filter(scope, of, field, getattr(record, field)) for field in of.spec.filters]
-        held = self._filters_of(place, seen)
-        arguments = (
-            scope.user_id,
-            int(of.spec.shared),
-            "" if expected is None else expected,
-            to_micros(now),
-            rfc3339(now),
-            key,
-            "" if keep_until is None else to_micros(keep_until),
-            ending_member(scope, of, key),
-            self._expiry(of, keep_until),
-            secrets.token_hex(8),
-            _state(seen),
-            len(fits),
-            len(pairs),
-            *pairs,
-            *absent,
+        words, absent = encode(record)
+        fields = indexed_fields(of)
+        fits = [self._keys.filter(scope, of, field, getattr(record, field)) for field in fields]
+        held = self._remover.filters(place, seen) if seen else []
+        expiry, companion = self._retention.expiry(record, keep_until), self._retention.companion(scope, record)
+        hangs = session_named_by(record) is not None
+        holder = _holder(record)
+        request = PutRequest(
+            user=scope.user_id,
+            shared=of.spec.shared,
+            expected="" if expected is None else str(expected),
+            now=str(to_micros(now)),
+            updated_at=rfc3339(now),
+            key=key,
+            ends="" if keep_until is None else str(to_micros(keep_until)),
+            end_name=ending_member(scope, of, key),
+            expire_at="" if expiry is None else str(expiry // 1000),
+            due=str(to_micros(keep_until)) if keep_until is not None else "" if expiry is None else str(expiry),
+            place=places_of(scope.user_id, fits),
+            born=new_identity(),
+            seen=state_of(seen),
+            filters=list(fields),
+            words=words,
+            absent=absent,
+            relation="leads" if of is Session else "hangs" if hangs else "",
+            sessions=self._keys.sessions(scope) if of.spec.bound_to else "",
+            identity=bool(of.spec.identity),
+            holder=holder,
+            incarnation=getattr(record, holder) if holder else "",
+            rising=list(of.spec.rising),
         )
-        keys = (self._keys.document(scope, of, key), self._keys.index(scope, of), self._keys.ending)
-        return await self._link.run(PUT, (*keys, *fits, *held), arguments)
-
-    async def _remove(self, place: _Place, row: Row) -> bool:
-        """Remove the record that was read as ``row``; False if it has changed since."""
-        of, key = place.of, place.key
-        scope = place.scope._replace(user_id=text_of(row, "_user"))
-        session_keys, npc_ids = await self._threads_of(scope, key) if of is Session else ([], [])
-        filters = self._filters_of(_Place(of, scope, key), row)
-        member = f"{int(text_of(row, '_created')):020d}:{key}"
         document, index = self._keys.document(scope, of, key), self._keys.index(scope, of)
-        done = await self._link.run(
-            REMOVE,
-            (document, index, self._keys.ending, *filters, *session_keys),
-            (_state(row), member, ending_member(scope, of, key), len(filters), len(npc_ids), *npc_ids),
-        )
-        return bool(done)
-
-    async def _threads_of(self, scope: Scope, session_id: str) -> tuple[Sequence[str], Sequence[str]]:
-        """The keys that hang on a session, its list of threads first, and the personas of the threads."""
-        _, registry = self._keys.session(scope, session_id, ())
-        npc_ids = [npc_id.decode() for npc_id in await self._link.command("ZRANGE", registry, 0, -1)]
-        return self._keys.session(scope, session_id, npc_ids)[1:], npc_ids
-
-    async def _row(self, place: _Place) -> Row:
-        return as_row(await self._link.command("HGETALL", self._keys.document(place.scope, place.of, place.key)))
-
-    async def _rows(self, scope: Scope, of: type[Record], keys: Sequence[str]) -> Sequence[Row]:
-        answers = await self._link.commands([("HGETALL", self._keys.document(scope, of, key)) for key in keys])
-        return [as_row(answer) for answer in answers]
+        keys = (document, index, self._keys.ending, self._keys.ending_where, companion or document)
+        return await self._link.run(PUT, (*keys, *fits, *held), (request.pack(),))
 
     async def _shortest_index(self, scope: Scope, of: type[Record], filters: Mapping[str, str]) -> str:
         indexes = [self._keys.filter(scope, of, field, value) for field, value in filters.items()]
@@ -217,14 +192,14 @@ class RedisDocuments:
     async def _listed(
         self, scope: Scope, of: type[R], index: str, members: Sequence[str], filters: Mapping[str, str]
     ) -> Sequence[tuple[str, Stored[R]]]:
-        rows = await self._rows(scope, of, [member.partition(":")[2] for member in members])
+        rows = await self._reader.rows(scope, of, [member.partition(":")[2] for member in members])
         gone = [member for member, row in zip(members, rows, strict=True) if not _is_of(row, member)]
         if gone:
             await self._link.command("ZREM", index, *gone)
         visible = [
             (member, decode(row, of))
             for member, row in zip(members, rows, strict=True)
-            if _is_of(row, member) and self._visible(row, scope, of)
+            if _is_of(row, member) and self._reader.visible(row, scope, of)
         ]
         return [
             (member, stored)
@@ -232,28 +207,19 @@ class RedisDocuments:
             if all(getattr(stored.record, field) == value for field, value in filters.items())
         ]
 
-    def _filters_of(self, place: _Place, row: Row) -> Sequence[str]:
-        fields = place.of.spec.filters if row else ()
-        return [self._keys.filter(place.scope, place.of, field, text_of(row, field)) for field in fields]
 
-    def _visible(self, row: Row, scope: Scope, of: type[Record]) -> bool:
-        return bool(row) and (of.spec.shared or text_of(row, "_user") == scope.user_id) and self._lives(row)
-
-    def _lives(self, row: Row) -> bool:
-        end = end_of(row)
-        return end is None or end > to_micros(self._clock())
-
-    def _expiry(self, of: type[Record], keep_until: datetime | None) -> int | str:
-        # A session's threads go with it in one step, which the server's expiry cannot do; and a clock that is not
-        # the system's says nothing about the server's.
-        if keep_until is None or of is Session or self._clock is not system_clock:
-            return ""
-        return to_micros(keep_until + EXPIRY_GRACE) // 1000
+def _filled(record: R, fields: Sequence[bytes]) -> R:
+    """The record with what PUT answered: its incarnation, and the fields that never fall."""
+    holder, codecs = _holder(record), codecs_of(type(record))
+    changes: dict[str, Any] = {holder: fields[0].decode()} if holder else {}
+    for name, value in zip(record.spec.rising, fields[1:], strict=True):
+        changes[name] = codecs[name].decode(value.decode())
+    return replace(record, **changes)
 
 
-def _state(row: Row) -> str:
-    """What tells one state of a key from every other: its incarnation and version."""
-    return f"{text_of(row, '_born')}:{text_of(row, '_version')}" if row else ""
+def _holder(record: Record) -> str:
+    """The field of the record that PUT fills with an incarnation; "" if there is none."""
+    return INCARNATION if session_named_by(record) else record.spec.identity
 
 
 def _is_of(row: Row, member: str) -> bool:

@@ -10,7 +10,9 @@ key                                                               type   holds
 ``{prefix}:doc:{collection}:{tenant}:{site}:{key}``               hash   a record of any other type
 ``{prefix}:index:{collection}:{tenant}:{site}[:{user}]``          zset   the owner's records by creation
 ``{prefix}:filter:{collection}:{tenant}:{site}[:{user}]:{f}:{v}`` zset   those of them whose field f is v
-``{prefix}:ending``                                               zset   records that have an end, by it
+``{prefix}:ending``                                               zset   records that have an end, by it, and deleted
+                                                                         sessions until their parts are removed
+``{prefix}:ending:where``                                         hash   of each of them its places in the listings
 ``{prefix}:session:copy:{tenant}:{site}:{session}``               hash   as a hot tier: what is copied, since when
 ``{prefix}:session:changes``                                      –      as a hot tier: the channel of changes
 ``{prefix}:session:probe``                                        string as a hot tier: that it takes writes
@@ -60,6 +62,7 @@ class Keys:
     def __init__(self, prefix: str) -> None:
         self._prefix = prefix
         self.ending = f"{prefix}:ending"
+        self.ending_where = f"{prefix}:ending:where"
         self.changes = f"{prefix}:session:changes"
         self.probe = f"{prefix}:session:probe"
 
@@ -75,6 +78,10 @@ class Keys:
     def filter(self, scope: Scope, of: type[Record], field: str, value: str) -> str:
         """The part of that listing in which the field has the value."""
         return self._of_site(f"filter:{of.spec.collection}", scope, *_owner(scope, of), field, value)
+
+    def sessions(self, scope: Scope) -> str:
+        """What the records of the site's sessions begin with; the escaped session id follows."""
+        return self._of_site(f"doc:{Session.spec.collection}", scope, "")
 
     def session(self, scope: Scope, session_id: str, npc_ids: Sequence[str]) -> list[str]:
         """The session's document, its list of threads, and the messages and the numbers of each of these threads."""

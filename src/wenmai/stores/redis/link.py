@@ -11,7 +11,7 @@ from redis.backoff import NoBackoff
 from redis.exceptions import MovedError, NoScriptError, ReadOnlyError, RedisError, ResponseError
 from redis.exceptions import TimeoutError as RedisTimeout
 
-from wenmai.errors import StoreUnavailable
+from wenmai.errors import InvalidInput, StoreUnavailable, WenmaiError
 from wenmai.stores.redis.address import Address
 from wenmai.stores.redis.gate import Gate
 from wenmai.stores.redis.sentinels import primary_of
@@ -24,6 +24,9 @@ Word = str | bytes | int
 STORE = "redis"
 OLDEST = 6
 """The first major version that is supported."""
+
+KEEPING = "noeviction"
+"""The ``maxmemory-policy`` of a server that evicts nothing."""
 
 
 class Script:
@@ -67,6 +70,24 @@ class Link:
 
         return await self._lend(talk)
 
+    async def run_each(self, script: Script, calls: Sequence[tuple[Sequence[str], Sequence[Word]]]) -> list[Any]:
+        """What the script returns for each pair of keys and arguments; they are sent together.
+
+        Raises:
+            StoreUnavailable: as for :meth:`run`.
+        """
+        batch = [("EVALSHA", script.digest, len(keys), *keys, *arguments) for keys, arguments in calls]
+
+        async def talk(connection: Connection) -> list[Any]:
+            await connection.send_packed_command(connection.pack_commands(batch))
+            answers = [await _answer_if_known(connection) for _ in batch]
+            for at, words in enumerate(batch):
+                if answers[at] is None:
+                    answers[at] = await _ask(connection, "EVAL", script.source, *words[2:])
+            return answers
+
+        return await self._lend(talk) if batch else []
+
     async def command(self, *words: Word) -> Any:
         """The answer to one command.
 
@@ -96,15 +117,17 @@ class Link:
         """
         try:
             connection = await self._new_connection()
-        except OSError as error:
-            raise self._unavailable(str(error)) from error
+        except WenmaiError:
+            raise
+        except Exception as error:
+            raise self._unavailable(str(error) or type(error).__name__) from error
         try:
             async with asyncio.timeout(self._address.connect_timeout + self._address.command_timeout):
                 await _make_ready(connection)
                 await _ask(connection, "SUBSCRIBE", channel)
         except BaseException as error:
             await connection.disconnect(nowait=True)
-            if isinstance(error, (TimeoutError, RedisError, OSError)):
+            if isinstance(error, Exception):
                 await self._turn_to(self._home)
                 raise self._unavailable(str(error) or "no answer in time") from error
             raise
@@ -116,13 +139,28 @@ class Link:
         Raises:
             StoreUnavailable: it does not, is too old, or is a cluster and the prefix has no hash tag.
         """
-        lines = (await self.command("INFO", "server")).decode().splitlines()
-        told = dict(line.split(":", 1) for line in lines if ":" in line)
+        told = await self._info("server")
         version = told.get("redis_version", "0")
         if int(version.partition(".")[0]) < OLDEST:
             raise self._unavailable(f"it is Redis {version}; version {OLDEST} or later is needed")
         if told.get("redis_mode") == "cluster" and not self._address.hash_tag:
             raise self._unavailable(f"it is a cluster: set ?prefix={{{self._address.prefix}}} in the store's URL")
+
+    async def check_keeps(self) -> None:
+        """Return if the server, when it is full, refuses writes and keeps what it has.
+
+        Raises:
+            StoreUnavailable: it does not answer, or evicts keys.
+        """
+        policy = (await self._info("memory")).get("maxmemory_policy", KEEPING)
+        if policy != KEEPING:
+            reason = f"its maxmemory-policy is {policy}, by which it evicts parts of sessions when its memory is full; "
+            wanted = f"set it to {KEEPING}, or give a durable store and this server as --hot"
+            raise self._unavailable(reason + wanted)
+
+    async def _info(self, section: str) -> dict[str, str]:
+        lines = (await self.command("INFO", section)).decode().splitlines()
+        return dict(line.split(":", 1) for line in lines if ":" in line)
 
     async def close(self) -> None:
         """Close all connections; those in use, when they are given back."""
@@ -130,7 +168,12 @@ class Link:
         await self._turn_to(self._home)
 
     async def _lend(self, talk: Callable[[Connection], Awaitable[T]]) -> T:
-        """Let ``talk`` have a connection to itself; what fails or is cancelled half-way is not used again."""
+        """Let ``talk`` have a connection to itself; what fails or is cancelled half-way is not used again.
+
+        Raises:
+            InvalidInput: a word is half a surrogate pair, which is no text.
+            StoreUnavailable: whatever else the driver raises.
+        """
         try:
             await self._gate.enter()
         except TimeoutError as error:
@@ -146,9 +189,13 @@ class Link:
                 # What broke one connection, or made its server a replica, has most likely done so to the idle ones.
                 await self._turn_to(self._home)
             raise self._unavailable(str(error)) from error
-        except OSError as error:
+        except UnicodeEncodeError as error:
+            raise InvalidInput("record", error.object, "text that can be encoded") from error
+        except WenmaiError:
+            raise
+        except Exception as error:
             await self._turn_to(self._home)
-            raise self._unavailable(str(error)) from error
+            raise self._unavailable(str(error) or type(error).__name__) from error
         finally:
             self._gate.leave()
 
@@ -212,6 +259,14 @@ class Link:
 async def _ask(connection: Connection, *words: Word) -> Any:
     await connection.send_command(*words)
     return await connection.read_response()
+
+
+async def _answer_if_known(connection: Connection) -> Any:
+    """The answer of a script, which is never nil; None if the server does not know the script."""
+    try:
+        return await connection.read_response()
+    except NoScriptError:
+        return None
 
 
 async def _make_ready(connection: Connection) -> None:

@@ -5,15 +5,20 @@ without decoding the rest; what follows is encoded in :mod:`.messages` and passe
 """
 
 from wenmai.stores.redis.link import Script
+from wenmai.stores.redis.retention import EXTEND
 
 _SESSION = """
-local function session_of(doc, user, now)
+local function session_of(doc, user, now, incarnation)
   local is = redis.call('HMGET', doc, '_user', '_ends', '_born', 'expires_at', 'lifetime_seconds')
-  if is[1] ~= user or (is[2] and tonumber(is[2]) <= now) then return nil end
-  return {born = is[3], expires_at = tonumber(is[4]), lifetime = tonumber(is[5]) * 1000000}
+  if is[1] ~= user or (is[2] and tonumber(is[2]) <= tonumber(now)) then return nil end
+  if incarnation ~= '*' and incarnation ~= is[3] then return nil end
+  return {born = is[3], ends = is[2], expires_at = tonumber(is[4]), lifetime = tonumber(is[5]) * 1000000}
 end
 """
-"""The session, or nil if it is absent, another user's or past its keeping."""
+"""The session, or nil if it is absent, another user's, past its keeping, or another incarnation ("*" for any)."""
+
+ANY = "*"
+"""What scripts are told in the place of an incarnation, if the session that has the id now is meant."""
 
 _THREAD = """
 local function thread_of(list, numbers, born)
@@ -57,11 +62,13 @@ APPEND = Script(
     + _THREAD
     + _NEWEST
     + _JSON
+    + EXTEND
     + """
 local doc, threads, list, numbers = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local user, now, updated, slide, step, tail, npc, new_label, messages = unpack(cmsgpack.unpack(ARGV[1]))
+local user, now, incarnation, updated, slide, step, kept, grace, tail, npc, new_label, messages =
+  unpack(cmsgpack.unpack(ARGV[1]))
 
-local session = session_of(doc, user, now)
+local session = session_of(doc, user, now, incarnation)
 if not session then return 'absent' end
 if slide and session.expires_at <= now then return 'expired' end
 local known = thread_of(list, numbers, session.born)
@@ -71,10 +78,15 @@ local function stored(id)
   if not known then return nil end
   local seq = redis.call('HGET', numbers, 'id:' .. id)
   if seq then return redis.call('LINDEX', list, seq - 1) end
-  seq = tonumber(string.match(id, '^msg%-' .. thread.label .. '%-(%d+)$'))
-  local raw = seq and redis.call('LINDEX', list, seq - 1)
+  seq = tonumber(string.match(id, '^msg%-%x+%-(%d+)$'))
+  local raw = seq and seq <= thread.count and redis.call('LINDEX', list, seq - 1)
   local own = raw and string.match(raw, '^{"role":"%a+","turn_id":%d+,"seq":%d+,"id":"(msg%-%x+%-%d+)"')
   return own == id and raw or nil
+end
+
+for at = 1, #messages do
+  local id, own = messages[at][2], 'msg-' .. thread.label .. '-'
+  if string.sub(id, 1, #own) == own and not stored(id) then thread.label = new_label end
 end
 
 local answer, fresh, given, seq, turn, open = {}, {}, {}, thread.count, thread.turn, {}
@@ -103,11 +115,19 @@ for at = 1, #messages do
   answer[#answer + 1] = raw
 end
 
+local left = kept > 0 and redis.call('PTTL', doc) or 0
+local moved = left == -1
 if slide then
   local expires_at = now + session.lifetime
   if expires_at - session.expires_at >= math.min(step, session.lifetime / 100) then
     redis.call('HSET', doc, 'expires_at', string.format('%.0f', expires_at), 'updated_at', updated)
+    session.expires_at, moved = expires_at, kept > 0
   end
+end
+if moved then
+  local until_micros = session.ends and session.ends + grace or session.expires_at + kept
+  redis.call('PEXPIREAT', doc, string.format('%.0f', until_micros / 1000))
+  left = redis.call('PTTL', doc)
 end
 if #fresh > 0 then
   if not known and redis.call('EXISTS', list, numbers) > 0 then redis.call('DEL', list, numbers) end
@@ -120,17 +140,22 @@ if #fresh > 0 then
   if not known then
     local last = redis.call('ZREVRANGE', threads, 0, 0, 'WITHSCORES')
     redis.call('ZADD', threads, 'NX', tonumber(last[2] or '0') + 1, npc)
+    if not last[1] then extend(threads, left) end
+    extend(list, left)
+    extend(numbers, left)
   end
 end
+local late = left > 0 and out_of_step(threads, left) and 1 or 0
 local shown = newest(list, numbers, seq, tail, thread.open + #open)
-return '[' .. #fresh .. ',' .. json(answer) .. ',' .. json(shown) .. ']'
+return '[' .. #fresh .. ',' .. json(answer) .. ',' .. json(shown) .. ',' .. late .. ',"' .. session.born .. '"]'
 """
 )
 """Append messages.
 
 KEYS: the session's document, its threads, the thread's messages, the thread's numbers.
 ARGV: MessagePack of :class:`.messages.Request`.
-Returns: JSON of how many are new, the messages in the order given, and the tail; or 'absent', or 'expired'.
+Returns: JSON of how many are new, the messages in the order given, the tail, 1 if the expiries of the session's
+keys are out of step, and the session's incarnation; or 'absent', or 'expired'.
 """
 
 LATEST = Script(
@@ -139,36 +164,38 @@ LATEST = Script(
     + _NEWEST
     + _JSON
     + """
-local session = session_of(KEYS[1], ARGV[1], tonumber(ARGV[2]))
+local session = session_of(KEYS[1], ARGV[1], ARGV[2], ARGV[3])
 local thread = session and thread_of(KEYS[3], KEYS[4], session.born)
 if not thread then return '[]' end
-local ends, limit, before, whole = thread.count, tonumber(ARGV[3]), ARGV[4], ARGV[5]
+local ends, limit, before, whole = thread.count, tonumber(ARGV[4]), ARGV[5], ARGV[6]
 if before ~= '' then ends = math.min(ends, tonumber(before) - 1) end
 return json(newest(KEYS[3], KEYS[4], ends, limit, whole == '1' and thread.open or 0))
 """
 )
-"""KEYS as for APPEND. ARGV: user, now, limit, before or '', whole turns. Returns the messages as JSON, ascending."""
+"""KEYS as for APPEND. ARGV: user, now, incarnation, limit, before or '', whole turns. Returns the messages as JSON,
+ascending."""
 
 READ = Script(
     _SESSION
     + _THREAD
     + _JSON
     + """
-local session = session_of(KEYS[1], ARGV[1], tonumber(ARGV[2]))
+local session = session_of(KEYS[1], ARGV[1], ARGV[2], ARGV[3])
 local thread = session and thread_of(KEYS[3], KEYS[4], session.born)
 if not thread then return '[]' end
-return json(redis.call('LRANGE', KEYS[3], ARGV[3], ARGV[4]))
+return json(redis.call('LRANGE', KEYS[3], ARGV[4], ARGV[5]))
 """
 )
-"""KEYS as for APPEND. ARGV: user, now, first and last position from 0. Returns the messages as JSON, ascending."""
+"""KEYS as for APPEND. ARGV: user, now, incarnation, first and last position from 0. Returns the messages as JSON,
+ascending."""
 
 SETTLE = Script(
     _SESSION
     + _THREAD
     + """
-local session = session_of(KEYS[1], ARGV[1], tonumber(ARGV[2]))
+local session = session_of(KEYS[1], ARGV[1], ARGV[2], ARGV[3])
 local thread = session and thread_of(KEYS[3], KEYS[4], session.born)
-local position, turn, completed, before, after = ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7]
+local position, turn, completed, before, after = unpack(ARGV, 4)
 if not thread or redis.call('LINDEX', KEYS[3], position) ~= before then return 0 end
 redis.call('LSET', KEYS[3], position, after)
 if completed == '1' then
@@ -178,35 +205,72 @@ end
 return 1
 """
 )
-"""KEYS as for APPEND. ARGV: user, now, position, turn, whether it is completed, the message as it was read,
-and as it is to be. Returns 1, or 0 if it has changed in between."""
+"""KEYS as for APPEND. ARGV: user, now, incarnation, position, turn, whether it is completed, the message as it was
+read, and as it is to be. Returns 1, or 0 if it has changed in between."""
 
 THREADS = Script(
     _SESSION
     + """
-local session = session_of(KEYS[1], ARGV[1], tonumber(ARGV[2]))
+local session = session_of(KEYS[1], ARGV[1], ARGV[2], ARGV[3])
 if not session then return {''} end
 local answer = redis.call('ZRANGE', KEYS[2], 0, -1)
 table.insert(answer, 1, session.born)
 return answer
 """
 )
-"""KEYS: document, threads. ARGV: user, now. Returns the session's incarnation, and its personas as they began."""
+"""KEYS: document, threads. ARGV: user, now, incarnation. Returns the session's incarnation, and its personas as they
+began."""
 
 ERASE = Script(
     _SESSION
     + _THREAD
     + """
-local session = session_of(KEYS[1], ARGV[1], tonumber(ARGV[2]))
+local session = session_of(KEYS[1], ARGV[1], ARGV[2], ARGV[3])
 if not session then return 0 end
 local erased = 0
 for at = 3, #KEYS, 2 do
   local thread = thread_of(KEYS[at], KEYS[at + 1], session.born)
   if thread then erased = erased + thread.count end
   redis.call('DEL', KEYS[at], KEYS[at + 1])
-  redis.call('ZREM', KEYS[2], ARGV[(at + 3) / 2])
+  redis.call('ZREM', KEYS[2], ARGV[(at + 5) / 2])
 end
 return erased
 """
 )
-"""KEYS: document, threads, then messages and numbers of each thread. ARGV: user, now, the persona of each thread."""
+"""KEYS: document, threads, then messages and numbers of each thread. ARGV: user, now, incarnation, the persona of each
+thread."""
+
+TRUNCATE = Script(
+    _SESSION
+    + _THREAD
+    + """
+local threads, list, numbers = KEYS[2], KEYS[3], KEYS[4]
+local session = session_of(KEYS[1], ARGV[1], ARGV[2], ARGV[3])
+local thread = session and thread_of(list, numbers, session.born)
+local last, npc, label = tonumber(ARGV[4]), ARGV[5], ARGV[6]
+if not thread or thread.count <= last then return 0 end
+if last == 0 then
+  redis.call('DEL', list, numbers)
+  redis.call('ZREM', threads, npc)
+  return thread.count
+end
+local newest = cjson.decode(redis.call('LINDEX', list, last - 1))
+redis.call('HSET', numbers, '_turn', newest.turn_id, '_count', last, '_label', label, '_last_at', newest.timestamp)
+for first = last, thread.count - 1, 100 do
+  local raws = redis.call('LRANGE', list, first, first + 99)
+  for at = 1, #raws do
+    local message = cjson.decode(raws[at])
+    redis.call('HDEL', numbers, 'id:' .. message.id)
+    if message.completed == false then
+      redis.call('HINCRBY', numbers, '_open', -1)
+      local open = 'open:' .. message.turn_id
+      if redis.call('HINCRBY', numbers, open, -1) == 0 then redis.call('HDEL', numbers, open) end
+    end
+  end
+end
+redis.call('LTRIM', list, 0, last - 1)
+return thread.count - last
+"""
+)
+"""KEYS as for APPEND. ARGV: user, now, incarnation, the last number that stays, the persona, a fresh label for the ids
+of later messages. Returns how many were removed."""

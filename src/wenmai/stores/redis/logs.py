@@ -14,26 +14,32 @@ from wenmai.stores.base import SLIDE_STEP, Appended, ThreadInfo
 from wenmai.stores.fields import check_key, check_range
 from wenmai.stores.records import Message, NewMessage
 from wenmai.stores.redis.keys import Keys
-from wenmai.stores.redis.link import Link
-from wenmai.stores.redis.log_scripts import APPEND, ERASE, LATEST, READ, SETTLE, THREADS
+from wenmai.stores.redis.link import Link, Word
+from wenmai.stores.redis.log_scripts import ANY, APPEND, ERASE, LATEST, READ, SETTLE, THREADS, TRUNCATE
 from wenmai.stores.redis.messages import Request, decode, decode_all, decode_appended, encode, split, words_of
+from wenmai.stores.redis.retention import Retention
 from wenmai.stores.redis.rows import rfc3339
+from wenmai.stores.values import check_messages, check_owner, check_settled
 
 MAX_BATCH = 1_000
 MAX_READ = 10_000
+MAX_SEQ = 2**53
+"""The largest number that Lua counts by ones."""
 _STEP_MICROS = SLIDE_STEP.seconds * 1_000_000
 
 
 class RedisLogs:
     """See :class:`wenmai.stores.base.Logs`.
 
-    Every method is one round trip but :meth:`settle`, :meth:`threads` and the erasing of a session, which are two.
+    Every method is one round trip but :meth:`settle`, :meth:`threads` and the erasing of a session, which are two, and
+    an append in a hundred or fewer that extends the expiries of all keys of its session.
     """
 
     def __init__(self, link: Link, keys: Keys, clock: Clock) -> None:
         self._link = link
         self._keys = keys
         self._clock = clock
+        self._retention = Retention(link, keys, clock)
 
     async def append(
         self,
@@ -47,17 +53,20 @@ class RedisLogs:
         """See :meth:`wenmai.stores.base.Logs.append`."""
         check_range("messages", len(messages), 1, MAX_BATCH)
         check_range("tail", tail, 0, MAX_READ)
+        check_owner(scope, thread.session_id, thread.npc_id)
         check_key("npc_id", thread.npc_id)
-        for position, message in enumerate(messages):
-            if message.id is not None:
-                check_key(f"messages.{position}.id", message.id)
+        check_messages(messages)
         now = self._clock()
+        kept, grace = self._retention.kept_micros
         request = Request(
             user_id=scope.user_id,
             now=to_micros(now),
+            incarnation=_meant(thread.incarnation),
             updated_at=rfc3339(now),
             slide=slide,
             slide_step=_STEP_MICROS,
+            kept=kept,
+            grace=grace,
             tail=tail,
             npc_id=thread.npc_id,
             label=secrets.token_hex(4),
@@ -68,8 +77,10 @@ class RedisLogs:
             raise SessionNotFound(thread.session_id)
         if answer == b"expired":
             raise SessionExpired(thread.session_id)
-        fresh, stored, newest = decode_appended(answer)
-        return Appended(stored, len(messages) - fresh, newest)
+        fresh, stored, newest, extend, incarnation = decode_appended(answer)
+        if extend:
+            await self._retention.extend(scope, thread.session_id, lambda: self._known(scope, thread.session_id))
+        return Appended(stored, len(messages) - fresh, newest, incarnation)
 
     async def latest(
         self,
@@ -82,7 +93,7 @@ class RedisLogs:
     ) -> list[Message]:
         """See :meth:`wenmai.stores.base.Logs.latest`."""
         check_range("limit", limit, 1, MAX_READ)
-        keys, asker = self._keys.thread(scope, thread), self._asker(scope)
+        keys, asker = self._keys.thread(scope, thread), self._asker(scope, thread.incarnation)
         words = (limit, "" if before is None else before, int(whole_turns))
         return decode_all(await self._link.run(LATEST, keys, (*asker, *words)))
 
@@ -95,7 +106,7 @@ class RedisLogs:
         self,
         scope: Scope,
         thread: ThreadKey,
-        seq: int,
+        message: Message,
         *,
         content: str,
         completed: bool = True,
@@ -103,52 +114,81 @@ class RedisLogs:
         metadata: Mapping[str, Any] | None = None,
     ) -> Message | None:
         """See :meth:`wenmai.stores.base.Logs.settle`; without ``metadata`` the message keeps what it has."""
-        if seq < 1:
+        check_owner(scope, thread.session_id, thread.npc_id)
+        check_settled(content, tokens, metadata)
+        if not 1 <= message.seq <= MAX_SEQ:
             return None
         while True:
-            raws = split(await self._range(scope, thread, seq - 1, 1))
-            message = decode(raws[0]) if raws else None
-            if message is None or message.completed:
+            raws = split(await self._range(scope, thread, message.seq - 1, 1))
+            found = decode(raws[0]) if raws else None
+            if found is None or found.id != message.id or found.completed:
                 return None
-            kept = message.metadata if metadata is None else dict(metadata)
-            settled = replace(message, content=content, completed=completed, tokens=tokens, metadata=kept)
+            kept = found.metadata if metadata is None else dict(metadata)
+            settled = replace(found, content=content, completed=completed, tokens=tokens, metadata=kept)
             after = encode(settled)
-            words = (*self._asker(scope), seq - 1, message.turn_id, int(completed), raws[0], after)
+            asker = self._asker(scope, thread.incarnation)
+            words = (*asker, message.seq - 1, found.turn_id, int(completed), raws[0], after)
             if await self._link.run(SETTLE, self._keys.thread(scope, thread), words):
                 return decode(after)
 
-    async def threads(self, scope: Scope, session_id: str) -> list[ThreadInfo]:
+    async def threads(self, scope: Scope, session_id: str, *, incarnation: str | None = None) -> list[ThreadInfo]:
         """See :meth:`wenmai.stores.base.Logs.threads`."""
         born, npc_ids = await self._npc_ids(scope, session_id)
+        if incarnation not in (None, born):
+            return []
         fields = ("_born", "_count", "_turn", "_first_at", "_last_at")
         keys = [self._keys.thread(scope, ThreadKey(session_id, npc_id)).numbers for npc_id in npc_ids]
         found = await self._link.commands([("HMGET", key, *fields) for key in keys])
         return [
             ThreadInfo(npc_id, int(count), int(turns), _moment(first_at), _moment(last_at))
             for npc_id, (of, count, turns, first_at, last_at) in zip(npc_ids, found, strict=True)
-            if of == born
+            if of is not None and of.decode() == born
         ]
 
-    async def erase(self, scope: Scope, session_id: str, npc_id: str | None = None) -> int:
+    async def erase(
+        self, scope: Scope, session_id: str, npc_id: str | None = None, *, incarnation: str | None = None
+    ) -> int:
         """See :meth:`wenmai.stores.base.Logs.erase`."""
-        npc_ids = [npc_id] if npc_id is not None else (await self._npc_ids(scope, session_id))[1]
+        check_owner(scope, session_id, npc_id or "")
+        if npc_id is None:
+            born, npc_ids = await self._npc_ids(scope, session_id)
+            if incarnation not in (None, born):
+                return 0
+            incarnation = born
+        else:
+            npc_ids = [npc_id]
         document, registry, *keys = self._keys.session(scope, session_id, npc_ids)
-        erased: int = await self._link.run(ERASE, (document, registry, *keys), (*self._asker(scope), *npc_ids))
+        words: list[Word] = [*self._asker(scope, incarnation), *npc_ids]
+        erased: int = await self._link.run(ERASE, (document, registry, *keys), words)
         return erased
 
-    async def _npc_ids(self, scope: Scope, session_id: str) -> tuple[bytes, list[str]]:
+    async def truncate(self, scope: Scope, thread: ThreadKey, last_seq: int) -> int:
+        """See :meth:`wenmai.stores.base.Logs.truncate`."""
+        check_range("last_seq", last_seq, 0, MAX_SEQ)
+        words = (*self._asker(scope, thread.incarnation), last_seq, thread.npc_id, secrets.token_hex(4))
+        removed: int = await self._link.run(TRUNCATE, self._keys.thread(scope, thread), words)
+        return removed
+
+    async def _known(self, scope: Scope, session_id: str) -> list[str]:
+        return (await self._npc_ids(scope, session_id))[1]
+
+    async def _npc_ids(self, scope: Scope, session_id: str) -> tuple[str, list[str]]:
         """The session's incarnation, empty if it is absent, and its personas as they began."""
         keys = self._keys.session(scope, session_id, ())
-        born, *npc_ids = await self._link.run(THREADS, keys, self._asker(scope))
-        return born, [npc_id.decode() for npc_id in npc_ids]
+        born, *npc_ids = await self._link.run(THREADS, keys, self._asker(scope, None))
+        return born.decode(), [npc_id.decode() for npc_id in npc_ids]
 
     async def _range(self, scope: Scope, thread: ThreadKey, first: int, count: int) -> bytes:
-        words = (*self._asker(scope), first, first + count - 1)
+        words = (*self._asker(scope, thread.incarnation), first, first + count - 1)
         answer: bytes = await self._link.run(READ, self._keys.thread(scope, thread), words)
         return answer
 
-    def _asker(self, scope: Scope) -> tuple[str, int]:
-        return scope.user_id, to_micros(self._clock())
+    def _asker(self, scope: Scope, incarnation: str | None) -> tuple[str, int, str]:
+        return scope.user_id, to_micros(self._clock()), _meant(incarnation)
+
+
+def _meant(incarnation: str | None) -> str:
+    return ANY if incarnation is None else incarnation
 
 
 def _moment(text: bytes) -> datetime:

@@ -9,13 +9,12 @@ from typing import Any
 
 import msgspec
 
-from wenmai.errors import InvalidInput
 from wenmai.stores.records import Message, NewMessage
 
 _encoder = msgspec.json.Encoder()
 _pack = msgspec.msgpack.Encoder().encode
 _decode_message = msgspec.json.Decoder(Message).decode
-_decode_appended = msgspec.json.Decoder(tuple[int, list[Message], list[Message]]).decode
+_decode_appended = msgspec.json.Decoder(tuple[int, list[Message], list[Message], int, str]).decode
 _decode_messages = msgspec.json.Decoder(list[Message]).decode
 _decode_raws = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
@@ -39,9 +38,12 @@ class Request(msgspec.Struct, array_like=True, frozen=True):
 
     user_id: str
     now: int
+    incarnation: str
     updated_at: str
     slide: bool
     slide_step: int
+    kept: int
+    grace: int
     tail: int
     npc_id: str
     label: str
@@ -53,15 +55,8 @@ class Request(msgspec.Struct, array_like=True, frozen=True):
 
 
 def words_of(message: NewMessage, npc_id: str, now: datetime) -> tuple[str, str, str, bool, str, str]:
-    """A message of a :class:`Request`: role, id, the id as JSON, whether it is completed, its moment, the rest.
-
-    Raises:
-        InvalidInput: its moment has no time zone, or a part of it is not JSON.
-    """
-    moment = message.timestamp or now
-    if moment.tzinfo is None:
-        raise InvalidInput("messages.timestamp", moment, "a moment with a time zone")
-    moment = moment.astimezone(UTC)
+    """A message of a :class:`Request`: role, id, the id as JSON, whether it is completed, its moment, the rest."""
+    moment = (message.timestamp or now).astimezone(UTC)
     given = message.id or ""
     quoted = _json(given) if given else ""
     return message.role, given, quoted, message.completed, moment.isoformat(), _rest_of(message, npc_id, moment)
@@ -88,8 +83,8 @@ def split(answer: bytes) -> list[bytes]:
     return [bytes(raw) for raw in _decode_raws(answer)]
 
 
-def decode_appended(answer: bytes) -> tuple[int, list[Message], list[Message]]:
-    """How many messages were new, all that were given, and the tail."""
+def decode_appended(answer: bytes) -> tuple[int, list[Message], list[Message], int, str]:
+    """How many messages were new, all that were given, the tail, 1 if expiries are to be extended, the incarnation."""
     return _decode_appended(answer)
 
 
@@ -105,10 +100,7 @@ def _rest_of(message: Message | NewMessage, npc_id: str, moment: datetime) -> st
         completed=message.completed,
         metadata=message.metadata,
     )
-    try:
-        return f",{_json(rest)[1:]}"
-    except (TypeError, ValueError, OverflowError) as error:
-        raise InvalidInput("messages", message, f"storable ({error})") from error
+    return f",{_json(rest)[1:]}"
 
 
 def _json(value: Any) -> str:

@@ -15,12 +15,17 @@ import msgspec
 
 from wenmai.clock import from_micros, to_micros
 from wenmai.stores.base import Stored
-from wenmai.stores.records import Record
+from wenmai.stores.identity import INCARNATION
+from wenmai.stores.records import IdempotentTurn, Record, TraceRecord
 
 R = TypeVar("R", bound=Record)
 
 Row = Mapping[bytes, bytes]
-"""A hash as it is read."""
+"""A hash as it is read.
+
+``_born`` is random and made with the hash: of a session it is the incarnation, also if an older version wrote it. Where
+a record is bound to a session, a read adds ``_session``: the incarnation that it hangs on, empty if that is gone.
+"""
 
 
 class Codec(NamedTuple):
@@ -85,12 +90,27 @@ def end_of(row: Row) -> int | None:
     return None if end is None else int(end)
 
 
+_LACKING: dict[type[Record], dict[str, Callable[[Row], Any]]] = {
+    TraceRecord: {"ref": lambda row: text_of(row, "trace_id")},
+    IdempotentTurn: {
+        "attempt_id": lambda row: text_of(row, "_born"),
+        "asked_session": lambda row: text_of(row, "session_id"),
+    },
+}
+"""Fields without a default that hashes of older versions lack; those of traces were stored under the trace id."""
+
+
 def decode(row: Row, of: type[R]) -> Stored[R]:
     """The record of a hash. A field that is missing has its default."""
     codecs = codecs_of(of)
     fields = {name: codec.decode(row[name.encode()].decode()) for name, codec in codecs.items() if name.encode() in row}
+    lacking = {name: make(row) for name, make in _LACKING.get(of, {}).items() if name not in fields}
+    if of.spec.identity and b"_born" in row:
+        fields[of.spec.identity] = text_of(row, "_born")
+    if row.get(b"_session"):
+        fields[INCARNATION] = text_of(row, "_session")
     return Stored(
-        of(**fields),
+        of(**fields, **lacking),
         int(text_of(row, "_version")),
         text_of(row, "_user"),
         from_micros(int(text_of(row, "_created"))),

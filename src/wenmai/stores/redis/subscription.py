@@ -2,9 +2,9 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
+from contextlib import suppress
 
 from redis.asyncio.connection import Connection
-from redis.exceptions import RedisError
 
 from wenmai.errors import StoreUnavailable
 
@@ -26,7 +26,7 @@ class Subscription:
         self._patience = patience
         self._unavailable = unavailable
 
-    async def messages(self) -> AsyncGenerator[str]:
+    async def messages(self) -> AsyncGenerator[bytes]:
         """What is published, as it comes, until the caller stops.
 
         Raises:
@@ -38,11 +38,11 @@ class Subscription:
                 async with asyncio.timeout(BEAT_SECONDS + self._patience):
                     answer = await self._connection.read_response()
                 if answer[0] == b"message":
-                    yield answer[2].decode()
+                    yield answer[2]
         except TimeoutError as error:
             raise self._unavailable("the channel fell silent") from error
-        except (RedisError, OSError) as error:
-            raise self._unavailable(str(error)) from error
+        except Exception as error:
+            raise self._unavailable(str(error) or type(error).__name__) from error
         finally:
             beat.cancel()
             await asyncio.wait([beat])
@@ -50,9 +50,7 @@ class Subscription:
 
     async def _beat(self) -> None:
         """Make the server say something now and then; if it cannot be asked, the reader will notice."""
-        try:
+        with suppress(Exception):
             while True:
                 await self._connection.send_command("PING")
                 await asyncio.sleep(BEAT_SECONDS)
-        except (RedisError, OSError):
-            return

@@ -2,18 +2,27 @@
 
 The file is in WAL mode with ``synchronous=FULL``: what was acknowledged survives a power cut. One thread writes
 and commits together whatever waits (:mod:`.lanes`); readers have connections of their own and never wait for it.
+
+A process that has the store open must not open its file with the standard ``sqlite3`` module: two copies of SQLite in
+one process cancel each other's locks. :func:`query_readonly` reads the file safely.
 """
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
+
+import apsw
 
 from wenmai.clock import Clock
 from wenmai.errors import InvalidInput
 from wenmai.stores.sqlite.documents import SqliteDocuments
-from wenmai.stores.sqlite.lanes import Lanes, fetch, translated_errors
+from wenmai.stores.sqlite.lanes import Lanes
 from wenmai.stores.sqlite.logs import SqliteLogs
-from wenmai.stores.sqlite.schema import SCHEMA_VERSION, connect
+from wenmai.stores.sqlite.opened_file import check_open_ones
+from wenmai.stores.sqlite.reported_errors import translated_errors
+from wenmai.stores.sqlite.schema import BUSY_MILLISECONDS, SCHEMA_VERSION, connect
 from wenmai.stores.sqlite.search import SqliteSearch
 from wenmai.stores.sqlite.upgrades import prepare_schema, schema_in
 from wenmai.stores.upgrades import OnStep, Schema, log_step
@@ -31,8 +40,8 @@ class SqliteStore:
         self.search = SqliteSearch(lanes)
 
     async def ping(self) -> None:
-        """Return if the file can be read."""
-        await self._lanes.read(lambda connection: fetch(connection, "SELECT 1"))
+        """Return if the file can be read, and is still the one that was opened."""
+        await self._lanes.ping()
 
 
 def path_of(url: str) -> Path:
@@ -75,6 +84,30 @@ async def upgrade(url: str, on_step: OnStep) -> None:
     prepare_schema(path_of(url), on_step)
 
 
+async def query_readonly(url: str, sql: str, bindings: Sequence[Any] | Mapping[str, Any] = ()) -> list[tuple[Any, ...]]:
+    """All rows of a query over the file, which other openings in this and other processes may be using.
+
+    It has a connection of its own, which cannot write, and sees one snapshot. While a query runs the write-ahead log
+    cannot start over, so one that takes minutes lets it grow.
+
+    Raises:
+        InvalidInput: the URL names no file.
+        StoreUnavailable: the file cannot be read, or the statement is not a valid query.
+    """
+    return await asyncio.to_thread(_query_readonly, path_of(url), sql, bindings)
+
+
+def _query_readonly(path: Path, sql: str, bindings: Sequence[Any] | Mapping[str, Any]) -> list[tuple[Any, ...]]:
+    check_open_ones(path)
+    with translated_errors(path):
+        connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+        try:
+            connection.set_busy_timeout(BUSY_MILLISECONDS)
+            return connection.execute(sql, bindings).fetchall()
+        finally:
+            connection.close()
+
+
 @asynccontextmanager
 async def open_store(url: str, *, clock: Clock) -> AsyncIterator[SqliteStore]:
     """Open the file, creating or upgrading it if need be; everything is on disk when the context ends.
@@ -84,6 +117,7 @@ async def open_store(url: str, *, clock: Clock) -> AsyncIterator[SqliteStore]:
         StoreUnavailable: it cannot be opened, or is not a Wenmai file.
     """
     path = path_of(url)
+    check_open_ones(path)
     prepare_schema(path, log_step)
     lanes = Lanes(lambda: connect(path))
     try:

@@ -1,7 +1,7 @@
 """Threads that own SQLite connections, so that the event loop never waits for a disk.
 
 One write lane: it takes all the work that waits, does it in one transaction and commits once, so that concurrent
-writers share the price of an fsync. Two read lanes serve short reads in turn.
+writers share the price of an fsync. Two read lanes serve short reads in turn, each in one snapshot.
 
 Work is a function of a connection. A writer's work may raise a :class:`~wenmai.errors.WenmaiError` only before its
 first write (it refuses); any other error rolls the transaction back and the batch is done again one by one, so that
@@ -9,69 +9,33 @@ the work that failed harms no other.
 """
 
 import asyncio
-import logging
-import queue
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import apsw
 
 from wenmai.errors import StoreUnavailable, WenmaiError
+from wenmai.stores.sqlite.checkpoints import Checkpoints, close
+from wenmai.stores.sqlite.jobs import Job, Lane, Outcome, batches, deliver, failed
+from wenmai.stores.sqlite.opened_file import OpenedFile
 
 T = TypeVar("T")
-Work = Callable[[apsw.Connection], Any]
-
-_log = logging.getLogger(__name__)
 
 READERS = 2
 WRITES_PER_COMMIT = 512
 READS_PER_WAKE = 8
 """Results are handed to the event loop in groups, but a long read must not hold up many short ones."""
 
-CHECKPOINT_PAGES = 1000
-"""SQLite's own default: about 4 MB of log are copied into the database at a time."""
+WAITING = 10_000
+"""Pieces of work that may wait in a lane; more are refused, so that a slow disk does not fill the memory."""
 
-FORCED_CHECKPOINT_PAGES = 2_000
-"""At this length of the log the writer itself finishes the copying, little by then, so that the log starts over."""
+SAME_MOMENT = 0.01
+"""Seconds; writes that came so close together are refused together when the file cannot be had in time."""
 
-
-class _Job(NamedTuple):
-    future: asyncio.Future[Any]
-    work: Work
-
-
-class _Outcome(NamedTuple):
-    future: asyncio.Future[Any]
-    result: Any
-    error: BaseException | None
-
-
-_ADVICE: tuple[tuple[type[apsw.Error], str], ...] = (
-    (apsw.CantOpenError, "does its folder exist, and may this process write there?"),
-    (apsw.ReadOnlyError, "may this process write the file and in its folder?"),
-    (apsw.FullError, "make room on the disk"),
-    (apsw.IOError, "is the disk full or failing?"),
-    (apsw.BusyError, "another process holds it for too long"),
-)
-"""What to look at, by what SQLite reports."""
-
-
-@contextmanager
-def translated_errors(path: Path | None = None) -> Iterator[None]:
-    """Raise what SQLite reports (busy, full, read-only, damaged) as :class:`StoreUnavailable`, naming a given file."""
-    try:
-        yield
-    except apsw.Error as problem:
-        raise _unavailable(problem, path) from problem
-
-
-def _unavailable(problem: apsw.Error, path: Path | None = None) -> StoreUnavailable:
-    said = str(problem) or type(problem).__name__
-    advice = "".join(f"; {advice}" for kind, advice in _ADVICE if isinstance(problem, kind))
-    return StoreUnavailable("sqlite", f"{path}: {said}{advice}" if path else f"{said}{advice}")
+SLICE = 1_000
+"""Rows that one transaction of a long removal takes, so that other writes need not wait for all of it."""
 
 
 def fetch(connection: apsw.Connection, sql: str, bindings: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
@@ -80,22 +44,22 @@ def fetch(connection: apsw.Connection, sql: str, bindings: Sequence[Any] = ()) -
 
 
 class Lanes:
-    """The write lane, the read lanes and the checkpointer of one file."""
+    """The write lane and the read lanes of one file; a writer waits for other processes as long as ``connect`` says."""
 
     def __init__(self, connect: Callable[[], apsw.Connection]) -> None:
         self._loop = asyncio.get_running_loop()
-        self._writes: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
-        self._reads: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
-        self._log_grew = threading.Event()
+        self._writes = Lane()
+        self._reads = Lane()
         self._closing = False
         writer = connect()
-        writer.wal_autocheckpoint(0)
-        self._log_pages = 0
-        writer.set_wal_hook(self._after_commit)
+        self._patience: float = fetch(writer, "PRAGMA busy_timeout")[0][0] / 1000
+        fetch(writer, "SELECT 1 FROM sqlite_schema LIMIT 1")  # opens the log, if nothing has yet
+        self._file = OpenedFile(writer)
+        self._checkpoints = Checkpoints(writer, connect(), self._file)
+        writer.set_busy_timeout(0)  # from now on each write waits for as long as it has left
         readers = [connect() for _ in range(READERS)]
         self._threads = [
             threading.Thread(target=self._write_lane, args=(writer,), name="wenmai-writer", daemon=True),
-            threading.Thread(target=self._checkpointer, args=(connect(),), name="wenmai-checkpoint", daemon=True),
             *(
                 threading.Thread(target=self._read_lane, args=(reader,), name="wenmai-reader", daemon=True)
                 for reader in readers
@@ -108,125 +72,145 @@ class Lanes:
         """Do the work in a transaction; the future is done when it is on disk."""
         return self._submit(self._writes, work)
 
+    async def write_in_slices(self, work: Callable[[apsw.Connection, int], int]) -> int:
+        """Repeat the work, each time in a transaction that other writes may come before, until there is none left.
+
+        Args:
+            work: handles at most so many rows, and returns how many it did; fewer mean that it is finished.
+
+        Returns:
+            How many rows it handled in all.
+        """
+        total, done = 0, SLICE
+        while done == SLICE:
+            done = await self.write(lambda connection: work(connection, SLICE))
+            total += done
+        return total
+
     def read(self, work: Callable[[apsw.Connection], T]) -> "asyncio.Future[T]":
-        """Do the work on a reader's connection."""
+        """Do the work on a reader's connection, in one snapshot."""
         return self._submit(self._reads, work)
 
-    def _submit(self, lane: "queue.SimpleQueue[_Job | None]", work: Work) -> "asyncio.Future[Any]":
+    async def ping(self) -> None:
+        """Return if the file can be read, and is the one that was opened.
+
+        Raises:
+            StoreUnavailable: it cannot, or was deleted or replaced.
+        """
+        await self.read(lambda connection: fetch(connection, "SELECT 1 FROM sqlite_schema LIMIT 1"))
+        self._file.check()
+
+    def _submit(self, lane: Lane, work: Callable[[apsw.Connection], Any]) -> "asyncio.Future[Any]":
         if self._closing:
             raise StoreUnavailable("sqlite", "the store is closed")
+        if self._file.lost is not None:
+            raise StoreUnavailable("sqlite", self._file.lost)
+        if lane.qsize() >= WAITING:
+            raise StoreUnavailable("sqlite", f"{WAITING} operations are waiting for the file already")
         future: asyncio.Future[Any] = self._loop.create_future()
-        lane.put(_Job(future, work))
+        lane.put(Job(future, work, time.monotonic()))
         return future
 
     async def close(self) -> None:
         """Finish the work that waits and close the connections; the last one folds the log into the database."""
         self._closing = True
+        self._file.close()
         self._writes.put(None)
         for _ in range(READERS):
             self._reads.put(None)
-        self._log_grew.set()
-        for thread in self._threads:
+        self._checkpoints.close()
+        for thread in (*self._threads, self._checkpoints.thread):
             await asyncio.to_thread(thread.join)
 
-    def _deliver(self, outcomes: list[_Outcome]) -> None:
-        for future, result, error in outcomes:
-            if future.done():
-                continue
-            if error is None:
-                future.set_result(result)
-            else:
-                future.set_exception(error)
+    def _hand_over(self, outcomes: list[Outcome]) -> None:
+        if outcomes:
+            self._loop.call_soon_threadsafe(deliver, outcomes)
 
     def _write_lane(self, connection: apsw.Connection) -> None:
-        for jobs in _batches(self._writes, WRITES_PER_COMMIT):
-            self._loop.call_soon_threadsafe(self._deliver, _commit_together(connection, jobs))
-            if self._log_pages > FORCED_CHECKPOINT_PAGES:
-                _checkpoint(connection)
-        connection.close()
+        for jobs in batches(self._writes, WRITES_PER_COMMIT):
+            self._write_together(connection, jobs)
+            self._checkpoints.after_commit()
+        close(connection, self._file)
 
-    def _read_lane(self, connection: apsw.Connection) -> None:
-        for jobs in _batches(self._reads, READS_PER_WAKE):
-            outcomes = [_run(connection, job) for job in jobs]
-            self._loop.call_soon_threadsafe(self._deliver, outcomes)
-        connection.close()
-
-    def _after_commit(self, _connection: apsw.Connection, _name: str, pages: int) -> int:
-        self._log_pages = pages
-        if pages >= CHECKPOINT_PAGES:
-            self._log_grew.set()
-        return apsw.SQLITE_OK
-
-    def _checkpointer(self, connection: apsw.Connection) -> None:
-        """Copy the log into the database beside the writer, which would otherwise do it inside a commit."""
-        copied = 0
-        while True:
-            self._log_grew.wait()
-            if self._closing:
-                break
-            self._log_grew.clear()
-            pages = self._log_pages
-            if pages < copied:
-                copied = 0
-            if pages - copied >= CHECKPOINT_PAGES:
-                copied = _checkpoint(connection)
-        connection.close()
-
-
-def _checkpoint(connection: apsw.Connection) -> int:
-    """Copy what can be copied without waiting for anybody; how many pages of the log are in the database now."""
-    try:
-        return connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)[1]
-    except apsw.BusyError:
-        return 0  # another connection is at it
-    except apsw.Error:
-        _log.exception("checkpoint failed; the data is safe in the log, which goes on growing")
-        return 0
-
-
-def _batches(lane: "queue.SimpleQueue[_Job | None]", most: int) -> Iterator[list[_Job]]:
-    """What waits in the lane, again and again, until the lane is closed."""
-    while True:
-        jobs = []
-        job = lane.get()
-        while job is not None:
-            jobs.append(job)
-            if len(jobs) == most:
-                break
-            try:
-                job = lane.get_nowait()
-            except queue.Empty:
-                break
-        if jobs:
-            yield jobs
-        if job is None:
+    def _write_together(self, connection: apsw.Connection, jobs: list[Job]) -> None:
+        """Do the jobs in one transaction, or one by one if one of them fails; hand over what became of them."""
+        waiting = self._begin(connection, jobs)
+        if not waiting:
             return
+        try:
+            self._hand_over(self._commit(connection, waiting))
+        except Exception as problem:  # noqa: BLE001 — handed to the caller, who awaits the future
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            if len(waiting) == 1 or self._file.lost is not None:
+                self._hand_over(failed(waiting, problem))
+                return
+            for job in waiting:
+                self._write_together(connection, [job])
 
+    def _begin(self, connection: apsw.Connection, jobs: list[Job]) -> list[Job]:
+        """Begin a transaction; the jobs that did not have to be refused."""
+        try:
+            if self._file.lost is not None:
+                self._file.check()
+            connection.execute("BEGIN IMMEDIATE")
+        except apsw.BusyError:
+            return self._begin_in_time(connection, jobs)
+        except Exception as problem:  # noqa: BLE001 — handed to the callers, who await the futures
+            self._hand_over(failed(jobs, problem))
+            return []
+        return jobs
 
-def _run(connection: apsw.Connection, job: _Job) -> _Outcome:
-    try:
-        with translated_errors():
-            return _Outcome(job.future, job.work(connection), None)
-    except Exception as problem:  # noqa: BLE001 — handed to the caller, who awaits the future
-        return _Outcome(job.future, None, problem)
+    def _begin_in_time(self, connection: apsw.Connection, jobs: list[Job]) -> list[Job]:
+        """Begin while another process holds the file; jobs that have waited for as long as they may are refused."""
+        try:
+            while jobs:
+                first = jobs[0].since
+                left = first + self._patience - time.monotonic()
+                connection.set_busy_timeout(max(0, int(left * 1000)))
+                try:
+                    connection.execute("BEGIN IMMEDIATE")
+                except apsw.BusyError as problem:
+                    refused = [job for job in jobs if job.since <= first + SAME_MOMENT]
+                    jobs = jobs[len(refused) :]
+                    self._hand_over(failed(refused, problem))
+                else:
+                    break
+        except apsw.Error as problem:
+            self._hand_over(failed(jobs, problem))
+            return []
+        finally:
+            connection.set_busy_timeout(0)
+        return jobs
 
-
-def _commit_together(connection: apsw.Connection, jobs: list[_Job]) -> list[_Outcome]:
-    try:
-        connection.execute("BEGIN IMMEDIATE")
+    def _commit(self, connection: apsw.Connection, jobs: list[Job]) -> list[Outcome]:
+        """What became of the jobs, which are on disk; raises if one fails, or if they went into a file that is gone."""
         outcomes = []
         for job in jobs:
             try:
-                outcomes.append(_Outcome(job.future, job.work(connection), None))
+                outcomes.append(Outcome(job.future, job.work(connection), None))
             except WenmaiError as refusal:
-                outcomes.append(_Outcome(job.future, None, refusal))
+                outcomes.append(Outcome(job.future, None, refusal))
         connection.execute("COMMIT")
+        self._file.check()
+        return outcomes
+
+    def _read_lane(self, connection: apsw.Connection) -> None:
+        for jobs in batches(self._reads, READS_PER_WAKE):
+            with self._checkpoints.reads:
+                outcomes = [_read(connection, job) for job in jobs]
+            self._hand_over(outcomes)
+        close(connection, self._file)
+
+
+def _read(connection: apsw.Connection, job: Job) -> Outcome:
+    """Do the work in a transaction of its own, so that all its statements see the same commits."""
+    try:
+        connection.execute("BEGIN")
+        try:
+            return Outcome(job.future, job.work(connection), None)
+        finally:
+            if connection.in_transaction:
+                connection.execute("COMMIT")
     except Exception as problem:  # noqa: BLE001 — handed to the caller, who awaits the future
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        if len(jobs) > 1:
-            return [outcome for job in jobs for outcome in _commit_together(connection, [job])]
-        if isinstance(problem, apsw.Error):
-            problem = _unavailable(problem)
-        return [_Outcome(jobs[0].future, None, problem)]
-    return outcomes
+        return failed([job], problem)[0]

@@ -14,16 +14,17 @@ from wenmai.stores.fields import check_key, check_range
 from wenmai.stores.records import Message, NewMessage
 from wenmai.stores.sqlite.lanes import Lanes, fetch
 from wenmai.stores.sqlite.messages import COLUMNS, own_id, to_json, to_message, to_row
+from wenmai.stores.sqlite.purging import detach, purge
 from wenmai.stores.sqlite.recent import Recent, RecentSession, RecentThread, ThreadRow
+from wenmai.stores.values import check_messages, check_owner, check_settled
 
 APPEND_LIMIT = 1_000
 READ_LIMIT = 10_000
 _SLIDE_STEP_MICROS = SLIDE_STEP.seconds * 1_000_000
 
 _FIND = """
-SELECT t.thread, t.label, c.row, c.expires_at, c.keep_until, c.lifetime_seconds
-FROM conversations c LEFT JOIN threads t
-  ON t.tenant_id = c.tenant_id AND t.site_id = c.site_id AND t.session_id = c.session_id AND t.npc_id = ?
+SELECT t.thread, t.label, c.row, c.incarnation, c.expires_at, c.keep_until, c.lifetime_seconds
+FROM conversations c LEFT JOIN threads t ON t.incarnation = c.incarnation AND t.npc_id = ?
 WHERE c.tenant_id = ? AND c.site_id = ? AND c.session_id = ? AND c.user_id = ?
   AND (c.keep_until IS NULL OR c.keep_until > ?)"""
 _LAST = "SELECT seq, turn_id FROM messages WHERE thread = ? ORDER BY seq DESC LIMIT 1"
@@ -38,6 +39,7 @@ _FROM = f"SELECT {COLUMNS} FROM messages WHERE thread = ? AND seq >= ? ORDER BY 
 _BY_GIVEN_ID = f"SELECT {COLUMNS} FROM messages WHERE thread = ? AND given_id = ?"
 _BY_SEQ = f"SELECT {COLUMNS} FROM messages WHERE thread = ? AND seq = ?"
 _END = 1 << 62
+# An erased thread is detached from its session at once and then removed in slices, the rest of it by the next sweep.
 
 
 class _Anchor(NamedTuple):
@@ -45,6 +47,7 @@ class _Anchor(NamedTuple):
 
     thread: ThreadRow | None
     row: int
+    incarnation: str
     expires_at: int
     keep_until: int | None
     lifetime_micros: int
@@ -76,10 +79,9 @@ class SqliteLogs:
         """See :meth:`wenmai.stores.base.Logs.append`."""
         check_range("messages", len(messages), 1, APPEND_LIMIT)
         check_range("tail", tail, 0, READ_LIMIT)
+        check_owner(scope, thread.session_id, thread.npc_id)
         check_key("npc_id", thread.npc_id)
-        for message in messages:
-            if message.id is not None:
-                check_key("id", message.id)
+        check_messages(messages)
         now = to_micros(self._clock())
         return await self._lanes.write(
             lambda connection: _append(connection, self._recent(connection), scope, thread, messages, tail, slide, now)
@@ -124,7 +126,7 @@ class SqliteLogs:
         self,
         scope: Scope,
         thread: ThreadKey,
-        seq: int,
+        message: Message,
         *,
         content: str,
         completed: bool = True,
@@ -132,17 +134,20 @@ class SqliteLogs:
         metadata: Mapping[str, Any] | None = None,
     ) -> Message | None:
         """See :meth:`wenmai.stores.base.Logs.settle`."""
+        check_owner(scope, thread.session_id, thread.npc_id)
+        check_settled(content, tokens, metadata)
         now = to_micros(self._clock())
 
         def work(connection: apsw.Connection) -> Message | None:
             anchor = _find(connection, scope, thread, now)
             if anchor is None or anchor.thread is None:
                 return None
-            where = anchor.thread.row, seq
+            where = anchor.thread.row, message.seq
+            given_id = None if message.id == own_id(anchor.thread.label, message.seq) else message.id
             connection.execute(
                 "UPDATE messages SET content = ?, completed = ?, tokens = ?, metadata = coalesce(?, metadata) "
-                "WHERE thread = ? AND seq = ? AND completed = 0",
-                (content, int(completed), tokens, to_json(metadata), *where),
+                "WHERE thread = ? AND seq = ? AND given_id IS ? AND completed = 0",
+                (content, int(completed), tokens, to_json(metadata), *where, given_id),
             )
             if not connection.changes():
                 return None
@@ -151,42 +156,81 @@ class SqliteLogs:
 
         return await self._lanes.write(work)
 
-    async def threads(self, scope: Scope, session_id: str) -> list[ThreadInfo]:
+    async def threads(self, scope: Scope, session_id: str, *, incarnation: str | None = None) -> list[ThreadInfo]:
         """See :meth:`wenmai.stores.base.Logs.threads`."""
         now = to_micros(self._clock())
 
         def work(connection: apsw.Connection) -> list[ThreadInfo]:
-            if _find(connection, scope, ThreadKey(session_id, ""), now) is None:
+            anchor = _find(connection, scope, ThreadKey(session_id, "", incarnation), now)
+            if anchor is None:
                 return []
             rows = fetch(
                 connection,
-                "SELECT thread, npc_id FROM threads WHERE tenant_id = ? AND site_id = ? AND session_id = ? "
-                "ORDER BY thread",
-                (scope.tenant_id, scope.site_id, session_id),
+                "SELECT thread, npc_id FROM threads WHERE incarnation = ? ORDER BY thread",
+                (anchor.incarnation,),
             )
             return [info for row, npc_id in rows if (info := _thread_info(connection, row, npc_id)) is not None]
 
         return await self._lanes.read(work)
 
-    async def erase(self, scope: Scope, session_id: str, npc_id: str | None = None) -> int:
+    async def erase(
+        self, scope: Scope, session_id: str, npc_id: str | None = None, *, incarnation: str | None = None
+    ) -> int:
         """See :meth:`wenmai.stores.base.Logs.erase`."""
+        now = to_micros(self._clock())
+        key = ThreadKey(session_id, npc_id or "", incarnation)
+        check_owner(scope, session_id, npc_id or "")
 
         def work(connection: apsw.Connection) -> int:
-            erased = 0
+            anchor = _find(connection, scope, key, now)
+            if anchor is None:
+                return 0
             self._recent(connection).forget(scope, session_id)
-            rows = fetch(
-                connection,
-                "SELECT thread FROM threads WHERE tenant_id = ? AND site_id = ? AND session_id = ? AND user_id = ? "
-                "AND (? OR npc_id = ?)",
-                (scope.tenant_id, scope.site_id, session_id, scope.user_id, npc_id is None, npc_id or ""),
-            )
-            for (row,) in rows:
-                connection.execute("DELETE FROM messages WHERE thread = ?", (row,))
-                erased += connection.changes()
-                connection.execute("DELETE FROM threads WHERE thread = ?", (row,))
-            return erased
+            where = anchor.incarnation, npc_id is None, key.npc_id
+            rows = fetch(connection, "SELECT thread FROM threads WHERE incarnation = ? AND (? OR npc_id = ?)", where)
+            detach(connection, rows)
+            return sum(last[0][0] for row in rows if (last := fetch(connection, _LAST, row)))
+
+        erased = await self._lanes.write(work)
+        if erased:
+            await self._lanes.write_in_slices(purge)
+        return erased
+
+    async def truncate(self, scope: Scope, thread: ThreadKey, last_seq: int) -> int:
+        """See :meth:`wenmai.stores.base.Logs.truncate`."""
+        check_owner(scope, thread.session_id, thread.npc_id)
+        check_range("last_seq", last_seq, 0, _END)
+        now = to_micros(self._clock())
+
+        def work(connection: apsw.Connection) -> int:
+            anchor = _find(connection, scope, thread, now)
+            if anchor is None or anchor.thread is None:
+                return 0
+            where = anchor.thread.row, last_seq
+            connection.execute("DELETE FROM messages WHERE thread = ? AND seq > ?", where)
+            removed = connection.changes()
+            if removed:
+                self._recent(connection).forget(scope, thread.session_id)
+                _label_anew(connection, anchor.thread)
+            return removed
 
         return await self._lanes.write(work)
+
+
+def _takes_an_id_to_come(connection: apsw.Connection, thread: ThreadRow, given: str | None) -> bool:
+    """Whether a given id is one that the thread's label will make for another message."""
+    return given is not None and given.startswith(own_id(thread.label, "")) and not _by_id(connection, thread, given)
+
+
+def _label_anew(connection: apsw.Connection, thread: ThreadRow) -> ThreadRow:
+    """Write out the ids that were made with the thread's label, and give it another for those to come."""
+    connection.execute(
+        "UPDATE messages SET given_id = ? || seq WHERE thread = ? AND given_id IS NULL",
+        (own_id(thread.label, ""), thread.row),
+    )
+    label = secrets.token_hex(4)
+    connection.execute("UPDATE threads SET label = ? WHERE thread = ?", (label, thread.row))
+    return thread._replace(label=label)
 
 
 def _find(connection: apsw.Connection, scope: Scope, thread: ThreadKey, now: int) -> _Anchor | None:
@@ -197,9 +241,11 @@ def _find(connection: apsw.Connection, scope: Scope, thread: ThreadKey, now: int
     )
     if not rows:
         return None
-    row, label, session, expires_at, keep_until, lifetime = rows[0]
+    row, label, session, incarnation, expires_at, keep_until, lifetime = rows[0]
+    if thread.incarnation not in (None, incarnation):
+        return None
     found = None if row is None else ThreadRow(row, label, thread.npc_id)
-    return _Anchor(found, session, expires_at, keep_until, lifetime * 1_000_000)
+    return _Anchor(found, session, incarnation, expires_at, keep_until, lifetime * 1_000_000)
 
 
 def _append(
@@ -219,10 +265,13 @@ def _append(
         _slide(connection, session, now)
     thread = session.threads.get(key.npc_id)
     if thread is None:
-        thread = session.threads[key.npc_id] = RecentThread(_begin_thread(connection, scope, key), 0, 0)
+        thread = session.keep(RecentThread(_begin_thread(connection, session.incarnation, key.npc_id), 0, 0))
+    if any(_takes_an_id_to_come(connection, thread.row, message.id) for message in messages):
+        thread.row = _label_anew(connection, thread.row)
     stored, fresh = _insert(connection, thread, messages, now)
+    latest = _tail(connection, thread, tail) if tail else []
     recent.put(scope, key.session_id, session)
-    return Appended(stored, len(messages) - fresh, _tail(connection, thread, tail) if tail else [])
+    return Appended(stored, len(messages) - fresh, latest, session.incarnation)
 
 
 def _recall(connection: apsw.Connection, recent: Recent, scope: Scope, key: ThreadKey, now: int) -> RecentSession:
@@ -230,15 +279,19 @@ def _recall(connection: apsw.Connection, recent: Recent, scope: Scope, key: Thre
     session = recent.get(scope, key.session_id)
     gone = session is not None and session.keep_until is not None and session.keep_until <= now
     if session is not None and key.npc_id in session.threads and not gone:
+        if key.incarnation not in (None, session.incarnation):
+            raise SessionNotFound(key.session_id)
         return session
     anchor = _find(connection, scope, key, now)
     if anchor is None:
         raise SessionNotFound(key.session_id)
     if session is None:
-        session = RecentSession(anchor.row, anchor.expires_at, anchor.keep_until, anchor.lifetime_micros)
+        session = RecentSession(
+            anchor.row, anchor.incarnation, anchor.expires_at, anchor.keep_until, anchor.lifetime_micros
+        )
     if anchor.thread is not None:
         last = fetch(connection, _LAST, (anchor.thread.row,))
-        session.threads[key.npc_id] = RecentThread(anchor.thread, *(last[0] if last else (0, 0)))
+        session.keep(RecentThread(anchor.thread, *(last[0] if last else (0, 0))))
     return session
 
 
@@ -258,13 +311,12 @@ def _slide(connection: apsw.Connection, session: RecentSession, now: int) -> Non
         session.expires_at = end
 
 
-def _begin_thread(connection: apsw.Connection, scope: Scope, key: ThreadKey) -> ThreadRow:
+def _begin_thread(connection: apsw.Connection, incarnation: str, npc_id: str) -> ThreadRow:
     label = secrets.token_hex(4)
     connection.execute(
-        "INSERT INTO threads (tenant_id, site_id, session_id, npc_id, user_id, label) VALUES (?, ?, ?, ?, ?, ?)",
-        (scope.tenant_id, scope.site_id, key.session_id, key.npc_id, scope.user_id, label),
+        "INSERT INTO threads (incarnation, npc_id, label) VALUES (?, ?, ?)", (incarnation, npc_id, label)
     )
-    return ThreadRow(connection.last_insert_rowid(), label, key.npc_id)
+    return ThreadRow(connection.last_insert_rowid(), label, npc_id)
 
 
 def _insert(

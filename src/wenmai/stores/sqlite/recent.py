@@ -3,24 +3,41 @@
 A turn in a thread that it knows takes one INSERT and no SELECT. Nothing is believed for longer than it is true:
 another process's commit makes it forget everything (SQLite's data version tells), so does a rollback, and a change
 of a session's row by any statement of its own connection makes it forget that session (the update hook tells).
+Its memory is bounded by the bytes of whole messages, per thread and in all.
 """
 
+import sys
 from collections import OrderedDict
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import apsw
+import msgspec
 
 from wenmai.scope import Scope
 from wenmai.stores.records import Message
 from wenmai.stores.sqlite.lanes import fetch
 
 SESSIONS = 1_000
+PERSONAS = 64
+"""Threads of a session; of more, the one that was remembered first is forgotten."""
+
 TAIL = 64
 """Messages of a thread; longer tails are read from the file."""
 
-TAIL_CHARACTERS = 16_000
-"""Four windows of ordinary length; tails of more text are read from the file, so that memory stays bounded."""
+TAIL_BYTES = 64 << 10
+"""Four windows of ordinary length; tails of more are read from the file."""
+
+BYTES = 32 << 20
+"""Of all sessions together; beyond, the ones that were written to longest ago are forgotten."""
+
+_MESSAGE, _THREAD, _SESSION = 600, 1_000, 1_500
+"""Bytes of each without its texts, about."""
+
+_JSON = 4
+"""Decoded JSON takes several times the bytes of its text."""
+
+_encode = msgspec.json.Encoder().encode
 
 
 class ThreadRow(NamedTuple):
@@ -36,6 +53,7 @@ class RecentThread:
 
     Attributes:
         seq, turn: of its last message, 0 if it has none.
+        size: the bytes that it takes in memory, about.
     """
 
     def __init__(self, row: ThreadRow, seq: int, turn: int) -> None:
@@ -43,34 +61,36 @@ class RecentThread:
         self.seq = seq
         self.turn = turn
         self._tail: list[Message] | None = [] if seq == 0 else None
+        self._sizes: list[int] = []
         self._from_start = seq == 0
-        self._characters = 0
+        self.size = _THREAD
 
     def grow(self, messages: Sequence[Message]) -> None:
         """Note what was appended; a turn that is not completed makes the tail unknown until it is read again."""
         if not messages:
             return
         self.seq, self.turn = messages[-1].seq, messages[-1].turn_id
-        if self._tail is not None and all(message.completed for message in messages):
-            self._tail += messages
-            self._characters += _characters(messages)
-            if self._characters > TAIL_CHARACTERS or len(self._tail) > 2 * TAIL:
-                self._shorten()
-        else:
-            self._tail = None
+        if self._tail is None or not all(message.completed for message in messages):
+            self._tail, self._sizes, self.size = None, [], _THREAD
+            return
+        sizes = [_size(message) for message in messages]
+        self._tail += messages
+        self._sizes += sizes
+        self.size += sum(sizes)
+        if self.size > TAIL_BYTES or len(self._tail) > 2 * TAIL:
+            self._shorten()
 
     def _shorten(self) -> None:
         """Keep the newest half of what may be kept."""
         assert self._tail is not None  # noqa: S101 — only a known tail is too long
-        kept: list[Message] = []
-        characters = 0
-        for message in reversed(self._tail[-TAIL:]):
-            characters += len(message.content)
-            if characters > TAIL_CHARACTERS // 2:
+        kept, size = 0, _THREAD
+        for more in reversed(self._sizes[-TAIL:]):
+            if size + more > TAIL_BYTES // 2:
                 break
-            kept.append(message)
-        self._tail = kept[::-1]
-        self._characters = _characters(kept)
+            kept += 1
+            size += more
+        first = len(self._tail) - kept
+        self._tail, self._sizes, self.size = self._tail[first:], self._sizes[first:], size
         self._from_start = False
 
     def tail(self, limit: int) -> list[Message] | None:
@@ -81,14 +101,22 @@ class RecentThread:
 
     def learn(self, tail: Sequence[Message], limit: int) -> None:
         """Keep a tail as it was read, if the thread's last turn is in it, and so is completed."""
-        characters = _characters(tail)
-        if limit <= TAIL and tail and tail[-1].seq == self.seq and characters <= TAIL_CHARACTERS:
-            self._tail, self._from_start = list(tail), len(tail) < limit
-            self._characters = characters
+        if limit > TAIL or not tail or tail[-1].seq != self.seq:
+            return
+        sizes = [_size(message) for message in tail]
+        size = _THREAD + sum(sizes)
+        if size <= TAIL_BYTES:
+            self._tail, self._sizes, self.size = list(tail), sizes, size
+            self._from_start = len(tail) < limit
 
 
-def _characters(messages: Sequence[Message]) -> int:
-    return sum(len(message.content) for message in messages)
+def _size(message: Message) -> int:
+    """The bytes that it takes in memory, about."""
+    size = _MESSAGE + sys.getsizeof(message.content)
+    for structured in (message.tool_calls, message.metadata):
+        if structured:
+            size += _JSON * len(_encode(structured))
+    return size
 
 
 class RecentSession:
@@ -96,24 +124,39 @@ class RecentSession:
 
     Attributes:
         threads: those that were written to, by persona.
+        counted: the bytes that the total of :class:`Recent` counts for it.
     """
 
-    def __init__(self, row: int, expires_at: int, keep_until: int | None, lifetime: int) -> None:
+    def __init__(self, row: int, incarnation: str, expires_at: int, keep_until: int | None, lifetime: int) -> None:
         self.row = row
+        self.incarnation = incarnation
         self.expires_at = expires_at
         self.keep_until = keep_until
         self.lifetime = lifetime
         self.threads: dict[str, RecentThread] = {}
+        self.counted = 0
+
+    def keep(self, thread: RecentThread) -> RecentThread:
+        """Remember one more thread."""
+        if len(self.threads) >= PERSONAS:
+            del self.threads[next(iter(self.threads))]
+        self.threads[thread.row.npc_id] = thread
+        return thread
 
 
 class Recent:
-    """The sessions that were written to last through one connection, this process's only writing one."""
+    """The sessions that were written to last through one connection, this process's only writing one.
+
+    Attributes:
+        size: the bytes that all of them take in memory, about.
+    """
 
     def __init__(self, connection: apsw.Connection) -> None:
         self._connection = connection
         self._version = -1
         self._sessions: OrderedDict[tuple[Scope, str], RecentSession] = OrderedDict()
         self._keys: dict[int, tuple[Scope, str]] = {}
+        self.size = 0
         connection.set_update_hook(self._changed)
         connection.set_rollback_hook(self._forget_all)
 
@@ -128,22 +171,29 @@ class Recent:
     def put(self, scope: Scope, session_id: str, session: RecentSession) -> None:
         """Remember the session as the newest one."""
         key = scope, session_id
-        self._sessions[key] = session
-        self._keys[session.row] = key
-        self._sessions.move_to_end(key)
-        if len(self._sessions) > SESSIONS:
-            _, oldest = self._sessions.popitem(last=False)
-            del self._keys[oldest.row]
+        if self._sessions.get(key) is session:
+            self._sessions.move_to_end(key)
+            self.size -= session.counted
+        else:
+            self.forget(scope, session_id)
+            self._sessions[key] = session
+            self._keys[session.row] = key
+        session.counted = _SESSION + sum([thread.size for thread in session.threads.values()])
+        self.size += session.counted
+        while len(self._sessions) > SESSIONS or self.size > BYTES:
+            self.forget(*next(iter(self._sessions)))
 
     def forget(self, scope: Scope, session_id: str) -> None:
         """Something of the session was changed that :meth:`put` was not told."""
         session = self._sessions.pop((scope, session_id), None)
         if session is not None:
             del self._keys[session.row]
+            self.size -= session.counted
 
     def _forget_all(self) -> None:
         self._sessions.clear()
         self._keys.clear()
+        self.size = 0
 
     def _changed(self, _operation: int, _database: str, table: str, row: int) -> None:
         if table == "conversations" and row in self._keys:

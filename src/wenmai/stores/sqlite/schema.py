@@ -10,9 +10,10 @@ from wenmai.clock import from_micros, to_micros
 from wenmai.errors import StoreUnavailable
 from wenmai.stores.records import RECORDS, Record
 from wenmai.stores.sql_columns import Kind, SqlType, columns_of, same
-from wenmai.stores.sqlite.lanes import fetch, translated_errors
+from wenmai.stores.sqlite.lanes import fetch
+from wenmai.stores.sqlite.reported_errors import translated_errors
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 """Of the tables below; one more with each change, and what leads there in :mod:`.upgrades`."""
 
 APPLICATION_ID = 0x57454E4D
@@ -54,20 +55,20 @@ def _document_ddl(record: type[Record]) -> Iterable[str]:
     yield f"CREATE INDEX {name}_by_end ON {name} (keep_until) WHERE keep_until IS NOT NULL"
     for field in spec.filters:
         yield f"CREATE INDEX {name}_by_{field} ON {name} ({owner}, {field}, created_at, {spec.key})"
+    if spec.bound_to:
+        yield f"CREATE INDEX {name}_by_incarnation ON {name} (incarnation)"
 
 
 _LOGS_DDL = (
-    # Own message ids are made of the thread's label and the sequence number, so only given ones need an index.
+    # Numbers of threads never come back, so no reader meets another thread's rows under the number of one that is gone.
     """CREATE TABLE threads (
-  thread INTEGER PRIMARY KEY,
-  tenant_id TEXT NOT NULL,
-  site_id TEXT NOT NULL,
-  session_id TEXT NOT NULL,
+  thread INTEGER PRIMARY KEY AUTOINCREMENT,
+  incarnation TEXT NOT NULL,
   npc_id TEXT NOT NULL,
-  user_id TEXT NOT NULL,
   label TEXT NOT NULL,
-  UNIQUE (tenant_id, site_id, session_id, npc_id)
+  UNIQUE (incarnation, npc_id)
 ) STRICT""",
+    # Own message ids are made of the thread's label and the sequence number, so only given ones need an index.
     """CREATE TABLE messages (
   thread INTEGER NOT NULL,
   seq INTEGER NOT NULL,
@@ -85,13 +86,13 @@ _LOGS_DDL = (
   PRIMARY KEY (thread, seq)
 ) STRICT, WITHOUT ROWID""",
     "CREATE UNIQUE INDEX messages_by_given_id ON messages (thread, given_id) WHERE given_id IS NOT NULL",
-    # A thread goes with its session's record, however that goes: deleted, swept, or replaced after its end.
-    """CREATE TRIGGER threads_of_a_session_gone AFTER DELETE ON conversations BEGIN
-  DELETE FROM messages WHERE thread IN (
-    SELECT thread FROM threads
-    WHERE tenant_id = old.tenant_id AND site_id = old.site_id AND session_id = old.session_id);
-  DELETE FROM threads
-  WHERE tenant_id = old.tenant_id AND site_id = old.site_id AND session_id = old.session_id;
+    # What hangs on an incarnation cannot be reached once its session's record is gone, however that goes: deleted,
+    # swept, or replaced after its end. It is removed afterwards, in slices.
+    """CREATE TABLE purges (
+  incarnation TEXT PRIMARY KEY
+) STRICT, WITHOUT ROWID""",
+    """CREATE TRIGGER a_session_is_gone AFTER DELETE ON conversations BEGIN
+  INSERT OR IGNORE INTO purges (incarnation) VALUES (old.incarnation);
 END""",
     "CREATE INDEX messages_unfinished ON messages (thread, turn_id) WHERE completed = 0",
 )

@@ -7,7 +7,8 @@ from time import monotonic
 import apsw
 
 from wenmai.errors import StoreTooNew, StoreUnavailable
-from wenmai.stores.sqlite.lanes import fetch, translated_errors
+from wenmai.stores.sqlite.lanes import fetch
+from wenmai.stores.sqlite.reported_errors import translated_errors
 from wenmai.stores.sqlite.schema import APPLICATION_ID, SCHEMA_VERSION, connect, schema_ddl
 from wenmai.stores.upgrades import OnStep, Schema, Step
 
@@ -39,7 +40,104 @@ _USAGE = (
     "CREATE INDEX usage_by_day ON usage (tenant_id, site_id, day, created_at, ref)",
 )
 
-UPGRADES: Mapping[int, Sequence[str]] = {2: _USAGE}
+_OF_SESSION = (
+    "SELECT c.incarnation FROM conversations c WHERE c.tenant_id = {0}.tenant_id AND c.site_id = {0}.site_id "
+    "AND c.session_id = {0}.session_id AND c.user_id = {0}.user_id"
+)
+
+_TRACES = (
+    """CREATE TABLE traces_by_ref (
+  row INTEGER PRIMARY KEY,
+  tenant_id TEXT NOT NULL,
+  site_id TEXT NOT NULL,
+  user_id TEXT NOT NULL,
+  ref TEXT,
+  trace_id TEXT,
+  started_at INTEGER,
+  completed_at INTEGER,
+  session_id TEXT,
+  incarnation TEXT,
+  npc_id TEXT,
+  turn_id INTEGER,
+  request_input TEXT,
+  tool_calls TEXT,
+  intent TEXT,
+  evidence_ids TEXT,
+  policy_mode TEXT,
+  policy_reason TEXT,
+  blocks TEXT,
+  answer TEXT,
+  model TEXT,
+  prompt_tokens INTEGER,
+  completion_tokens INTEGER,
+  cost_usd REAL,
+  latency_ms REAL,
+  degraded TEXT,
+  error TEXT,
+  replay_of TEXT,
+  details TEXT,
+  version INTEGER NOT NULL,
+  created_at INTEGER NOT NULL,
+  updated_at INTEGER NOT NULL,
+  keep_until INTEGER,
+  UNIQUE (tenant_id, site_id, ref)
+) STRICT""",
+    f"""INSERT INTO traces_by_ref SELECT row, tenant_id, site_id, user_id, user_id || '/' || trace_id, trace_id,
+  started_at, completed_at, session_id, iif(session_id = '', '', ({_OF_SESSION.format("traces")})), npc_id, turn_id,
+  request_input, tool_calls, intent, evidence_ids, policy_mode, policy_reason, blocks, answer, model, prompt_tokens,
+  completion_tokens, cost_usd, latency_ms, degraded, error, replay_of, details, version, created_at, updated_at,
+  keep_until FROM traces""",
+    "DROP TABLE traces",
+    "ALTER TABLE traces_by_ref RENAME TO traces",
+    "DELETE FROM traces WHERE incarnation IS NULL",
+    "CREATE INDEX traces_by_age ON traces (tenant_id, site_id, user_id, created_at, ref)",
+    "CREATE INDEX traces_by_end ON traces (keep_until) WHERE keep_until IS NOT NULL",
+    *(
+        f"CREATE INDEX traces_by_{field} ON traces (tenant_id, site_id, user_id, {field}, created_at, ref)"
+        for field in ("session_id", "npc_id", "policy_mode", "intent")
+    ),
+    "CREATE INDEX traces_by_incarnation ON traces (incarnation)",
+)
+
+_INCARNATIONS = (
+    "ALTER TABLE conversations ADD COLUMN incarnation TEXT",
+    "UPDATE conversations SET incarnation = lower(hex(randomblob(8)))",
+    "DROP TRIGGER threads_of_a_session_gone",
+    """CREATE TABLE threads_by_incarnation (
+  thread INTEGER PRIMARY KEY AUTOINCREMENT,
+  incarnation TEXT NOT NULL,
+  npc_id TEXT NOT NULL,
+  label TEXT NOT NULL,
+  UNIQUE (incarnation, npc_id)
+) STRICT""",
+    """INSERT INTO threads_by_incarnation SELECT t.thread, c.incarnation, t.npc_id, t.label FROM threads t
+  JOIN conversations c ON c.tenant_id = t.tenant_id AND c.site_id = t.site_id AND c.session_id = t.session_id""",
+    "DROP TABLE threads",
+    "ALTER TABLE threads_by_incarnation RENAME TO threads",
+    "DELETE FROM messages WHERE thread NOT IN (SELECT thread FROM threads)",
+    "CREATE TABLE purges (incarnation TEXT PRIMARY KEY) STRICT, WITHOUT ROWID",
+    """CREATE TRIGGER a_session_is_gone AFTER DELETE ON conversations BEGIN
+  INSERT OR IGNORE INTO purges (incarnation) VALUES (old.incarnation);
+END""",
+    "ALTER TABLE preferences ADD COLUMN incarnation TEXT",
+    f"UPDATE preferences SET incarnation = ({_OF_SESSION.format('preferences')})",
+    "DELETE FROM preferences WHERE incarnation IS NULL",
+    "CREATE INDEX preferences_by_incarnation ON preferences (incarnation)",
+    *_TRACES,
+    "ALTER TABLE idempotent_turns ADD COLUMN incarnation TEXT",
+    "ALTER TABLE idempotent_turns ADD COLUMN attempt_id TEXT",
+    "ALTER TABLE idempotent_turns ADD COLUMN asked_session TEXT",
+    "UPDATE idempotent_turns SET attempt_id = lower(hex(randomblob(8))), asked_session = session_id",
+    f"UPDATE idempotent_turns SET incarnation = ({_OF_SESSION.format('idempotent_turns')})",
+    "DELETE FROM idempotent_turns WHERE incarnation IS NULL OR response IS NULL OR response = 'null'",
+    "CREATE INDEX idempotent_turns_by_incarnation ON idempotent_turns (incarnation)",
+    "ALTER TABLE turn_leases ADD COLUMN session_id TEXT",
+    "ALTER TABLE turn_leases ADD COLUMN incarnation TEXT",
+    "DELETE FROM turn_leases",
+    "CREATE INDEX turn_leases_by_incarnation ON turn_leases (incarnation)",
+)
+
+UPGRADES: Mapping[int, Sequence[str]] = {2: _USAGE, 3: _INCARNATIONS}
 """Version → what leads there from the version before, in words that later declarations of records do not change."""
 
 

@@ -13,9 +13,10 @@ without the durable store a read is answered by a copy, if there is one, and wri
 import asyncio
 import logging
 import secrets
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
+from time import monotonic
 
 from redis.exceptions import AuthenticationError
 from redis.exceptions import ConnectionError as RedisConnectionError
@@ -31,12 +32,12 @@ from wenmai.stores.redis.address import parse_address
 from wenmai.stores.redis.keys import Keys
 from wenmai.stores.redis.link import Link
 from wenmai.stores.tiers.documents import TieredDocuments
-from wenmai.stores.tiers.guarded import GuardedCopies, listen_for_ever
+from wenmai.stores.tiers.guarded import GuardedCopies, listen, repeat_for_ever
 from wenmai.stores.tiers.hot import SessionCopies
 from wenmai.stores.tiers.logs import TieredLogs
 from wenmai.stores.tiers.lru import Lru
 from wenmai.stores.tiers.reading import Reading
-from wenmai.stores.tiers.trust import TRUST, Trust
+from wenmai.stores.tiers.trust import TRUST, Trust, moments
 from wenmai.stores.tiers.writing import Writing
 
 __all__ = ["TieredStore", "open_tiers"]
@@ -81,6 +82,7 @@ async def open_tiers(
     breaking: BreakerPolicy | None = None,
     trust_bound: timedelta = TRUST,
     copies: Lru | None = None,
+    running: Callable[[], float] = monotonic,
 ) -> AsyncIterator[TieredStore]:
     """Put the tiers in front of an open store, for as long as the context lasts; Redis may be absent.
 
@@ -89,8 +91,9 @@ async def open_tiers(
         hot: URL of the Redis server; see ``docs/how-to/run-on-redis.md``.
         clock: the durable store's.
         breaking: when Redis is left alone; by default also when it takes half of what a command may.
-        trust_bound: how long a copy is believed at most.
+        trust_bound: how long a copy is trusted at most.
         copies: where this process keeps its copies; by default as many and as large as :mod:`.lru` says.
+        running: seconds that never go back, by which copies age beside the clock.
 
     Raises:
         InvalidInput: the URL is not one of a Redis server, or the store is not one to put Redis in front of.
@@ -103,22 +106,24 @@ async def open_tiers(
     link, keys = Link(address), Keys(address.prefix)
     breaker = Breaker("redis", policy=breaking or BreakerPolicy(slow_seconds=address.command_timeout / 2))
     identity = await _identity(durable.documents)
-    shared = SessionCopies(link, keys, clock, origin=secrets.token_hex(8), store=identity)
-    trust, lru = Trust(clock, trust_bound), Lru() if copies is None else copies
+    now = moments(clock, running)
+    shared = SessionCopies(link, keys, now, origin=secrets.token_hex(8), store=identity)
+    trust, lru = Trust(now, trust_bound), Lru() if copies is None else copies
     guarded = GuardedCopies(shared, breaker)
     reading = Reading(lru, guarded, trust, durable.name)
-    writing = Writing(lru, guarded, clock)
+    writing = Writing(lru, guarded, now)
     await _check(link)
-    tasks = [
-        asyncio.create_task(listen_for_ever(link, keys.changes, shared, breaker, trust, lru.forget)),
-        asyncio.create_task(guarded.repair_for_ever()),
-        asyncio.create_task(guarded.probe_for_ever()),
-    ]
+    upkeep = (
+        lambda: listen(link, keys.changes, shared, breaker, trust, lru.forget),
+        guarded.repair,
+        guarded.probe,
+    )
+    tasks = [asyncio.create_task(repeat_for_ever(step)) for step in upkeep]
     try:
         yield TieredStore(
             durable,
-            TieredDocuments(durable.documents, durable.logs, reading, writing, clock),
-            TieredLogs(durable.logs, reading, writing, clock),
+            TieredDocuments(durable.documents, durable.logs, reading, writing, now),
+            TieredLogs(durable.logs, reading, writing, now),
             breaker,
             lru,
         )

@@ -1,11 +1,12 @@
 """What the upper tiers hold of a session: copies, each with the moment at which the durable store vouched for it.
 
 A copy answers a read only for the session's owner, and only while it is trusted (see :mod:`.trust`); past that it is
-kept as what can still be said when the durable store does not answer.
+kept as what can still be said when the durable store does not answer. What cannot be packed, such as an integer of more
+than 64 bits, raises here; those who keep copies drop the copy then.
 """
 
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
@@ -13,6 +14,7 @@ import msgspec
 from wenmai.scope import Scope
 from wenmai.stores.base import Stored, ThreadInfo
 from wenmai.stores.records import Message, Preferences, Session
+from wenmai.stores.tiers.trust import LONG_AGO, Moment
 
 V = TypeVar("V")
 
@@ -32,10 +34,6 @@ _pack = msgspec.msgpack.Encoder().encode
 _unpack = msgspec.msgpack.Decoder(Message).decode
 
 
-LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
-"""When a copy that is in doubt was checked."""
-
-
 class SessionKey(NamedTuple):
     """A session over all users: whose it is, is checked in the copy."""
 
@@ -53,7 +51,7 @@ class Piece(msgspec.Struct, Generic[V], frozen=True):
     """A copied value, and when the durable store last vouched for it."""
 
     value: V
-    checked_at: datetime
+    checked_at: Moment
 
 
 class _Entry(NamedTuple):
@@ -69,7 +67,7 @@ class _Entry(NamedTuple):
 class Tail:
     """The newest messages of a thread up to its end, without a gap, unfinished ones too; never none."""
 
-    def __init__(self, messages: Sequence[Message], checked_at: datetime) -> None:
+    def __init__(self, messages: Sequence[Message], checked_at: Moment) -> None:
         self.checked_at = checked_at
         self._entries: list[_Entry] = []
         self._bytes = 0
@@ -124,16 +122,26 @@ class Tail:
     def settle(self, message: Message) -> None:
         """Take in a message that was filled; nothing if it is further back."""
         position = message.seq - self._entries[0].seq
-        if 0 <= position < len(self._entries):
+        if self.holds(message):
             self._bytes -= len(self._entries[position].raw)
             self._entries[position] = _entry(message)
             self._bytes += len(self._entries[position].raw)
             self._finished = all(entry.completed for entry in self._entries)
 
     def _add(self, messages: Sequence[Message]) -> None:
-        added = [_entry(message) for message in messages]
-        self._entries += added
-        self._bytes += sum(len(entry.raw) for entry in added)
+        added: list[_Entry] = []
+        size = 0
+        # From the newest back, so that what is too much is not packed.
+        for message in reversed(messages[-TAIL_MESSAGES:]):
+            if size > TAIL_BYTES:
+                break
+            added.append(_entry(message))
+            size += len(added[-1].raw)
+        if len(added) < len(messages):
+            self._entries.clear()
+            self._bytes = 0
+        self._entries += reversed(added)
+        self._bytes += size
         cut = max(0, len(self._entries) - TAIL_MESSAGES)
         dropped = sum(len(entry.raw) for entry in self._entries[:cut])
         while self._bytes - dropped > TAIL_BYTES and cut < len(self._entries) - 1:
@@ -154,6 +162,8 @@ class SessionCopy:
 
     Attributes:
         owner: the user whose it is.
+        incarnation: of the session; all parts but the knowledge that there are no preferences are of this one.
+            None as long as there is no such part.
         session: its record.
         preferences: its preferences; a piece of None says that there are none.
         threads: its threads, in the order in which they began.
@@ -162,6 +172,7 @@ class SessionCopy:
 
     def __init__(self, owner: str) -> None:
         self.owner = owner
+        self.incarnation: str | None = None
         self.session: Piece[Stored[Session]] | None = None
         self.preferences: Piece[Stored[Preferences] | None] | None = None
         self.threads: Piece[list[ThreadInfo]] | None = None
@@ -177,27 +188,31 @@ class SessionCopy:
         return texts + tails + _OVERHEAD * (1 + len(records) + threads + len(self.tails))
 
     @property
-    def empty(self) -> bool:
-        """Whether nothing is copied."""
-        return not (self.session or self.preferences or self.threads or self.tails)
-
-    @property
     def owned(self) -> bool:
         """Whether what is copied shows that the session is the owner's; nothing does not, it may be a stranger's."""
         preferences, threads = self.preferences, self.threads
         return bool(self.session or self.tails or (preferences and preferences.value) or (threads and threads.value))
 
+    @property
+    def may_be_kept(self) -> bool:
+        """Whether something is copied, and of a known incarnation; that there are no preferences needs none."""
+        preferences = self.preferences and self.preferences.value
+        if self.session or preferences or self.threads or self.tails:
+            return self.incarnation is not None
+        return self.preferences is not None
+
     def take(self, other: "SessionCopy") -> None:
         """Take over the parts of a copy of the same session that has been checked later."""
+        self.incarnation = self.incarnation or other.incarnation
         self.session = _later(self.session, other.session)
         self.preferences = _later(self.preferences, other.preferences)
         self.threads = _later(self.threads, other.threads)
         for npc_id, tail in other.tails.items():
             mine = self.tails.get(npc_id)
-            if mine is None or mine.checked_at <= tail.checked_at:
+            if mine is None or mine.checked_at.running <= tail.checked_at.running:
                 self.tails[npc_id] = tail
 
-    def grow(self, npc_id: str, messages: Sequence[Message], now: datetime) -> None:
+    def grow(self, npc_id: str, messages: Sequence[Message], now: Moment) -> None:
         """Take in what was appended to a thread, all of it new; what it does not fit is forgotten."""
         tail = self.tails.get(npc_id)
         if tail is None or (tail.last_seq < messages[-1].seq and not tail.grow(messages)):
@@ -220,7 +235,7 @@ class SessionCopy:
         return end
 
     def doubt(self) -> None:
-        """Believe none of it any more."""
+        """Trust none of it any more."""
         self.session = self.session and Piece(self.session.value, LONG_AGO)
         self.preferences = self.preferences and Piece(self.preferences.value, LONG_AGO)
         self.threads = self.threads and Piece(self.threads.value, LONG_AGO)
@@ -261,4 +276,4 @@ def _age(stored: Stored[Any]) -> tuple[datetime, int]:
 def _later(mine: Piece[V] | None, other: Piece[V] | None) -> Piece[V] | None:
     if mine is None or other is None:
         return mine or other
-    return other if other.checked_at >= mine.checked_at else mine
+    return other if other.checked_at.running >= mine.checked_at.running else mine

@@ -4,12 +4,12 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, TypeVar, cast
 
-from wenmai.clock import Clock
-from wenmai.scope import Scope
+from wenmai.scope import Scope, ThreadKey
 from wenmai.stores.base import Documents, Logs, Page, Stored
 from wenmai.stores.records import Preferences, Record, Session
 from wenmai.stores.tiers.copies import Piece, SessionCopy
 from wenmai.stores.tiers.reading import Believed, Reading, however_old
+from wenmai.stores.tiers.trust import Moments
 from wenmai.stores.tiers.writing import Writing
 
 R = TypeVar("R", bound=Record)
@@ -21,12 +21,12 @@ class TieredDocuments:
     A record has a version that the next change must name, so it is read from the copy that all processes share.
     """
 
-    def __init__(self, durable: Documents, logs: Logs, reading: Reading, writing: Writing, clock: Clock) -> None:
+    def __init__(self, durable: Documents, logs: Logs, reading: Reading, writing: Writing, now: Moments) -> None:
         self._durable = durable
         self._logs = logs
         self._reading = reading
         self._writing = writing
-        self._clock = clock
+        self._now = now
 
     async def get(self, scope: Scope, of: type[R], key: str) -> Stored[R] | None:
         """See :meth:`wenmai.stores.base.Documents.get`."""
@@ -55,13 +55,15 @@ class TieredDocuments:
             await self._writing.put_preferences(scope, cast("Stored[Preferences]", stored), load)
         return stored
 
-    async def delete(self, scope: Scope, of: type[R], key: str, *, expected: int | None = None) -> bool:
+    async def delete(
+        self, scope: Scope, of: type[R], key: str, *, expected: int | None = None, identity: str | None = None
+    ) -> bool:
         """See :meth:`wenmai.stores.base.Documents.delete`."""
         if of not in (Session, Preferences):
-            return await self._durable.delete(scope, of, key, expected=expected)
+            return await self._durable.delete(scope, of, key, expected=expected, identity=identity)
         npc_ids = [] if of is Preferences else [info.npc_id for info in await self._logs.threads(scope, key)]
         deleted = await self._writing.removing(
-            scope, key, npc_ids, self._durable.delete(scope, of, key, expected=expected)
+            scope, key, npc_ids, self._durable.delete(scope, of, key, expected=expected, identity=identity)
         )
         await self._writing.drop(scope, key, npc_ids)
         return deleted
@@ -88,16 +90,17 @@ class TieredDocuments:
             if piece is None or not believed(piece.checked_at):
                 return None
             # Another process may have moved the end: while it answers, the durable store says that a session is over.
-            over = piece.value.record.expires_at <= self._clock()
+            over = piece.value.record.expires_at <= self._now().wall
             return None if over and believed is not however_old else (piece.value,)
 
         async def ask(fresh: SessionCopy) -> Stored[Session] | None:
-            began = self._clock()
+            began = self._now()
             stored = await self._durable.get(scope, Session, session_id)
+            fresh.incarnation = stored.record.incarnation if stored else None
             fresh.session = None if stored is None else Piece(stored, began)
             return stored
 
-        return await self._reading.read(scope, (session_id, ""), answer, ask, at_once=True)
+        return await self._reading.read(scope, ThreadKey(session_id, ""), answer, ask, at_once=True)
 
     async def _preferences(self, scope: Scope, session_id: str) -> Stored[Preferences] | None:
         def answer(copy: SessionCopy, believed: Believed) -> tuple[Stored[Preferences] | None] | None:
@@ -105,9 +108,10 @@ class TieredDocuments:
             return (piece.value,) if piece is not None and believed(piece.checked_at) else None
 
         async def ask(fresh: SessionCopy) -> Any:
-            began = self._clock()
+            began = self._now()
             stored = await self._durable.get(scope, Preferences, session_id)
+            fresh.incarnation = stored.record.incarnation if stored else None
             fresh.preferences = Piece(stored, began)
             return stored
 
-        return await self._reading.read(scope, (session_id, ""), answer, ask, at_once=True)
+        return await self._reading.read(scope, ThreadKey(session_id, ""), answer, ask, at_once=True)

@@ -1,4 +1,4 @@
-"""The Redis tier as the others use it: it may be gone at any moment, and nobody waits for it or fails with it.
+"""The Redis tier as the others use it: it may be gone at any moment, and no request waits for it or fails with it.
 
 While the breaker is not closed, no request reaches the server. The keeper alone tries, one attempt at a time: once it
 can listen to the channel again, it first brings what was missed in order.
@@ -6,10 +6,9 @@ can listen to the channel again, it first brings what was missed in order.
 
 import asyncio
 import logging
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing, suppress
-from typing import Literal, NamedTuple
 
 from wenmai.errors import StoreUnavailable
 from wenmai.scope import Scope
@@ -17,7 +16,9 @@ from wenmai.stores.breaker import Breaker
 from wenmai.stores.degradation import note_degraded
 from wenmai.stores.redis.link import Link
 from wenmai.stores.tiers.copies import SessionCopy, SessionKey
+from wenmai.stores.tiers.failures import CopyFailures
 from wenmai.stores.tiers.hot import Seen, SessionCopies
+from wenmai.stores.tiers.missed import DOUBT, DROP, Missed, Repair
 from wenmai.stores.tiers.trust import Trust
 
 _log = logging.getLogger(__name__)
@@ -25,34 +26,17 @@ _log = logging.getLogger(__name__)
 PAUSE_SECONDS = 0.2
 """Between two attempts to listen, and to bring in order what was missed."""
 
-MISSED = 50_000
-"""Sessions whose changes the server has not been told; past that the oldest is left to the bound of the trust."""
-
-
-class Repair(NamedTuple):
-    """How the server's copy of a session is brought in line.
-
-    Attributes:
-        how: whether it is not believed any more, or removed.
-        npc_ids: to be removed with the threads of these personas.
-    """
-
-    how: Literal["doubt", "drop"]
-    npc_ids: frozenset[str] = frozenset()
-
-
-DOUBT = Repair("doubt")
-
 
 class GuardedCopies:
-    """:class:`SessionCopies` behind a breaker; no method raises because of the server."""
+    """:class:`SessionCopies` behind a breaker; no method raises, whatever the server or a copy does."""
 
     def __init__(self, copies: SessionCopies, breaker: Breaker) -> None:
         self._copies = copies
         self.breaker = breaker
         self._telling: Counter[tuple[Scope, str]] = Counter()
-        self._missed: OrderedDict[tuple[Scope, str], Repair] = OrderedDict()
+        self._missed = Missed()
         self._missing = asyncio.Event()
+        self._failures = CopyFailures()
 
     async def read(self, scope: Scope, session_id: str, npc_id: str = "") -> Seen | None:
         """What is copied; None if the server cannot say, or has not been told of all changes of this process yet."""
@@ -63,8 +47,11 @@ class GuardedCopies:
             with self.breaker.guard():
                 return await self._copies.read(scope, session_id, npc_id)
         except StoreUnavailable as problem:
-            self._failed(problem)
-            return None
+            self._unavailable(problem)
+        except Exception as problem:  # noqa: BLE001 — the copy is dropped, and the failure logged
+            self._failures.note("read from Redis", problem)
+            self.miss(scope, session_id, DROP)
+        return None
 
     async def fill(self, scope: Scope, session_id: str, revision: str, found: SessionCopy) -> None:
         """See :meth:`SessionCopies.fill`; it may be left undone."""
@@ -74,7 +61,9 @@ class GuardedCopies:
             with self.breaker.guard():
                 await self._copies.fill(scope, session_id, revision, found)
         except StoreUnavailable as problem:
-            self._failed(problem)
+            self._unavailable(problem)
+        except Exception as problem:  # noqa: BLE001 — nothing was copied, and the failure is logged
+            self._failures.note("written to Redis", problem)
 
     async def tell(
         self,
@@ -92,7 +81,9 @@ class GuardedCopies:
                     await change(self._copies)
                 done = True
         except StoreUnavailable as problem:
-            self._failed(problem)
+            self._unavailable(problem)
+        except Exception as problem:  # noqa: BLE001 — the copy is invalidated, and the failure logged
+            self._failures.note("changed on Redis", problem)
         finally:
             # Also if the caller is cancelled half-way.
             if not done:
@@ -103,62 +94,55 @@ class GuardedCopies:
 
     def miss(self, scope: Scope, session_id: str, repair: Repair = DOUBT) -> None:
         """Note that the server's copy of the session may not be so."""
-        key = scope, session_id
-        noted = self._missed.get(key, DOUBT)
-        how = repair.how if noted.how == "doubt" else "drop"
-        # A new object, also where nothing is new: by that a repair under way knows that it is not the last.
-        self._missed[key] = Repair(how, noted.npc_ids | repair.npc_ids)
-        if len(self._missed) > MISSED:
-            self._missed.popitem(last=False)
+        self._missed.add((scope, session_id), repair)
         self._missing.set()
 
-    async def repair_for_ever(self) -> None:
-        """Tell the server what it has missed, whenever there is something and it answers."""
-        while True:
-            await self._missing.wait()
-            self._missing.clear()
+    async def repair(self) -> None:
+        """Tell the server what it has missed, once there is something, while it answers."""
+        await self._missing.wait()
+        self._missing.clear()
+        try:
             while self._missed and self.breaker.status.state == "closed":
                 await self._repair_one()
+        finally:
             if self._missed:
                 self._missing.set()
-                await asyncio.sleep(PAUSE_SECONDS)
+        if self._missed:
+            await asyncio.sleep(PAUSE_SECONDS)
 
     async def _repair_one(self) -> None:
-        # Until it is done it stays noted, so that nobody is answered by the copy.
-        key, repair = next(iter(self._missed.items()))
+        # Until it is done it stays noted, so that no reader is answered by the copy.
+        key, repair = self._missed.next()
         scope, session_id = key
         try:
             with self.breaker.guard():
                 if repair.how == "drop":
                     await self._copies.drop(scope, session_id, repair.npc_ids)
                 else:
-                    await self._doubt(scope, session_id)
+                    await self._doubt(scope, session_id, own=repair.how == "recheck")
+            self._missed.done(key, repair)
         except StoreUnavailable:
             await asyncio.sleep(PAUSE_SECONDS)
-        else:
-            if self._missed.get(key) is repair:
-                del self._missed[key]
-        if key in self._missed:
-            self._missed.move_to_end(key)
+        finally:
+            self._missed.postpone(key)
 
-    async def probe_for_ever(self) -> None:
+    async def probe(self) -> None:
         """Try the server again while its breaker is open although the channel stands: it had no memory, or was slow."""
-        while True:
-            await asyncio.sleep(PAUSE_SECONDS)
-            if self.breaker.status.state != "closed":
-                with suppress(StoreUnavailable), self.breaker.guard():
-                    await self._copies.probe()
+        await asyncio.sleep(PAUSE_SECONDS)
+        if self.breaker.status.state != "closed":
+            with suppress(StoreUnavailable), self.breaker.guard():
+                await self._copies.probe()
 
-    async def _doubt(self, scope: Scope, session_id: str) -> None:
+    async def _doubt(self, scope: Scope, session_id: str, *, own: bool) -> None:
         try:
-            await self._copies.doubt(scope, session_id)
+            await self._copies.doubt(scope, session_id, own=own)
         except StoreUnavailable:
             # A server without memory refuses every write, but not this.
             await self._copies.drop(scope, session_id)
 
-    def _failed(self, problem: StoreUnavailable) -> None:
+    def _unavailable(self, problem: StoreUnavailable) -> None:
         note_degraded(self.breaker.name)
-        _log.warning("the hot tier failed, which nobody but its breaker minds: %s", problem)
+        _log.warning("Redis cache unavailable, continuing without it: %s", problem)
 
     def _closed(self) -> bool:
         if self.breaker.status.state == "closed":
@@ -167,7 +151,7 @@ class GuardedCopies:
         return False
 
 
-async def listen_for_ever(
+async def listen(
     link: Link,
     channel: str,
     copies: SessionCopies,
@@ -175,23 +159,32 @@ async def listen_for_ever(
     trust: Trust,
     on_change: Callable[[SessionKey], None],
 ) -> None:
-    """Hear of other processes' changes, and try the server again while its breaker is open."""
+    """Hear of other processes' changes until the channel fails; try the server again if its breaker is open."""
+    try:
+        with breaker.guard():
+            subscription = await link.subscribe(channel)
+    except StoreUnavailable:
+        await asyncio.sleep(PAUSE_SECONDS)
+        return
+    trust.channel_up()
+    try:
+        async with aclosing(subscription.messages()) as messages:
+            async for told in messages:
+                key = copies.changed(told)
+                if key is not None:
+                    on_change(key)
+    except StoreUnavailable as problem:
+        _log.warning("other processes' changes are not heard any more: %s", problem)
+    finally:
+        trust.channel_down()
+    await asyncio.sleep(PAUSE_SECONDS)
+
+
+async def repeat_for_ever(step: Callable[[], Awaitable[None]]) -> None:
+    """Repeat a step of the cache's upkeep; an exception is logged, and ends nothing."""
     while True:
         try:
-            with breaker.guard():
-                subscription = await link.subscribe(channel)
-        except StoreUnavailable:
+            await step()
+        except Exception:  # noqa: BLE001 — logged, and tried again
+            _log.exception("a step of the cache's upkeep failed, and is repeated")
             await asyncio.sleep(PAUSE_SECONDS)
-            continue
-        trust.channel_up()
-        try:
-            async with aclosing(subscription.messages()) as messages:
-                async for told in messages:
-                    key = copies.changed(told)
-                    if key is not None:
-                        on_change(key)
-        except StoreUnavailable as problem:
-            _log.warning("other processes' changes are not heard any more: %s", problem)
-        finally:
-            trust.channel_down()
-        await asyncio.sleep(PAUSE_SECONDS)

@@ -1,13 +1,13 @@
 """The tier on Redis: what of sessions is copied for all processes, in the formats that other programs read."""
 
 import secrets
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from wenmai.clock import Clock, from_micros, to_micros
+from wenmai.clock import to_micros
 from wenmai.errors import StoreUnavailable
 from wenmai.scope import Scope, ThreadKey
 from wenmai.stores.base import Stored, ThreadInfo
@@ -17,8 +17,10 @@ from wenmai.stores.redis.link import STORE, Link, Word
 from wenmai.stores.redis.messages import decode_all
 from wenmai.stores.redis.messages import encode as encode_message
 from wenmai.stores.redis.rows import as_row, decode, encode, rfc3339
+from wenmai.stores.tiers.ages import Ages
 from wenmai.stores.tiers.copies import TAIL_BYTES, TAIL_MESSAGES, Piece, SessionCopy, SessionKey, Tail
 from wenmai.stores.tiers.scripts import APPLY, DROP, READ
+from wenmai.stores.tiers.trust import Moments
 
 R = TypeVar("R", bound=Record)
 
@@ -46,15 +48,19 @@ class _Ask(msgspec.Struct, omit_defaults=True, kw_only=True):
 
     Attributes:
         user: whose the session is, and in which durable store.
+        incarnation: of the session. A copy of another one is dropped; a change is then not kept, for which of the two
+            the session is cannot be told, unless its record says that it began later.
         expected: do nothing unless this is the revision; what was read when there was none is never kept, for whether
             there was a change since cannot be told.
         revision: the new one.
         checked: when the durable store was asked, in microseconds.
         keep: milliseconds until what is written goes by itself.
-        tail: the newest messages of the persona's thread, or, with ``appended``, those that were just appended.
+        tail: the newest messages of the persona's thread, or, with ``appended``, those that were just appended; none if
+            the newest alone is too large for a copy.
         appended: the number of the last of them; ``first`` that of the first, ``info`` the thread afterwards.
         fresh: the session was begun just now, so it has neither preferences nor threads.
-        doubt: nothing that is copied is believed any more, whoever asks; it is kept for when the durable store is gone.
+        doubt: nothing that is copied is trusted any more, whoever asks; it is kept for when the durable store is gone.
+        own: doubt it only if it is the user's.
         forget: the persona's thread is not known any more.
         channel, change: where to tell other processes, and what.
     """
@@ -62,6 +68,7 @@ class _Ask(msgspec.Struct, omit_defaults=True, kw_only=True):
     user: str
     checked: str
     keep: int
+    incarnation: str | None = None
     expected: str | None = None
     revision: str | None = None
     record: list[str] | None = None
@@ -78,6 +85,7 @@ class _Ask(msgspec.Struct, omit_defaults=True, kw_only=True):
     settled: str | None = None
     fresh: bool = False
     doubt: bool = False
+    own: bool = False
     forget: bool = False
     channel: str | None = None
     change: str | None = None
@@ -91,10 +99,10 @@ class SessionCopies:
         store: names the durable store; copies of another one on the same server are as good as a stranger's.
     """
 
-    def __init__(self, link: Link, keys: Keys, clock: Clock, *, origin: str, store: str) -> None:
+    def __init__(self, link: Link, keys: Keys, now: Moments, *, origin: str, store: str) -> None:
         self._link = link
         self._keys = keys
-        self._clock = clock
+        self._now = now
         self._origin = origin
         self._store = store
 
@@ -106,8 +114,9 @@ class SessionCopies:
         if not parts or "user" not in told or told["user"].decode() != self._owner(scope):
             return Seen(None, revision)
         record, preferences, messages = parts
-        ages = _Ages(told, int(now), self._clock())
+        ages = Ages(told, int(now), self._now())
         copy = SessionCopy(scope.user_id)
+        copy.incarnation = told.get("incarnation", b"").decode() or None
         if (checked := ages.checked("record")) and record:
             copy.session = Piece(decode(as_row(record), Session), checked)
         if (checked := ages.checked("preferences")) and ("none" in told or preferences):
@@ -128,25 +137,33 @@ class SessionCopies:
         ask = self._ask(
             scope,
             expected=revision,
+            incarnation=found.incarnation,
             record=_words(session.value) if session else None,
             preferences=_words(preferences.value) if preferences and preferences.value else None,
             no_preferences=preferences is not None and preferences.value is None,
             threads=[_told(info) for info in found.threads.value] if found.threads else None,
             npc=npc_id,
-            tail=[_json(message) for message in tail.messages()] if tail else None,
+            tail=_newest(tail.messages()) or None if tail else None,
         )
         await self._apply(scope, session_id, npc_id, ask)
 
     async def put_session(self, scope: Scope, stored: Stored[Session]) -> None:
         """The session's record was written; a new session has neither preferences nor threads."""
         session_id = stored.record.session_id
-        ask = self._change(scope, session_id, record=_words(stored), fresh=stored.version == 1)
+        ask = self._change(
+            scope,
+            session_id,
+            incarnation=stored.record.incarnation,
+            record=_words(stored),
+            fresh=stored.version == 1,
+        )
         await self._apply(scope, session_id, "", ask)
 
     async def put_preferences(self, scope: Scope, stored: Stored[Preferences]) -> None:
         """The session's preferences were written."""
-        session_id = stored.record.session_id
-        await self._apply(scope, session_id, "", self._change(scope, session_id, preferences=_words(stored)))
+        session_id, incarnation = stored.record.session_id, stored.record.incarnation
+        ask = self._change(scope, session_id, incarnation=incarnation, preferences=_words(stored))
+        await self._apply(scope, session_id, "", ask)
 
     async def append(
         self, scope: Scope, thread: ThreadKey, messages: Sequence[Message], expires_at: datetime | None
@@ -156,19 +173,24 @@ class SessionCopies:
         ask = self._change(
             scope,
             thread.session_id,
+            incarnation=thread.incarnation,
             npc=thread.npc_id,
-            tail=_newest([_json(message) for message in messages]),
+            tail=_newest(messages),
             appended=last.seq,
             first=first.seq,
             info=_told(ThreadInfo(thread.npc_id, last.seq, last.turn_id, first.timestamp, last.timestamp)),
             expires=None if expires_at is None else str(to_micros(expires_at)),
-            updated=rfc3339(self._clock()),
+            updated=rfc3339(self._now().wall),
         )
         await self._apply(scope, thread.session_id, thread.npc_id, ask)
 
     async def settle(self, scope: Scope, thread: ThreadKey, message: Message) -> None:
         """The message was filled."""
-        ask = self._change(scope, thread.session_id, npc=thread.npc_id, settled=_json(message))
+        settled = _json(message)
+        if len(settled.encode()) > TAIL_BYTES:
+            await self.forget_thread(scope, thread)
+            return
+        ask = self._change(scope, thread.session_id, incarnation=thread.incarnation, npc=thread.npc_id, settled=settled)
         await self._apply(scope, thread.session_id, thread.npc_id, ask)
 
     async def forget_thread(self, scope: Scope, thread: ThreadKey) -> None:
@@ -176,9 +198,9 @@ class SessionCopies:
         ask = self._change(scope, thread.session_id, npc=thread.npc_id, forget=True)
         await self._apply(scope, thread.session_id, thread.npc_id, ask)
 
-    async def doubt(self, scope: Scope, session_id: str) -> None:
-        """What is copied of the session may not be so any more."""
-        await self._apply(scope, session_id, "", self._change(scope, session_id, doubt=True))
+    async def doubt(self, scope: Scope, session_id: str, *, own: bool = False) -> None:
+        """What is copied of the session, or what is copied of it for the scope's user, may not be so any more."""
+        await self._apply(scope, session_id, "", self._change(scope, session_id, doubt=True, own=own))
 
     async def drop(self, scope: Scope, session_id: str, npc_ids: Collection[str] = ()) -> None:
         """Remove all that is copied of the scope's session, also from a server that has no memory left to write.
@@ -204,15 +226,15 @@ class SessionCopies:
         """Return if the server answers and takes writes."""
         await self._link.command("SET", self._keys.probe, "", "PX", 1000)
 
-    def changed(self, told: str) -> SessionKey | None:
-        """The session that another process tells of; None if the teller is this one.
+    def changed(self, told: bytes) -> SessionKey | None:
+        """The session whose change another process announces; None if the announcement is this process's own.
 
         Raises:
-            StoreUnavailable: nobody can tell what it tells of, so any copy may be meant.
+            StoreUnavailable: it cannot be read, so any copy may be meant.
         """
         try:
             origin, *key = msgspec.json.decode(told, type=tuple[str, str, str, str])
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise StoreUnavailable(STORE, f"a change cannot be read: {error}") from error
         return None if origin == self._origin else SessionKey(*key)
 
@@ -220,7 +242,8 @@ class SessionCopies:
         return f"{self._store}/{scope.user_id}"
 
     def _ask(self, scope: Scope, **asked: Any) -> _Ask:
-        return _Ask(user=self._owner(scope), checked=str(to_micros(self._clock())), keep=_milliseconds(KEPT), **asked)
+        checked = str(to_micros(self._now().wall))
+        return _Ask(user=self._owner(scope), checked=checked, keep=_milliseconds(KEPT), **asked)
 
     def _change(self, scope: Scope, session_id: str, **asked: Any) -> _Ask:
         told = self._told(SessionKey.of(scope, session_id))
@@ -241,26 +264,6 @@ class SessionCopies:
         )
 
 
-class _Ages:
-    """When the durable store vouched for what: by the server's clock and by that of the process which asked.
-
-    The earlier of the two counts, so that neither a clock that is behind nor a pause makes a copy look fresh.
-    """
-
-    def __init__(self, marks: Mapping[str, bytes], server_now: int, now: datetime) -> None:
-        self._marks = marks
-        self._server_now = server_now
-        self._now = now
-
-    def checked(self, part: str) -> datetime | None:
-        """When; None if the part is not copied."""
-        mark = self._marks.get(part)
-        if mark is None:
-            return None
-        written, asked = map(int, mark.split())
-        return min(self._now - timedelta(microseconds=self._server_now - written), from_micros(asked))
-
-
 def _words(stored: Stored[Any]) -> list[str]:
     """The hash of a record, as :class:`wenmai.stores.redis.documents.RedisDocuments` would write it."""
     pairs, _ = encode(stored.record)
@@ -273,15 +276,17 @@ def _json(message: Message) -> str:
     return encode_message(message).decode()
 
 
-def _newest(raws: list[str]) -> list[str]:
-    """As many of the newest as a copy holds; at least one."""
-    kept, size = 0, 0
-    for raw in reversed(raws[-TAIL_MESSAGES:]):
-        size += len(raw)
-        if kept and size > TAIL_BYTES:
+def _newest(messages: Sequence[Message]) -> list[str]:
+    """As many of the newest as a copy holds; none if the newest alone is too large for it."""
+    kept: list[str] = []
+    size = 0
+    for message in reversed(messages[-TAIL_MESSAGES:]):
+        raw = _json(message)
+        size += len(raw.encode())
+        if size > TAIL_BYTES:
             break
-        kept += 1
-    return raws[-kept:]
+        kept.append(raw)
+    return kept[::-1]
 
 
 def _told(info: ThreadInfo) -> tuple[str, int, int, str, str]:

@@ -1,15 +1,15 @@
 """The logs contract over the tiers: the newest messages and the list of threads are copied."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any
 
-from wenmai.clock import Clock
 from wenmai.scope import Scope, ThreadKey
 from wenmai.stores.base import Appended, Logs, ThreadInfo
 from wenmai.stores.fields import check_range
 from wenmai.stores.records import Message, NewMessage
 from wenmai.stores.tiers.copies import TAIL_MESSAGES, Piece, SessionCopy, Tail
 from wenmai.stores.tiers.reading import Believed, Reading
+from wenmai.stores.tiers.trust import Moments
 from wenmai.stores.tiers.writing import Writing
 
 MAX_READ = 10_000
@@ -20,11 +20,11 @@ AHEAD = 16
 class TieredLogs:
     """See :class:`wenmai.stores.base.Logs`."""
 
-    def __init__(self, durable: Logs, reading: Reading, writing: Writing, clock: Clock) -> None:
+    def __init__(self, durable: Logs, reading: Reading, writing: Writing, now: Moments) -> None:
         self._durable = durable
         self._reading = reading
         self._writing = writing
-        self._clock = clock
+        self._now = now
 
     async def append(
         self,
@@ -64,14 +64,19 @@ class TieredLogs:
             return None if newest is None else (newest,)
 
         async def ask(fresh: SessionCopy) -> list[Message]:
-            began = self._clock()
+            began = self._now()
             if limit > TAIL_MESSAGES:
                 return await self._durable.latest(scope, thread, limit, whole_turns=whole_turns)
             messages = await self._durable.latest(scope, thread, min(limit + AHEAD, TAIL_MESSAGES))
             if not messages:
                 return []
-            tail = fresh.tails[thread.npc_id] = Tail(messages, began)
-            newest = tail.newest(limit, whole_turns=whole_turns)
+            newest = None
+            try:
+                tail = Tail(messages, began)
+                newest = tail.newest(limit, whole_turns=whole_turns)
+                fresh.tails[thread.npc_id] = tail
+            except Exception as problem:  # noqa: BLE001 — the durable store answers, and the failure is logged
+                self._reading.failures.note("made of messages", problem)
             if newest is None:
                 return await self._durable.latest(scope, thread, limit, whole_turns=whole_turns)
             return newest
@@ -86,7 +91,7 @@ class TieredLogs:
         self,
         scope: Scope,
         thread: ThreadKey,
-        seq: int,
+        message: Message,
         *,
         content: str,
         completed: bool = True,
@@ -95,14 +100,14 @@ class TieredLogs:
     ) -> Message | None:
         """See :meth:`wenmai.stores.base.Logs.settle`."""
         filling = self._durable.settle(
-            scope, thread, seq, content=content, completed=completed, tokens=tokens, metadata=metadata
+            scope, thread, message, content=content, completed=completed, tokens=tokens, metadata=metadata
         )
         settled, load = await self._writing.storing(scope, thread.session_id, filling)
         if settled is not None:
             await self._writing.settle(scope, thread, settled, load)
         return settled
 
-    async def threads(self, scope: Scope, session_id: str) -> list[ThreadInfo]:
+    async def threads(self, scope: Scope, session_id: str, *, incarnation: str | None = None) -> list[ThreadInfo]:
         """See :meth:`wenmai.stores.base.Logs.threads`."""
 
         def answer(copy: SessionCopy, believed: Believed) -> tuple[list[ThreadInfo]] | None:
@@ -110,19 +115,31 @@ class TieredLogs:
             return (list(piece.value),) if piece is not None and believed(piece.checked_at) else None
 
         async def ask(fresh: SessionCopy) -> list[ThreadInfo]:
-            began = self._clock()
-            threads = await self._durable.threads(scope, session_id)
+            began = self._now()
+            threads = await self._durable.threads(scope, session_id, incarnation=incarnation)
             fresh.threads = Piece(threads, began)
             return list(threads)
 
-        return await self._reading.read(scope, (session_id, ""), answer, ask)
+        return await self._reading.read(scope, ThreadKey(session_id, "", incarnation), answer, ask)
 
-    async def erase(self, scope: Scope, session_id: str, npc_id: str | None = None) -> int:
+    async def erase(
+        self, scope: Scope, session_id: str, npc_id: str | None = None, *, incarnation: str | None = None
+    ) -> int:
         """See :meth:`wenmai.stores.base.Logs.erase`."""
+        erasing = self._durable.erase(scope, session_id, npc_id, incarnation=incarnation)
+        return await self._removed(scope, session_id, npc_id, erasing)
+
+    async def truncate(self, scope: Scope, thread: ThreadKey, last_seq: int) -> int:
+        """See :meth:`wenmai.stores.base.Logs.truncate`."""
+        truncating = self._durable.truncate(scope, thread, last_seq)
+        return await self._removed(scope, thread.session_id, thread.npc_id, truncating)
+
+    async def _removed(
+        self, scope: Scope, session_id: str, npc_id: str | None, removing: Coroutine[Any, Any, int]
+    ) -> int:
+        """How many messages were removed; nothing that is copied of the session stays."""
         threads = await self._durable.threads(scope, session_id)
         npc_ids = [*([npc_id] if npc_id else []), *(info.npc_id for info in threads)]
-        erased = await self._writing.removing(
-            scope, session_id, npc_ids, self._durable.erase(scope, session_id, npc_id)
-        )
+        removed = await self._writing.removing(scope, session_id, npc_ids, removing)
         await self._writing.drop(scope, session_id, npc_ids)
-        return erased
+        return removed

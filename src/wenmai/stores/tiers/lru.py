@@ -4,14 +4,17 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from wenmai.stores.base import Stored
+from wenmai.stores.records import Session
 from wenmai.stores.tiers.copies import SessionCopy, SessionKey
+from wenmai.stores.tiers.failures import CopyFailures
 
 SESSIONS = 10_000
 BYTES = 64 * 1024 * 1024
 
 
 class Load:
-    """Somebody who reads or changes a session below, to put what comes of it here.
+    """A read or a change of a session below, whose outcome is to be kept here.
 
     Attributes:
         spoiled: the session has changed since.
@@ -24,7 +27,7 @@ class Load:
 
 
 class Lru:
-    """Copies of sessions; the one that was used longest ago goes first.
+    """Copies of sessions; the one that was used longest ago goes first. A copy that fails is forgotten.
 
     Args:
         sessions: how many at most.
@@ -36,6 +39,7 @@ class Lru:
         self._limit = size
         self._copies: OrderedDict[SessionKey, tuple[SessionCopy, int]] = OrderedDict()
         self._loads: dict[SessionKey, list[Load]] = {}
+        self._failures = CopyFailures()
         self.size = 0
 
     def __len__(self) -> int:
@@ -64,32 +68,55 @@ class Lru:
 
     def fill(self, key: SessionKey, load: Load, found: SessionCopy) -> None:
         """Keep what was read, if nothing has changed since the load began."""
-        if load.spoiled:
+        if load.spoiled or not found.may_be_kept:
             return
-        mine = self._copies.get(key)
-        if mine is not None and mine[0].owner == found.owner:
-            mine[0].take(found)
-            found = mine[0]
-        self._keep(key, found)
+        with self._forgotten_on_failure(key):
+            mine = self._copies.get(key)
+            if mine is not None and mine[0].owner == found.owner and _may_be_one(mine[0], found):
+                mine[0].take(found)
+                found = mine[0]
+            self._keep(key, found)
 
     @contextmanager
-    def changing(self, key: SessionKey, owner: str, load: Load) -> Iterator[SessionCopy]:
+    def changing(self, key: SessionKey, owner: str, incarnation: str | None, load: Load) -> Iterator[SessionCopy]:
         """The copy, to be brought in line with a change that is stored; what is being read meanwhile is not kept.
 
-        Nothing is kept if the change was overtaken since ``load`` began: then it may not be the last.
+        Nothing is kept if the change was overtaken since ``load`` began: then it may not be the last. If the copy is of
+        another incarnation than was changed, which of the two has the id cannot be told here, and both are dropped.
         """
         self._spoil(key)
         found = self._copies.get(key)
         copy = found[0] if found is not None and found[0].owner == owner else SessionCopy(owner)
-        yield copy
-        if found is not None or not load.overtaken:
-            self._keep(key, copy)
+        if None not in (incarnation, copy.incarnation) and copy.incarnation != incarnation:
+            self.forget(key)
+            yield SessionCopy(owner)
+            return
+        copy.incarnation = copy.incarnation or incarnation
+        with self._forgotten_on_failure(key):
+            yield copy
+            if found is not None or not load.overtaken:
+                self._keep(key, copy)
+
+    def replace_earlier(self, key: SessionKey, stored: Stored[Session]) -> None:
+        """Drop the copy of a session that had the id before the one that was stored."""
+        found = self._copies.get(key)
+        if found is not None and found[0].incarnation not in (None, stored.record.incarnation):
+            known = found[0].session
+            if known is not None and known.value.created_at < stored.created_at:
+                del self._copies[key]
+                self.size -= found[1]
 
     def doubt(self, key: SessionKey) -> None:
-        """Keep the copy, for when the durable store is gone, and believe none of it any more."""
+        """Keep the copy, for when the durable store is gone, and trust none of it any more."""
         self._spoil(key)
         if key in self._copies:
             self._copies[key][0].doubt()
+
+    def recheck(self, key: SessionKey, owner: str) -> None:
+        """Trust the copy no more if it is of this user's session: nothing was changed, but it may be stale."""
+        found = self._copies.get(key)
+        if found is not None and found[0].owner == owner:
+            found[0].doubt()
 
     def forget(self, key: SessionKey, owner: str | None = None) -> None:
         """Drop the copy, if it is of this user's session; what is being read or changed meanwhile is not kept."""
@@ -101,17 +128,30 @@ class Lru:
             del self._copies[key]
             self.size -= found[1]
 
+    @contextmanager
+    def _forgotten_on_failure(self, key: SessionKey) -> Iterator[None]:
+        try:
+            yield
+        except Exception as problem:  # noqa: BLE001 — the copy is dropped, and the failure logged
+            self._failures.note("kept", problem)
+            self.forget(key)
+
     def _spoil(self, key: SessionKey, *, overtaken: bool = False) -> None:
         for load in self._loads.get(key, ()):
             load.spoiled = True
             load.overtaken |= overtaken
 
     def _keep(self, key: SessionKey, copy: SessionCopy) -> None:
-        before = self._copies.pop(key, None)
         size = copy.size
+        before = self._copies.pop(key, None)
         self._copies[key] = copy, size
         self.size += size - (before[1] if before else 0)
         while len(self._copies) > self._sessions or (self.size > self._limit and len(self._copies) > 1):
             left, (_, dropped) = self._copies.popitem(last=False)
             self.size -= dropped
             self._spoil(left, overtaken=True)
+
+
+def _may_be_one(mine: SessionCopy, found: SessionCopy) -> bool:
+    """Whether two copies are of one session; what was found is the newer one if they are not."""
+    return None in (mine.incarnation, found.incarnation) or mine.incarnation == found.incarnation

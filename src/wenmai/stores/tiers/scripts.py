@@ -2,7 +2,9 @@
 
 A session's copy is a hash that says what is known since when (the marks), and beside it the record, the preferences
 and the newest messages of each thread in their own keys. A mark is two moments in microseconds: the server's when it
-was set, and that of the process which read the durable store. What has no mark is not there.
+was set, and that of the process which read the durable store. What has no mark is not there. Beside a thread's mark
+stands how many bytes its messages take; without it the list is not read. A list is cut by number and by bytes, and a
+thread whose newest message alone is too large has none.
 
 Changes of different processes come in any order, and any key may be gone at any moment, because it was flushed or room
 was made. So an append extends a list, and a record replaces an earlier version; what is absent is begun only where it
@@ -13,7 +15,7 @@ that was there before is there still. And after a removal changes only forget fo
 from datetime import timedelta
 
 from wenmai.stores.redis.link import Script
-from wenmai.stores.tiers.copies import TAIL_MESSAGES
+from wenmai.stores.tiers.copies import TAIL_BYTES, TAIL_MESSAGES
 
 LATE = timedelta(seconds=30)
 """How much later than the durable store's word a change may be told here."""
@@ -31,7 +33,8 @@ READ = Script(
     + """
 local marks = redis.call('HGETALL', KEYS[1])
 if #marks == 0 then return {now, marks} end
-local tail = ARGV[1] == '' and {} or redis.call('LRANGE', KEYS[4], 0, -1)
+local known = ARGV[1] ~= '' and redis.call('HEXISTS', KEYS[1], 'bytes:' .. ARGV[1]) == 1
+local tail = known and redis.call('LRANGE', KEYS[4], 0, -1) or {}
 local messages = '[' .. table.concat(tail, ',') .. ']'
 return {now, marks, redis.call('HGETALL', KEYS[2]), redis.call('HGETALL', KEYS[3]), messages}
 """
@@ -47,7 +50,7 @@ APPLY = Script(
     + """
 local marks, record, preferences, list = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local ask = cmsgpack.unpack(ARGV[1])
-local is = redis.call('HMGET', marks, 'revision', 'user', 'dropped')
+local is = redis.call('HMGET', marks, 'revision', 'user', 'dropped', 'incarnation')
 if ask.expected and is[1] ~= ask.expected then
   if not is[1] then
     redis.call('HSET', marks, 'revision', '{PLANTED}' .. now)
@@ -86,6 +89,7 @@ local function done()
 end
 
 if ask.doubt then
+  if ask.own and is[2] ~= ask.user then return 0 end
   for _, part in ipairs(redis.call('HKEYS', marks)) do
     if part == 'record' or part == 'preferences' or part == 'threads' or string.sub(part, 1, 5) == 'tail:' then
       redis.call('HSET', marks, part, '0 0')
@@ -94,23 +98,53 @@ if ask.doubt then
   return done()
 end
 
-local gone = is[3] and now - is[3] < {LATE_MICROSECONDS}
-if (is[2] and is[2] ~= ask.user) or (gone and not ask.expected) then
-  redis.call('DEL', record, preferences, list)
-  redis.call('HDEL', marks, 'record', 'preferences', 'none', 'threads', 'infos')
+local function forget_tails()
   for _, part in ipairs(redis.call('HKEYS', marks)) do
-    if string.sub(part, 1, 5) == 'tail:' then redis.call('HDEL', marks, part) end
+    if string.sub(part, 1, 5) == 'tail:' or string.sub(part, 1, 6) == 'bytes:' then redis.call('HDEL', marks, part) end
   end
 end
+local function forget_tail()
+  redis.call('DEL', list)
+  redis.call('HDEL', marks, 'tail:' .. ask.npc, 'bytes:' .. ask.npc)
+end
+local function extend_tail(raws, size)
+  redis.call('RPUSH', list, unpack(raws))
+  for at = 1, #raws do size = size + #raws[at] end
+  return size
+end
+local function cut_tail(size)
+  local count = redis.call('LLEN', list)
+  while count > {TAIL_MESSAGES} or (size > {TAIL_BYTES} and count > 1) do
+    size, count = size - #redis.call('LPOP', list), count - 1
+  end
+  redis.call('HSET', marks, 'bytes:' .. ask.npc, size)
+end
+local function begin_tail(raws)
+  forget_tail()
+  if #raws == 0 then return end
+  cut_tail(extend_tail(raws, 0))
+  mark('tail:' .. ask.npc)
+end
+
+local gone = is[3] and now - is[3] < {LATE_MICROSECONDS}
+local other = is[2] == ask.user and ask.incarnation and is[4] ~= ask.incarnation
+local later = other and ask.record and marked('record')
+  and (tonumber(redis.call('HGET', record, '_created')) or 0) < word(ask.record, '_created')
+if other and ask.record and not later and marked('record') then return done() end
+if other or (is[2] and is[2] ~= ask.user) or (gone and not ask.expected) then
+  redis.call('DEL', record, preferences, list)
+  redis.call('HDEL', marks, 'record', 'preferences', 'none', 'threads', 'infos', 'incarnation')
+  forget_tails()
+end
 if gone and not ask.expected then return done() end
+if other and is[4] and not (ask.expected or later) then return done() end
+if ask.incarnation then redis.call('HSET', marks, 'incarnation', ask.incarnation) end
 local planted = not is[1] or string.sub(is[1], 1, 1) == '{PLANTED}'
 redis.call('HSET', marks, 'user', ask.user)
 if ask.expected and planted then ask.revision = 'filled' .. now end
 
 if ask.fresh then
-  for _, part in ipairs(redis.call('HKEYS', marks)) do
-    if string.sub(part, 1, 5) == 'tail:' then redis.call('HDEL', marks, part) end
-  end
+  forget_tails()
   redis.call('HDEL', marks, 'preferences', 'none', 'threads', 'infos')
   if planted then ask.no_preferences, ask.threads = true, {} end
 end
@@ -138,27 +172,22 @@ local packed = redis.call('HGET', marks, 'infos')
 local infos = packed and cmsgpack.unpack(packed)
 
 if ask.appended then
-  local tail, first, last = 'tail:' .. ask.npc, ask.first, ask.appended
-  local from, newest = seq_of(ask.tail[1]), marked(tail) and seq_of(redis.call('LINDEX', list, -1))
+  local tail, first, last, raws = 'tail:' .. ask.npc, ask.first, ask.appended, ask.tail
+  local size = marked(tail) and tonumber(redis.call('HGET', marks, 'bytes:' .. ask.npc) or nil)
+  local from, newest = seq_of(raws[1]), size and seq_of(redis.call('LINDEX', list, -1))
   local begins = first == 1 and infos and not newest
   for at = 1, infos and #infos or 0 do begins = begins and infos[at][1] ~= ask.npc end
-  if newest == from - 1 then
-    redis.call('RPUSH', list, unpack(ask.tail))
-    redis.call('LTRIM', list, -{TAIL_MESSAGES}, -1)
+  if newest and newest == (from or 0) - 1 then
+    cut_tail(extend_tail(raws, size))
   elseif begins or (newest and newest < first) then
-    redis.call('DEL', list)
-    redis.call('RPUSH', list, unpack(ask.tail))
-    mark(tail)
-  elseif not (newest and id_of(redis.call('LINDEX', list, last - newest - 1)) == id_of(ask.tail[#ask.tail])) then
-    redis.call('DEL', list)
-    redis.call('HDEL', marks, tail)
+    begin_tail(raws)
+  elseif not (newest and from and id_of(redis.call('LINDEX', list, last - newest - 1)) == id_of(raws[#raws])) then
+    forget_tail()
   end
   redis.call('PEXPIRE', list, ask.keep)
 elseif ask.tail then
-  redis.call('DEL', list)
-  redis.call('RPUSH', list, unpack(ask.tail))
+  begin_tail(ask.tail)
   redis.call('PEXPIRE', list, ask.keep)
-  mark('tail:' .. ask.npc)
 end
 
 if ask.appended then
@@ -180,18 +209,25 @@ end
 
 if ask.settled then
   local first, seq = seq_of(redis.call('LINDEX', list, 0)), seq_of(ask.settled)
-  local at = first and seq - first
-  if not at or at >= redis.call('LLEN', list) then
-    redis.call('DEL', list)
-    redis.call('HDEL', marks, 'tail:' .. ask.npc, 'threads', 'infos')
+  local at, size = first and seq - first, tonumber(redis.call('HGET', marks, 'bytes:' .. ask.npc) or nil)
+  local there = at and at >= 0 and redis.call('LINDEX', list, at)
+  if not at or not size or at >= redis.call('LLEN', list) or (there and id_of(there) ~= id_of(ask.settled)) then
+    forget_tail()
+    redis.call('HDEL', marks, 'threads', 'infos')
   elseif at >= 0 then
+    size = size + #ask.settled - #redis.call('LINDEX', list, at)
     redis.call('LSET', list, at, ask.settled)
+    cut_tail(size)
   end
 end
 
-if ask.forget then redis.call('HDEL', marks, 'tail:' .. ask.npc, 'threads') end
+if ask.forget then
+  forget_tail()
+  redis.call('HDEL', marks, 'threads')
+end
 return done()
 """.replace("{TAIL_MESSAGES}", str(TAIL_MESSAGES))
+    .replace("{TAIL_BYTES}", str(TAIL_BYTES))
     .replace("{LATE_MICROSECONDS}", str(LATE // timedelta(microseconds=1)))
     .replace("{PLANTED}", PLANTED)
 )
@@ -216,7 +252,7 @@ for _, part in ipairs(redis.call('HKEYS', marks)) do
   if string.sub(part, 1, 5) == 'tail:' and not known[part] then more[#more + 1] = string.sub(part, 6) end
 end
 if #more > 0 then return more end
-redis.call('DEL', unpack(KEYS))
+for at = 1, #KEYS do redis.call('DEL', KEYS[at]) end
 redis.pcall('HSET', marks, 'revision', ARGV[2], 'dropped', now)
 redis.call('PEXPIRE', marks, ARGV[3])
 redis.call('PUBLISH', ARGV[4], ARGV[5])

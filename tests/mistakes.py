@@ -5,7 +5,7 @@
 import asyncio
 import base64
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
 from msgspec.structs import replace
@@ -14,9 +14,10 @@ from wenmai.clock import Clock
 from wenmai.errors import SessionExpired
 from wenmai.scope import Scope, ThreadKey
 from wenmai.stores.base import Appended, Hit, Page, Stored
+from wenmai.stores.identity import bound, session_named_by
 from wenmai.stores.memory.documents import MemoryDocuments
 from wenmai.stores.memory.logs import MemoryLogs
-from wenmai.stores.memory.rows import Row
+from wenmai.stores.memory.rows import Row, decode, encode
 from wenmai.stores.memory.search import MemorySearch
 from wenmai.stores.records import Message, NewMessage, Record, Session
 
@@ -73,6 +74,25 @@ class PagesByOffset(MemoryDocuments):
         return Page(items[seen : seen + limit], following if len(items) > seen + limit else None)
 
 
+class KeepsAnyText(MemoryDocuments):
+    """Looks for a record by whatever it is asked for."""
+
+    async def get(self, scope: Scope, of: type[R], key: str) -> Stored[R] | None:
+        row = self.row(scope, of, key)
+        return None if row is None else await super().get(scope, of, row.key)
+
+
+class RepairsRecords(MemoryDocuments):
+    """Stores another title than it was given where that is no valid text."""
+
+    async def put(
+        self, scope: Scope, record: R, *, expected: int | None = None, keep_until: datetime | None = None
+    ) -> Stored[R]:
+        if isinstance(record, Session) and isinstance(record.title, str):
+            record = replace(record, title=record.title.encode("utf-8", "replace").decode())
+        return await super().put(scope, record, expected=expected, keep_until=keep_until)
+
+
 class EndsTooLate(MemoryDocuments):
     """Still has a record at the moment of its end."""
 
@@ -115,7 +135,47 @@ class AppendsOneByOne(MemoryLogs):
             done.append(await super().append(scope, thread, [message], tail=tail, slide=slide))
             await asyncio.sleep(0)
         repeated = sum(one.repeated for one in done)
-        return Appended([one.messages[0] for one in done], repeated, done[-1].tail if done else [])
+        stored = [one.messages[0] for one in done]
+        return Appended(stored, repeated, done[-1].tail, done[-1].incarnation)
+
+
+class RepairsMessages(MemoryLogs):
+    """Stores other words than it was given where those are no valid text."""
+
+    async def append(
+        self,
+        scope: Scope,
+        thread: ThreadKey,
+        messages: Sequence[NewMessage],
+        *,
+        tail: int = 0,
+        slide: bool = True,
+    ) -> Appended:
+        repaired = [
+            replace(message, content=str(message.content).encode("utf-8", "replace").decode()) for message in messages
+        ]
+        return await super().append(scope, thread, repaired, tail=tail, slide=slide)
+
+
+class RoundsMoments(MemoryLogs):
+    """Keeps moments as seconds in a float."""
+
+    async def append(
+        self,
+        scope: Scope,
+        thread: ThreadKey,
+        messages: Sequence[NewMessage],
+        *,
+        tail: int = 0,
+        slide: bool = True,
+    ) -> Appended:
+        rounded = [
+            message
+            if message.timestamp is None
+            else replace(message, timestamp=datetime.fromtimestamp(message.timestamp.timestamp(), UTC))
+            for message in messages
+        ]
+        return await super().append(scope, thread, rounded, tail=tail, slide=slide)
 
 
 class NeverSlides(MemoryLogs):
@@ -154,10 +214,12 @@ class ShowsTheOldest(MemoryLogs):
 class ErasesByPrefix(MemoryLogs):
     """Erases the sessions that begin like the one that is meant."""
 
-    async def erase(self, scope: Scope, session_id: str, npc_id: str | None = None) -> int:
+    async def erase(
+        self, scope: Scope, session_id: str, npc_id: str | None = None, *, incarnation: str | None = None
+    ) -> int:
         sessions = (await self._documents.list(scope, Session, limit=500)).items
         names = [one.record.key for one in sessions if one.record.key.startswith(session_id)]
-        return sum([await MemoryLogs.erase(self, scope, name, npc_id) for name in names])
+        return sum([await MemoryLogs.erase(self, scope, name, npc_id, incarnation=incarnation) for name in names])
 
 
 class SettlesAgain(MemoryLogs):
@@ -167,7 +229,7 @@ class SettlesAgain(MemoryLogs):
         self,
         scope: Scope,
         thread: ThreadKey,
-        seq: int,
+        message: Message,
         *,
         content: str,
         completed: bool = True,
@@ -175,12 +237,87 @@ class SettlesAgain(MemoryLogs):
         metadata: Mapping[str, object] | None = None,
     ) -> Message | None:
         log = self._thread(scope, thread)
-        for entry in log.entries[seq - 1 : seq]:
+        for entry in log.entries[message.seq - 1 : message.seq]:
             entry.completed = False
             log.open_messages[entry.turn_id] = 1
         return await super().settle(
-            scope, thread, seq, content=content, completed=completed, tokens=tokens, metadata=metadata
+            scope, thread, message, content=content, completed=completed, tokens=tokens, metadata=metadata
         )
+
+
+class FillsByNumber(MemoryLogs):
+    """Fills whatever message has the number now."""
+
+    async def settle(
+        self,
+        scope: Scope,
+        thread: ThreadKey,
+        message: Message,
+        *,
+        content: str,
+        completed: bool = True,
+        tokens: int = 0,
+        metadata: Mapping[str, object] | None = None,
+    ) -> Message | None:
+        found = await self.read(scope, thread, start=message.seq, limit=1)
+        return await super().settle(
+            scope,
+            thread,
+            found[0] if found else message,
+            content=content,
+            completed=completed,
+            tokens=tokens,
+            metadata=metadata,
+        )
+
+
+class KnowsSessionsByName(MemoryLogs):
+    """Takes any session of the name for the one that is meant."""
+
+    def _session(self, scope: Scope, session_id: str, incarnation: str | None) -> Row | None:  # noqa: ARG002
+        return super()._session(scope, session_id, None)
+
+
+class BindsByName(MemoryDocuments):
+    """Hangs records on whatever session has the id now."""
+
+    def _session_of(self, scope: Scope, record: Record) -> Row | None:
+        return super()._session_of(scope, bound(record, "") if session_named_by(record) else record)
+
+
+class LeavesWhatHangsOnASession(MemoryDocuments):
+    """Deletes sessions alone."""
+
+    def _session_of(self, scope: Scope, record: Record) -> Row | None:
+        super()._session_of(scope, record)
+        return None
+
+
+class DeletesByName(MemoryDocuments):
+    """Deletes whatever session has the id now."""
+
+    async def delete(
+        self,
+        scope: Scope,
+        of: type[R],
+        key: str,
+        *,
+        expected: int | None = None,
+        identity: str | None = None,  # noqa: ARG002
+    ) -> bool:
+        return await super().delete(scope, of, key, expected=expected)
+
+
+class MovesEndsBack(MemoryDocuments):
+    """Writes the end of a session as it was read."""
+
+    async def put(
+        self, scope: Scope, record: R, *, expected: int | None = None, keep_until: datetime | None = None
+    ) -> Stored[R]:
+        row = self.row(scope, type(record), record.key)
+        if row is not None and isinstance(record, Session):
+            row.raw = encode(replace(decode(row.raw, Session), expires_at=record.expires_at))
+        return await super().put(scope, record, expected=expected, keep_until=keep_until)
 
 
 class CountsEverybody(MemorySearch):

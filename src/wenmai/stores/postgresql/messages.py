@@ -1,0 +1,83 @@
+"""Messages as rows and arrays, and back."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from wenmai.stores.postgresql.database import Row, unescape
+from wenmai.stores.records import Message, NewMessage
+
+COLUMNS = (
+    "coalesce(m.given_id, 'msg-' || a.label || '-' || m.seq), m.seq, m.turn_id, m.role, m.content, m.timestamp, "
+    "m.name, m.tool_calls, m.tool_call_id, m.tokens, m.completed, m.metadata"
+)
+"""Of a message ``m`` of the thread ``a``, as :func:`to_message` takes them."""
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.decode
+
+
+def batch_columns(messages: Sequence[NewMessage]) -> list[list[Any] | None]:
+    """The messages as arrays, all but their ids; None where all are what the statements take for granted."""
+    return [
+        [message.role for message in messages],
+        [message.content for message in messages],
+        unless_all(None, [message.timestamp for message in messages]),
+        unless_all(None, [message.name for message in messages]),
+        unless_all(None, [None if m.tool_calls is None else to_json(m.tool_calls) for m in messages]),
+        unless_all(None, [message.tool_call_id for message in messages]),
+        unless_all(0, [message.tokens for message in messages]),
+        unless_all(True, [message.completed for message in messages]),
+        unless_all(None, [to_json(m.metadata) if m.metadata else None for m in messages]),
+    ]
+
+
+def unless_all(usual: object, values: list[Any]) -> list[Any] | None:
+    """The values, None if all are the usual one."""
+    return None if values.count(usual) == len(values) else values
+
+
+def new_message(npc_id: str, message: NewMessage, id_: str, seq: int, turn_id: int, now: datetime) -> Message:
+    """The message as it was stored: what the store has given it, and copies of what the caller holds."""
+    return Message(
+        id_,
+        seq,
+        turn_id,
+        npc_id,
+        message.role,
+        message.content,
+        now if message.timestamp is None else message.timestamp.astimezone(UTC),
+        message.name,
+        None if message.tool_calls is None else _decode(to_json(message.tool_calls)),
+        message.tool_call_id,
+        message.tokens,
+        message.completed,
+        _decode(to_json(message.metadata)) if message.metadata else {},
+    )
+
+
+def to_message(npc_id: str, row: Sequence[Any] | Row) -> Message:
+    """The message of a row of :data:`COLUMNS`."""
+    id_, seq, turn_id, role, content, timestamp, name, calls, call_id, tokens, completed, metadata = row
+    return Message(
+        unescape(id_),
+        seq,
+        turn_id,
+        npc_id,
+        role,
+        unescape(content),
+        timestamp,
+        None if name is None else unescape(name),
+        None if calls is None else _decode(unescape(calls)),
+        None if call_id is None else unescape(call_id),
+        tokens,
+        completed,
+        {} if metadata is None else _decode(unescape(metadata)),
+    )
+
+
+def to_json(value: Any) -> str:
+    """JSON text."""
+    return _encode(value).decode()

@@ -1,0 +1,78 @@
+"""Reading hashes: a record with the session that it hangs on, and all that hangs on a session."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from wenmai.clock import Clock, to_micros
+from wenmai.scope import Scope
+from wenmai.stores.identity import SESSION_ID
+from wenmai.stores.records import RECORDS, Record
+from wenmai.stores.redis.binding import READ
+from wenmai.stores.redis.keys import Keys
+from wenmai.stores.redis.link import Link
+from wenmai.stores.redis.rows import Row, as_row, end_of, text_of
+
+_BOUND = tuple(of for of in RECORDS if of.spec.bound_to)
+
+
+class Place(NamedTuple):
+    """Where a record is: its type, owner and key."""
+
+    of: type[Record]
+    scope: Scope
+    key: str
+
+
+def indexed_fields(of: type[Record]) -> tuple[str, ...]:
+    """The fields by whose values records of the type are listed: those that callers filter by, and their session."""
+    fields = of.spec.filters
+    named_otherwise = of.spec.bound_to and of.spec.key != SESSION_ID
+    return (*fields, SESSION_ID) if named_otherwise and SESSION_ID not in fields else fields
+
+
+class Reader:
+    """Reads rows; a row is one moment's, with what it tells of the session."""
+
+    def __init__(self, link: Link, keys: Keys, clock: Clock) -> None:
+        self._link = link
+        self._keys = keys
+        self._clock = clock
+
+    async def row(self, place: Place) -> Row:
+        """The row of a record; empty if there is none."""
+        return (await self.rows(place.scope, place.of, [place.key]))[0]
+
+    async def rows(self, scope: Scope, of: type[Record], keys: Sequence[str]) -> Sequence[Row]:
+        """The rows of several records, in the order of their keys, in one round trip."""
+        names = [self._keys.document(scope, of, key) for key in keys]
+        if not names:
+            return []
+        if of.spec.bound_to:
+            words = (self._keys.sessions(scope), to_micros(self._clock()))
+            answers = await self._link.run(READ, names, words)
+        else:
+            answers = await self._link.commands([("HGETALL", name) for name in names])
+        return [as_row(answer) for answer in answers]
+
+    def visible(self, row: Row, scope: Scope, of: type[Record]) -> bool:
+        """Whether there is a record, and for that scope."""
+        return bool(row) and (of.spec.shared or text_of(row, "_user") == scope.user_id) and self.lives(row)
+
+    def lives(self, row: Row) -> bool:
+        """Whether a record is neither past its end nor of a session that is gone."""
+        end = end_of(row)
+        return row.get(b"_session") != b"" and (end is None or end > to_micros(self._clock()))
+
+    async def parts(self, scope: Scope, session_id: str) -> list[Place]:
+        """The records of the scope's user that hang on the session of that id, or hung on an earlier one."""
+        places = [Place(of, scope, session_id) for of in _BOUND if of.spec.key == SESSION_ID]
+        listed = [of for of in _BOUND if of.spec.key != SESSION_ID]
+        indexes = [self._keys.filter(scope, of, SESSION_ID, session_id) for of in listed]
+        found = await self._link.commands([("ZRANGE", index, 0, -1) for index in indexes])
+        for of, members in zip(listed, found, strict=True):
+            places += [Place(of, scope, member.decode().partition(":")[2]) for member in members]
+        return places
+
+    async def part_names(self, scope: Scope, session_id: str) -> list[str]:
+        """The keys of these records."""
+        return [self._keys.document(scope, of, key) for of, _, key in await self.parts(scope, session_id)]

@@ -1,0 +1,59 @@
+"""The profile of the page on writing one is a whole one: it loads, and its persona answers from its evidence."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from wenmai.chat.turn import TurnAnswer, TurnRequest
+from wenmai.cli.checks import check_profile
+from wenmai.engine import Engine, load_engine_settings, open_engine
+from wenmai.scope import Scope
+from wenmai.settings import Settings
+
+PAGE = Path(__file__).parents[2] / "docs/how-to/write-a-profile.md"
+
+
+@pytest.fixture
+def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    """Settings that name the page's profile, written beside its evidence."""
+    files: list[tuple[str, str]] = re.findall(
+        r"^`(lighthouse\.\w+)`:\n\n```\w+\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
+    )
+    assert {name for name, _ in files} == {"lighthouse.yaml", "lighthouse.md"}
+    for name, text in files:
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    flags = {"profile": "lighthouse.yaml", "store": "memory://"}
+    return load_engine_settings(flags=flags, environment={}).values
+
+
+async def ask(engine: Engine, query: str, session_id: str | None = None) -> TurnAnswer:
+    """The keeper's answer."""
+    request = TurnRequest(scope=Scope(), npc_id="keeper", query=query, session_id=session_id)
+    return await engine.chat.ask(request)
+
+
+async def test_the_persona_of_the_page_answers_from_its_evidence(settings: Settings) -> None:
+    """Facts with their source, a question that goes on, what is not recorded, and what is not talked about."""
+    assert check_profile(settings).state == "ok"
+    async with open_engine(settings) as engine:
+        assert (await ask(engine, "Good morning!")).answer_text.startswith("Good day!")
+        first = await ask(engine, "When was the tower built?")
+        assert "1874" in first.answer_text
+        assert first.citations[0].source_ref == "Log book, volume 1"
+        assert first.npc_name == "Lighthouse Keeper"
+        second = await ask(engine, "Who was the first keeper?", first.session_id)
+        assert "Marta Lindqvist" in second.answer_text
+        unknown = await ask(engine, "How much did the lamp cost?", first.session_id)
+        assert (unknown.policy_mode, unknown.citations) == ("conservative", [])
+        refused = await ask(engine, "Tell me about plunder!", first.session_id)
+        assert (refused.policy_mode, refused.answer_text) == ("refuse", "I do not talk about that.")
+
+
+@pytest.mark.usefixtures("settings")
+def test_the_program_of_the_page_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    """In the folder of the two files."""
+    (code,) = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    exec(compile(code, str(PAGE), "exec"), {"__name__": "__main__"})  # noqa: S102 — our own
+    assert "1874" in capsys.readouterr().out

@@ -1,0 +1,45 @@
+"""Growth of the time that a function takes: what is quadratic takes 16 times as long for 4 times the input."""
+
+import time
+from collections.abc import Callable
+
+QUICK = 0.15
+"""Seconds of processor; what takes less at the full size is not measured again."""
+
+ATTEMPTS = 3
+
+MOST_TIMES = 9
+"""Between 4, linear, and 16, quadratic."""
+
+
+def processor_seconds(work: Callable[[], object]) -> float:
+    """The processor time of a call, so that a busy machine does not count."""
+    begun = time.process_time()
+    work()
+    return time.process_time() - begun
+
+
+def check_growth(work: Callable[[str], object], unit: str, size: int) -> None:
+    """Fail if ``work`` on ``size`` characters of a repeated unit takes far more than 4 times as long as on a quarter.
+
+    A quarter is tried first, so that something quadratic is noticed before it takes minutes. What seems to grow too
+    fast is measured again, for caches are cold at first and other processes disturb.
+    """
+
+    def seconds(characters: int) -> float:
+        text = (unit * (characters // len(unit) + 1))[:characters]
+        return processor_seconds(lambda: work(text))
+
+    def grows(smaller: int, larger: int) -> tuple[float, float] | None:
+        taken = seconds(larger)
+        if taken < QUICK:
+            return None
+        before = seconds(smaller)
+        return None if taken < MOST_TIMES * max(before, QUICK / 4) else (before, taken)
+
+    for part in (4, 1):
+        for attempt in range(ATTEMPTS):
+            found = grows(size // part // 4, size // part)
+            if found is None:
+                break
+            assert attempt < ATTEMPTS - 1, (unit, *found)

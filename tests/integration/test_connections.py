@@ -1,0 +1,149 @@
+"""Connections of the service as it runs: half-sent requests end, there are so many at most, nonsense is a problem."""
+
+import contextlib
+import json
+import socket
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from service_process import ServiceProcess
+
+from wenmai.cli.connections import HEAD_BYTES, STALLS
+
+pytestmark = pytest.mark.xdist_group("connections")
+
+REQUEST_SECONDS = 1.0
+CONNECTIONS = 8
+HEAD = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n"
+PAGE = b"GET /docs/swagger-ui-bundle.js HTTP/1.1\r\nHost: localhost\r\n"
+POST = b"POST /v1/sessions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceProcess]:
+    """A service that waits one second for a request and takes few connections."""
+    folder = tmp_path_factory.mktemp("service")
+    limits = {"WENMAI_REQUEST_SECONDS": str(REQUEST_SECONDS), "WENMAI_MAX_CONNECTIONS": str(CONNECTIONS)}
+    running = ServiceProcess("--store", f"sqlite:///{folder / 'wenmai.db'}", log=folder / "log", **limits)
+    yield running
+    running.remove()
+
+
+def connected(service: ServiceProcess, data: bytes = b"") -> socket.socket:
+    """A connection that has sent this."""
+    connection = socket.create_connection(("127.0.0.1", int(service.port)), 20)
+    connection.sendall(data)
+    return connection
+
+
+def answer_of(connection: socket.socket) -> tuple[int, dict[str, str], bytes]:
+    """Status, headers and body of the answer after which the service closes."""
+    with connection:
+        head, _, body = b"".join(iter(lambda: connection.recv(65536), b"")).partition(b"\r\n\r\n")
+    lines = head.decode().split("\r\n")
+    headers = dict(line.lower().split(": ", 1) for line in lines[1:])
+    return int(lines[0].split()[1]), headers, body
+
+
+def problem(connection: socket.socket, status: int) -> dict[str, Any]:
+    """The problem that ends the connection."""
+    answered, headers, body = answer_of(connection)
+    assert answered == status, body
+    assert headers["content-type"] == "application/problem+json"
+    assert int(headers["content-length"]) == len(body)
+    found: dict[str, Any] = json.loads(body)
+    assert found["status"] == status
+    return found
+
+
+def wait_until_free(service: ServiceProcess) -> None:
+    """Return when the connections of the test before are gone."""
+    for _ in range(200):
+        if answer_of(connected(service, HEAD + b"Connection: close\r\n\r\n"))[0] == 200:
+            return
+        time.sleep(0.05)
+    pytest.fail("connections are held")
+
+
+@pytest.mark.parametrize(
+    "begun",
+    [
+        b"",
+        b"GET /hea",
+        HEAD + b"X",
+        POST + b"Content-Length: 1000\r\n\r\n{",
+        POST + b"Transfer-Encoding: chunked\r\n\r\n1",
+    ],
+)
+def test_half_sent_requests_end(service: ServiceProcess, begun: bytes) -> None:
+    """408 and the end, whether nothing came, a part of the head, or a part of the body."""
+    wait_until_free(service)
+    assert problem(connected(service, begun), 408)["type"] == "urn:problem:wenmai:too-slow"
+
+
+def test_a_trickle_does_not_keep_a_request_alive(service: ServiceProcess) -> None:
+    """It is the whole request that has to arrive, not one more byte; blank lines are no request."""
+    wait_until_free(service)
+    for begun, drop in ((HEAD, b"X: y\r\n"), (POST + b"Content-Length: 100000\r\n\r\n", b" "), (b"", b"\r\n")):
+        connection, began = connected(service, begun), time.monotonic()
+        with contextlib.suppress(ConnectionError):
+            while time.monotonic() - began < REQUEST_SECONDS * 10:
+                connection.sendall(drop)
+                time.sleep(0.1)
+        connection.close()
+        assert time.monotonic() - began < REQUEST_SECONDS * 9, begun
+
+
+def test_a_client_that_reads_nothing_is_cut_off(service: ServiceProcess) -> None:
+    """So that it does not hold its place for ever; what it had not taken is gone."""
+    wait_until_free(service)
+    whole = len(answer_of(connected(service, PAGE + b"Connection: close\r\n\r\n"))[2])
+    connection = connected(service, (PAGE + b"\r\n") * 200)
+    time.sleep(REQUEST_SECONDS * (STALLS + 2))
+    took = 0
+    with connection, contextlib.suppress(ConnectionError):
+        while data := connection.recv(1_000_000):
+            took += len(data)
+    assert took < 200 * whole
+
+
+def test_a_connection_that_is_used_is_kept(service: ServiceProcess) -> None:
+    """Requests that come whole, one after the other or two at once, are answered for longer than one may take."""
+    wait_until_free(service)
+    with connected(service) as connection:
+        for _ in range(4):
+            connection.sendall((HEAD + b"\r\n") * 2)
+            answered = b""
+            while answered.count(b'{"status":"ok"}') < 2:
+                answered += connection.recv(65536)
+            time.sleep(REQUEST_SECONDS * 0.5)
+
+
+def test_more_connections_than_allowed_are_refused_and_the_others_served(service: ServiceProcess) -> None:
+    """503 with Retry-After for those that came too late; those that were there go on; room that is free is used."""
+    wait_until_free(service)
+    held = [connected(service, HEAD) for _ in range(CONNECTIONS)]
+    late = connected(service, HEAD + b"\r\n")
+    status, headers, body = answer_of(late)
+    assert (status, json.loads(body)["type"]) == (503, "urn:problem:wenmai:overloaded")
+    assert int(headers["retry-after"]) > 0
+    held[0].sendall(b"Connection: close\r\n\r\n")
+    assert answer_of(held[0])[0] == 200
+    for connection in held[1:]:
+        connection.close()
+    wait_until_free(service)
+
+
+def test_what_is_not_http_is_a_problem(service: ServiceProcess) -> None:
+    """400, as problem details like everything else."""
+    wait_until_free(service)
+    assert problem(connected(service, b"\x16\x03\x01 hello\r\n\r\n"), 400)["type"] == "urn:problem:wenmai:bad-request"
+
+
+def test_an_endless_head_is_refused(service: ServiceProcess) -> None:
+    """431 as soon as it is too large, so that it is not kept."""
+    wait_until_free(service)
+    connection = connected(service, (HEAD + b"X-Large: ").ljust(HEAD_BYTES + 1, b"x"))
+    assert problem(connection, 431)["type"] == "urn:problem:wenmai:head-too-large"
