@@ -1,11 +1,12 @@
 """An answer that is checked while it comes in: the same units and the same text, however it is cut."""
 
-import time
+from functools import partial
 from typing import Any
 
 from hypothesis import given, settings
 
 from answer_texts import answers, cut, cuttings
+from growth import processor_seconds
 from wenmai.chat.gate.after import AnswerCheck, after_model
 from wenmai.chat.gate.units import LONGEST, Units
 from wenmai.chat.types import Passage
@@ -90,13 +91,12 @@ def test_the_last_unfinished_sentence_of_a_cut_answer_goes() -> None:
 def test_the_work_is_linear_in_the_pieces() -> None:
     """20 000 characters without a full stop, one by one, take about twice as long as half of them."""
 
-    def seconds(count: int) -> float:
-        began = time.process_time()
+    def check_pieces(count: int) -> None:
         check = AnswerCheck(**ASKED)
         for _ in range(count):
             list(check.add("族"))
         list(check.end())
-        return time.process_time() - began
 
-    seconds(1000)
-    assert seconds(20_000) < 4 * seconds(10_000) + 0.5
+    check_pieces(1000)
+    half, whole = (processor_seconds(partial(check_pieces, count)) for count in (10_000, 20_000))
+    assert whole < 4 * half + 0.5
