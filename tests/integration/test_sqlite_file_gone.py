@@ -1,6 +1,7 @@
 """A database file or write-ahead log that is deleted or replaced while the store is open, and reading beside it."""
 
 import asyncio
+import os
 import shutil
 import sqlite3
 import sys
@@ -14,7 +15,7 @@ from wenmai.clock import system_clock
 from wenmai.errors import InvalidInput, StoreUnavailable
 from wenmai.scope import Scope, ThreadKey
 from wenmai.stores.records import NewMessage
-from wenmai.stores.sqlite import SqliteStore, open_store, query_readonly
+from wenmai.stores.sqlite import SqliteStore, open_store, opened_file, query_readonly
 
 THREAD = ThreadKey("talk", "assistant")
 
@@ -119,6 +120,29 @@ def replace(path: Path) -> None:
 def move(path: Path) -> None:
     """The file alone, to another name."""
     path.replace(path.with_suffix(".moved"))
+
+
+def restore(path: Path) -> None:
+    """The file alone, as by a copied backup that gives the folder its former times."""
+    before = path.parent.stat()
+    replace(path)
+    os.utime(path.parent, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+@pytest.mark.parametrize("change", [delete, replace, restore, move])
+async def test_a_change_is_noticed_after_a_while_without_any(
+    path: Path, change: Callable[[Path], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The files are then compared by their folder alone, which changes with them."""
+    monkeypatch.setattr(opened_file, "SETTLED_NANOSECONDS", 20_000_000)
+    async with open_store(url(path), clock=system_clock) as store:
+        await begin(store)
+        await asyncio.sleep(0.05)
+        await say(store, "before too")
+        change(path)
+        for text in ("lost", "refused"):
+            with pytest.raises(StoreUnavailable, match="the file was deleted or replaced"):
+                await say(store, text)
 
 
 @pytest.mark.parametrize("change", [delete, replace, move])

@@ -22,6 +22,11 @@ _UNESCAPED = str.maketrans({'"': "'", "\\": "/"} | {chr(code): " " for code in r
 """For the beginning of arguments: without what JSON escapes, its length is known before it is encoded."""
 
 
+def has_only_content(message: Message | NewMessage) -> bool:
+    """Whether a model reads nothing of the message beside its content, as of nearly every one."""
+    return message.name is message.tool_call_id is None and not message.tool_calls
+
+
 def count_characters(message: Message) -> int:
     """The code points of everything in the message that a model reads."""
     others = _others(message)
@@ -57,8 +62,8 @@ def shorten(message: Message, length: int, count_tokens: TokenCounter) -> Messag
 
 def _others(message: Message | NewMessage) -> Sequence[str]:
     """The texts of the message beside its content."""
-    if message.name is message.tool_call_id is None and not message.tool_calls:
-        return ()  # nearly every message; each turn counts a whole window of them
+    if has_only_content(message):
+        return ()  # each turn counts a whole window of them
     calls = _json(message.tool_calls) if message.tool_calls else None
     return [text for text in (calls, message.tool_call_id, message.name) if text]
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import Any, get_args
+from typing import Any, cast, get_args
 
 import msgspec
 
@@ -71,8 +71,10 @@ class Transcript:
         Raises:
             InvalidInput: a message is not allowed; the field is named as ``messages[1].role``.
         """
-        fresh = [_converted(index, message) for index, message in enumerate(messages)]
-        check_messages(fresh)
+        plain = [_plain(message) for message in messages]
+        fresh = [known or _converted(index, messages[index]) for index, known in enumerate(plain)]
+        if None in plain:
+            check_messages(fresh)
         for index, message in enumerate(fresh):
             _check(f"messages[{index}]", message)
 
@@ -155,7 +157,7 @@ class Transcript:
 
 def _is_large(messages: Sequence[Message | NewMessage]) -> bool:
     # Arguments of tool calls are not measured: that would take as long as to count them.
-    return sum(len(message.content) for message in messages) > LARGE
+    return sum([len(message.content) for message in messages]) > LARGE
 
 
 def _check(where: str, fresh: NewMessage) -> None:
@@ -170,6 +172,15 @@ def _check(where: str, fresh: NewMessage) -> None:
         raise InvalidInput(f"{where}.tokens", fresh.tokens, "0 or more")
 
 
+def _plain(message: MessageInput) -> NewMessage | None:
+    """The message if it is just a role and a text, as nearly every one is; the store checks what is left to check."""
+    if type(message) is dict and message.keys() == _PLAIN_FIELDS:
+        role, content = message["role"], message["content"]
+        if type(role) is str and role in _ROLES and type(content) is str:
+            return NewMessage(role=cast("Role", role), content=content)
+    return None
+
+
 def _converted(index: int, message: MessageInput) -> NewMessage:
     if isinstance(message, NewMessage):
         return message
@@ -178,8 +189,6 @@ def _converted(index: int, message: MessageInput) -> NewMessage:
         if field not in known and field not in BESIDES:
             raise InvalidInput(f"messages[{index}].{field}", message[field], f"one of {', '.join(known)}")
     try:
-        if message.keys() == _PLAIN_FIELDS and isinstance(message["content"], str) and message["role"] in _ROLES:
-            return msgspec.convert(dict(message), NewMessage)  # in our fields already, as nearly every message is
         given = {field: value for field, value in message.items() if field in known}
         besides = {field: value for field, value in message.items() if field not in known}
         return msgspec.convert(in_our_fields(given, besides), NewMessage)

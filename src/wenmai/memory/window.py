@@ -6,7 +6,7 @@ from operator import attrgetter, is_
 
 import msgspec
 
-from wenmai.memory.sizes import count_characters, count_message_tokens, longest_part, shorten
+from wenmai.memory.sizes import count_characters, count_message_tokens, has_only_content, longest_part, shorten
 from wenmai.stores.records import Message
 from wenmai.text.tokens import TokenCounter, estimate_tokens
 
@@ -66,11 +66,14 @@ def cut_window(
     turns = _turns(messages)
     if limits.messages <= 0 or not turns:
         return Window([], 0, 0, bool(turns) or more)
-    newest, shortened = _fit_newest(turns[-1], limits, count_tokens)
-    if not newest:
-        return Window([], 0, shortened, more=True)
-    chosen = [newest]
+    newest, shortened = turns[-1], 0
     used = _size(newest, count_tokens)
+    if newest[0].role == "tool" or not _within(used, limits):
+        newest, shortened = _fit_newest(newest, limits, count_tokens)
+        if not newest:
+            return Window([], 0, shortened, more=True)
+        used = _size(newest, count_tokens)
+    chosen = [newest]
     older = turns[:-1]
     if more and older:
         older = older[1:]  # its beginning was not read
@@ -81,18 +84,19 @@ def cut_window(
             break
         chosen.append(older.pop())
         used = total
-    return Window(_flat(chosen[::-1]), used[2], shortened, more or bool(older))
+    chosen.reverse()
+    return Window(_flat(chosen), used[2], shortened, more or bool(older))
 
 
 def _turns(messages: Sequence[Message]) -> list[list[Message]]:
-    ordered = sorted(messages, key=attrgetter("turn_id", "seq"))
+    ordered = sorted(messages, key=attrgetter("seq"))
     return [list(turn) for _, turn in groupby(ordered, key=attrgetter("turn_id"))]
 
 
 def _size(turn: Sequence[Message], count_tokens: TokenCounter) -> tuple[int, int, int]:
     characters = tokens = 0
     for message in turn:
-        characters += count_characters(message)
+        characters += len(message.content) if has_only_content(message) else count_characters(message)
         tokens += message.tokens or count_message_tokens(message, count_tokens)
     return len(turn), characters, tokens
 

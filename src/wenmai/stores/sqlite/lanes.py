@@ -44,13 +44,18 @@ def fetch(connection: apsw.Connection, sql: str, bindings: Sequence[Any] = ()) -
 
 
 class Lanes:
-    """The write lane and the read lanes of one file; a writer waits for other processes as long as ``connect`` says."""
+    """The write lane and the read lanes of one file; a writer waits for other processes as long as ``connect`` says.
+
+    Attributes:
+        commits: of the write lane so far.
+    """
 
     def __init__(self, connect: Callable[[], apsw.Connection]) -> None:
         self._loop = asyncio.get_running_loop()
         self._writes = Lane()
         self._reads = Lane()
         self._closing = False
+        self.commits = 0
         writer = connect()
         self._patience: float = fetch(writer, "PRAGMA busy_timeout")[0][0] / 1000
         fetch(writer, "SELECT 1 FROM sqlite_schema LIMIT 1")  # opens the log, if nothing has yet
@@ -192,6 +197,7 @@ class Lanes:
             except WenmaiError as refusal:
                 outcomes.append(Outcome(job.future, None, refusal))
         connection.execute("COMMIT")
+        self.commits += 1
         self._file.check()
         return outcomes
 

@@ -64,7 +64,7 @@ class SqliteLogs:
     def _recent(self, connection: apsw.Connection) -> Recent:
         """What the writer remembers; to be asked in its thread only."""
         if self._remembered is None:
-            self._remembered = Recent(connection)
+            self._remembered = Recent(connection, lambda: self._lanes.commits)
         return self._remembered
 
     async def append(
@@ -217,9 +217,9 @@ class SqliteLogs:
         return await self._lanes.write(work)
 
 
-def _takes_an_id_to_come(connection: apsw.Connection, thread: ThreadRow, given: str | None) -> bool:
+def _takes_an_id_to_come(connection: apsw.Connection, thread: ThreadRow, given: str) -> bool:
     """Whether a given id is one that the thread's label will make for another message."""
-    return given is not None and given.startswith(own_id(thread.label, "")) and not _by_id(connection, thread, given)
+    return given.startswith(own_id(thread.label, "")) and not _by_id(connection, thread, given)
 
 
 def _label_anew(connection: apsw.Connection, thread: ThreadRow) -> ThreadRow:
@@ -266,7 +266,8 @@ def _append(
     thread = session.threads.get(key.npc_id)
     if thread is None:
         thread = session.keep(RecentThread(_begin_thread(connection, session.incarnation, key.npc_id), 0, 0))
-    if any(_takes_an_id_to_come(connection, thread.row, message.id) for message in messages):
+    given = [message.id for message in messages if message.id is not None]
+    if any(_takes_an_id_to_come(connection, thread.row, each) for each in given):
         thread.row = _label_anew(connection, thread.row)
     stored, fresh = _insert(connection, thread, messages, now)
     latest = _tail(connection, thread, tail) if tail else []

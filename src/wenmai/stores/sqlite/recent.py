@@ -1,14 +1,14 @@
 """What the writer remembers of the sessions that it wrote to last: where threads end, and their newest whole turns.
 
-A turn in a thread that it knows takes one INSERT and no SELECT. Nothing is believed for longer than it is true:
-another process's commit makes it forget everything (SQLite's data version tells), so does a rollback, and a change
+A turn in a thread that it knows takes one INSERT and no SELECT. Nothing is kept for longer than it is true:
+another process's commit makes it forget everything, so does a rollback, and a change
 of a session's row by any statement of its own connection makes it forget that session (the update hook tells).
 Its memory is bounded by the bytes of whole messages, per thread and in all.
 """
 
 import sys
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import apsw
@@ -16,7 +16,6 @@ import msgspec
 
 from wenmai.scope import Scope
 from wenmai.stores.records import Message
-from wenmai.stores.sqlite.lanes import fetch
 
 SESSIONS = 1_000
 PERSONAS = 64
@@ -25,14 +24,15 @@ PERSONAS = 64
 TAIL = 64
 """Messages of a thread; longer tails are read from the file."""
 
-TAIL_BYTES = 64 << 10
-"""Four windows of ordinary length; tails of more are read from the file."""
+TAIL_BYTES = 28 << 10
+"""Two windows of ordinary length; tails of more are read from the file."""
 
 BYTES = 32 << 20
-"""Of all sessions together; beyond, the ones that were written to longest ago are forgotten."""
+"""Of all sessions together, so many as the tails of :data:`SESSIONS` may take; beyond, the ones that were written to
+longest ago are forgotten."""
 
-_MESSAGE, _THREAD, _SESSION = 600, 1_000, 1_500
-"""Bytes of each without its texts, about."""
+_MESSAGE, _THREAD, _SESSION = 460, 1_000, 1_500
+"""Bytes of each without its texts, about; of a message as ``tracemalloc`` measured it."""
 
 _JSON = 4
 """Decoded JSON takes several times the bytes of its text."""
@@ -81,11 +81,11 @@ class RecentThread:
             self._shorten()
 
     def _shorten(self) -> None:
-        """Keep the newest half of what may be kept."""
+        """Keep the newest three quarters of what may be kept, so that it is done once in a few turns."""
         assert self._tail is not None  # noqa: S101 — only a known tail is too long
         kept, size = 0, _THREAD
         for more in reversed(self._sizes[-TAIL:]):
-            if size + more > TAIL_BYTES // 2:
+            if size + more > 3 * TAIL_BYTES // 4:
                 break
             kept += 1
             size += more
@@ -113,9 +113,8 @@ class RecentThread:
 def _size(message: Message) -> int:
     """The bytes that it takes in memory, about."""
     size = _MESSAGE + sys.getsizeof(message.content)
-    for structured in (message.tool_calls, message.metadata):
-        if structured:
-            size += _JSON * len(_encode(structured))
+    if message.tool_calls or message.metadata:
+        size += _JSON * len(_encode((message.tool_calls, message.metadata)))
     return size
 
 
@@ -147,12 +146,21 @@ class RecentSession:
 class Recent:
     """The sessions that were written to last through one connection, this process's only writing one.
 
+    SQLite's ``SQLITE_FCNTL_DATA_VERSION`` rises by one with each commit of the connection, and when another one's is
+    seen; so the commits of others are what it counts beyond ours. ``PRAGMA data_version`` counts them alone, but takes
+    ten times as long.
+
+    Args:
+        connection: the writing one.
+        commits: how many commits it has made.
+
     Attributes:
         size: the bytes that all of them take in memory, about.
     """
 
-    def __init__(self, connection: apsw.Connection) -> None:
+    def __init__(self, connection: apsw.Connection, commits: Callable[[], int]) -> None:
         self._connection = connection
+        self._commits = commits
         self._version = -1
         self._sessions: OrderedDict[tuple[Scope, str], RecentSession] = OrderedDict()
         self._keys: dict[int, tuple[Scope, str]] = {}
@@ -162,7 +170,7 @@ class Recent:
 
     def get(self, scope: Scope, session_id: str) -> RecentSession | None:
         """The session, if it is still as the writer left it. Ask within a write transaction."""
-        version = fetch(self._connection, "PRAGMA data_version")[0][0]
+        version = self._connection.data_version() - self._commits()
         if version != self._version:
             self._forget_all()
             self._version = version

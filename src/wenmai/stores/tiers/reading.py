@@ -73,9 +73,24 @@ class Reading:
         Raises:
             StoreUnavailable: the durable store does not answer, and no copy can either.
         """
+        mine = self._lru.find(SessionKey.of(scope, thread.session_id), scope.user_id)
+        if not at_once and _is_of(mine, thread.incarnation):
+            found = self._say(scope, thread.session_id, mine, answer, self._trust.own)
+            if found is not None:
+                return found[0]
+        return await self._read_below(scope, thread, mine, answer, ask)
+
+    async def _read_below(
+        self,
+        scope: Scope,
+        thread: ThreadKey,
+        mine: SessionCopy | None,
+        answer: Answer[T],
+        ask: Callable[[SessionCopy], Awaitable[T]],
+    ) -> T:
+        """What Redis or else the durable store says; then what the process's own copy says, however old."""
         session_id, npc_id, incarnation = thread
         key = SessionKey.of(scope, session_id)
-        mine = self._lru.find(key, scope.user_id)
 
         def say(copy: SessionCopy | None, believed: Believed) -> tuple[T] | None:
             return self._say(scope, session_id, copy, answer, believed) if _is_of(copy, incarnation) else None
@@ -83,8 +98,6 @@ class Reading:
         def stale() -> tuple[T] | None:
             return say(mine, however_old) or say(shared, however_old)
 
-        if not at_once and mine is not None and (found := say(mine, self._trust.own)) is not None:
-            return found[0]
         with self._lru.loading(key) as load:
             seen = await self._hot.read(scope, session_id, npc_id)
             shared = None if seen is None else seen.copy
