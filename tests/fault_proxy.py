@@ -126,8 +126,11 @@ class FaultProxy:
 
     async def _answers(self, reader: asyncio.StreamReader, client: asyncio.StreamWriter) -> None:
         try:
+            ended = False
             while piece := await reader.read(_PIECE):
-                await self._answer(piece, client)
+                if not ended:
+                    ended = self._fault == "half_close"
+                    await self._answer(piece, client)
         except OSError:
             pass
         finally:

@@ -84,7 +84,7 @@ def answers(past: Past) -> Iterator[str]:
                 session_id = one.answer[0]
                 if one.answer == other.answer:
                     yield from _deleted_between(past, one, other, session_id)
-                elif not past.may_delete_between(one.user, session_id, one.began, other.ended):
+                elif not past.may_delete_between(one.user, session_id, min(one.began, other.began), other.ended):
                     yield f"{one} was answered {one.answer}, {other} {other.answer}"
 
 

@@ -12,7 +12,9 @@ from history_by_hand import A, B, Spoil, add, change, said, sound, word
 from history_checker import RULES, complaints
 from history_events import Journal, Seen, SharedClock, Text, events_in
 from history_past import Past
+from history_session_rules import answers
 from history_worker import engine_of
+from msgspec.structs import replace
 
 import mistakes
 from wenmai.stores.memory.documents import MemoryDocuments
@@ -99,6 +101,20 @@ def test_a_cache_may_lag_behind_other_processes_for_as_long_as_it_is_trusted() -
     assert complaints(Past(events, lag=0.1))
     add("delete", "preferences", texts=(Text(A, word(6)),))(story)
     assert complaints(Past(sorted(story.values(), key=lambda event: event.began), lag=5.0))
+
+
+def test_a_read_that_began_before_a_delete_may_end_after_the_next_answer() -> None:
+    """A slow reader was given the answer of the session as it began; one that began later was not."""
+    story = sound()
+    asked = story["again"]
+    late = {"labels": asked.labels, "key": asked.key}
+    add("taken", "ask", **late, answer=OTHER_ANSWER)(story)
+    story["new"] = story.pop("more")
+    add("list", "ask", **late, answer=asked.answer, ended=story["new"].ended + 1)(story)
+    events = sorted(story.values(), key=lambda event: event.began)
+    assert list(answers(Past(events))) == []
+    story["more"] = replace(story["more"], began=story["new"].began - 0.1)
+    assert list(answers(Past(sorted(story.values(), key=lambda event: event.began))))
 
 
 STEPS, ACTORS, HISTORIES = 60, 8, 12
