@@ -107,7 +107,7 @@ def test_a_read_that_began_before_a_delete_may_end_after_the_next_answer() -> No
     """A slow reader was given the answer of the session as it began; one that began later was not."""
     story = sound()
     asked = story["again"]
-    late = {"labels": asked.labels, "key": asked.key}
+    late: dict[str, Any] = {"labels": asked.labels, "key": asked.key}
     add("taken", "ask", **late, answer=OTHER_ANSWER)(story)
     story["new"] = story.pop("more")
     add("list", "ask", **late, answer=asked.answer, ended=story["new"].ended + 1)(story)

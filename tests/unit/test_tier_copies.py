@@ -7,13 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from wenmai.clock import to_micros
 from wenmai.scope import Scope
 from wenmai.stores.base import Stored, ThreadInfo
 from wenmai.stores.records import Message, Preferences, Session
+from wenmai.stores.tiers.ages import Ages
 from wenmai.stores.tiers.copies import TAIL_BYTES, TAIL_MESSAGES, Piece, SessionCopy, SessionKey, Tail
 from wenmai.stores.tiers.lru import Lru
 from wenmai.stores.tiers.missed import DOUBT, DROP, RECHECK, Missed, Repair
-from wenmai.stores.tiers.trust import LONG_AGO, Moment, Trust
+from wenmai.stores.tiers.trust import LONG_AGO, Moment, Trust, moments
 
 NOW = datetime(2026, 5, 1, 12, 0, tzinfo=UTC)
 CHECKED = Moment(NOW, 100.0)
@@ -348,3 +350,27 @@ def test_what_is_noted_of_a_session_is_the_strongest_of_its_repairs() -> None:
         missed.add(key, repair)
         assert missed.next()[1].how == how
     assert len(missed) == 1
+
+
+def test_a_copy_on_redis_ages_although_all_wall_clocks_are_set_back() -> None:
+    """Those of the process and of the server are one machine's; the process's monotonic clock goes on."""
+    wall, running = NOW, 100.0
+    now = moments(lambda: wall, lambda: running)
+    asked = now()
+    marks = {"session": f"{to_micros(asked.wall)} {to_micros(asked.wall)}".encode()}
+    for step in range(1, 3):
+        running += 25.0
+        wall = NOW - timedelta(seconds=step)
+        checked = Ages(marks, to_micros(wall), now()).checked("session")
+        assert checked is not None
+        assert Trust(now, timedelta(seconds=30)).shared(checked) is (step == 1)
+    assert now().wall == NOW + timedelta(seconds=50)
+
+
+def test_moments_follow_a_clock_that_is_set_forward() -> None:
+    """As a machine's is when it wakes from sleep, in which its monotonic clock stood still."""
+    wall, running = NOW, 100.0
+    now = moments(lambda: wall, lambda: running)
+    assert now() == (NOW, 100.0)
+    wall += timedelta(hours=1)
+    assert now() == (NOW + timedelta(hours=1), 100.0)

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple, get_args, get_type_hints
 import msgspec
 
 from wenmai.errors import InvalidInput
-from wenmai.scope import Scope
-from wenmai.stores.fields import TEXT, check_key, check_text, is_text
+from wenmai.scope import Scope, ThreadKey
+from wenmai.stores.fields import TEXT, check_key, check_range, check_text, is_text
 from wenmai.stores.records import NewMessage, Record, Role
 
 EARLIEST = datetime(2, 1, 1, tzinfo=UTC)
@@ -63,6 +63,18 @@ def check_owner(scope: Scope, *names: str) -> None:
         pass  # one is no text, and named below
     for field, name in zip((*scope._fields, *("key" for _ in names)), owned, strict=True):
         check_text(field, name)
+
+
+def check_read(scope: Scope, thread: ThreadKey, **seqs: int | None) -> None:
+    """Refuse names that are no text, and numbers of messages that no database can compare.
+
+    Raises:
+        InvalidInput: naming the field of the scope, ``key``, or the number by its keyword.
+    """
+    check_owner(scope, thread.session_id, thread.npc_id)
+    for field, seq in seqs.items():
+        if seq is not None:
+            check_range(field, seq, LEAST_NUMBER, LARGEST_NUMBER)
 
 
 def check_messages(messages: Sequence[NewMessage]) -> None:

@@ -5,6 +5,7 @@ what other callers write at that moment is stored as if it had not come.
 """
 
 import asyncio
+from collections.abc import Coroutine
 from datetime import UTC, datetime, timedelta, timezone
 from functools import reduce
 from typing import Any
@@ -13,6 +14,7 @@ from msgspec.structs import replace
 
 from wenmai.errors import InvalidInput
 from wenmai.scope import Scope, ThreadKey
+from wenmai.stores.base import Logs
 from wenmai.stores.conformance.case import case
 from wenmai.stores.conformance.expect import equal, raises, require
 from wenmai.stores.conformance.ground import Ground, talk, texts
@@ -229,10 +231,44 @@ async def names_that_are_no_text_are_refused(ground: Ground) -> None:
             await documents.delete(owner, IdempotentTurn, key)
         if logs is not None:
             for thread in (ThreadKey(key, "npc"), ThreadKey("x", key)) if owner is scope else (ThreadKey("x", "npc"),):
-                with raises(InvalidInput, f"an append to {thread!r}"):
-                    await logs.append(owner, thread, talk(1))
+                await _refused_in_logs(logs, owner, thread)
     with raises(InvalidInput, "a filter"):
         await documents.list(scope, TraceRecord, where={"intent": HALF})
+
+
+async def _refused_in_logs(logs: Logs, owner: Scope, thread: ThreadKey) -> None:
+    """No call on such a thread reaches the database."""
+    calls: dict[str, Coroutine[Any, Any, object]] = {
+        "an append to": logs.append(owner, thread, talk(1)),
+        "the latest of": logs.latest(owner, thread, 3),
+        "a read of": logs.read(owner, thread),
+        "a cut of": logs.truncate(owner, thread, 1),
+        "an erasure of": logs.erase(owner, thread.session_id, thread.npc_id),
+        "the threads of the session of": logs.threads(owner, thread.session_id),
+    }
+    for what, call in calls.items():
+        if "session" in what and HALF not in (*owner, thread.session_id):
+            call.close()
+            continue
+        with raises(InvalidInput, f"{what} {thread!r}"):
+            await call
+
+
+@case("logs", "extended")
+async def numbers_that_no_message_has_are_refused(ground: Ground) -> None:
+    """Integers above 63 bits, which a database cannot compare."""
+    scope = ground.scope()
+    key = await ground.thread(scope)
+    await ground.logs.append(scope, key, talk(2))
+    for number in (2**63, 2**70, -(2**70)):
+        with raises(InvalidInput, f"the latest before {number}"):
+            await ground.logs.latest(scope, key, 3, before=number)
+        with raises(InvalidInput, f"a read from {number}"):
+            await ground.logs.read(scope, key, start=number)
+        with raises(InvalidInput, f"a cut after {number}"):
+            await ground.logs.truncate(scope, key, number)
+    equal(texts(await ground.logs.read(scope, key, start=-(2**63))), ["1", "2"], "all from the least number on")
+    equal(await ground.logs.read(scope, key, start=2**63 - 1), [], "what is behind the largest number")
 
 
 @case("logs", "extended")

@@ -15,7 +15,7 @@ from wenmai.stores.fields import check_key, check_range
 from wenmai.stores.memory.documents import MemoryDocuments
 from wenmai.stores.memory.rows import Entry, Row, Thread, decode, encode
 from wenmai.stores.records import Message, NewMessage, Session
-from wenmai.stores.values import check_messages, check_owner, check_settled
+from wenmai.stores.values import check_messages, check_owner, check_read, check_settled
 
 MAX_BATCH = 1_000
 MAX_READ = 10_000
@@ -80,6 +80,7 @@ class MemoryLogs:
     ) -> list[Message]:
         """See :meth:`wenmai.stores.base.Logs.latest`."""
         check_range("limit", limit, 1, MAX_READ)
+        check_read(scope, thread, before=before)
         log = self._thread(scope, thread)
         end = len(log.entries) if before is None else max(0, min(before - 1, len(log.entries)))
         return _latest(log, limit, end, whole_turns=whole_turns)
@@ -87,6 +88,7 @@ class MemoryLogs:
     async def read(self, scope: Scope, thread: ThreadKey, *, start: int = 1, limit: int = 500) -> list[Message]:
         """See :meth:`wenmai.stores.base.Logs.read`."""
         check_range("limit", limit, 1, MAX_READ)
+        check_read(scope, thread, start=start)
         first = max(start, 1) - 1
         entries = self._thread(scope, thread).entries[first : first + limit]
         return [decode(entry.raw, Message) for entry in entries]
@@ -121,6 +123,7 @@ class MemoryLogs:
 
     async def threads(self, scope: Scope, session_id: str, *, incarnation: str | None = None) -> list[ThreadInfo]:
         """See :meth:`wenmai.stores.base.Logs.threads`."""
+        check_owner(scope, session_id)
         row = self._session(scope, session_id, incarnation)
         return [_info(npc_id, log) for npc_id, log in row.threads.items()] if row else []
 

@@ -16,7 +16,7 @@ from wenmai.stores.postgresql.database import Database, Run, unescape
 from wenmai.stores.postgresql.messages import COLUMNS, batch_columns, new_message, to_json, to_message, unless_all
 from wenmai.stores.postgresql.purging import purge
 from wenmai.stores.records import Message, NewMessage
-from wenmai.stores.values import check_messages, check_owner, check_settled
+from wenmai.stores.values import check_messages, check_owner, check_read, check_settled
 
 APPEND_LIMIT = 1_000
 READ_LIMIT = 10_000
@@ -168,12 +168,14 @@ class PostgresqlLogs:
     ) -> list[Message]:
         """See :meth:`wenmai.stores.base.Logs.latest`."""
         check_range("limit", limit, 1, READ_LIMIT)
+        check_read(scope, thread, before=before)
         sql = _LATEST_WHOLE if whole_turns else _LATEST
         return await self._fetch(sql, scope, thread, _END if before is None else before, limit)
 
     async def read(self, scope: Scope, thread: ThreadKey, *, start: int = 1, limit: int = 500) -> list[Message]:
         """See :meth:`wenmai.stores.base.Logs.read`."""
         check_range("limit", limit, 1, READ_LIMIT)
+        check_read(scope, thread, start=start)
         return await self._fetch(_FROM, scope, thread, start, limit)
 
     async def settle(
@@ -196,6 +198,7 @@ class PostgresqlLogs:
 
     async def threads(self, scope: Scope, session_id: str, *, incarnation: str | None = None) -> list[ThreadInfo]:
         """See :meth:`wenmai.stores.base.Logs.threads`."""
+        check_owner(scope, session_id)
         rows = await self._database.fetch(_THREADS, *scope, session_id, incarnation, self._clock())
         return [ThreadInfo(unescape(npc_id), *rest) for npc_id, *rest in rows]
 

@@ -19,7 +19,7 @@ from wenmai.stores.redis.log_scripts import ANY, APPEND, ERASE, LATEST, READ, SE
 from wenmai.stores.redis.messages import Request, decode, decode_all, decode_appended, encode, split, words_of
 from wenmai.stores.redis.retention import Retention
 from wenmai.stores.redis.rows import rfc3339
-from wenmai.stores.values import check_messages, check_owner, check_settled
+from wenmai.stores.values import check_messages, check_owner, check_read, check_settled
 
 MAX_BATCH = 1_000
 MAX_READ = 10_000
@@ -93,6 +93,7 @@ class RedisLogs:
     ) -> list[Message]:
         """See :meth:`wenmai.stores.base.Logs.latest`."""
         check_range("limit", limit, 1, MAX_READ)
+        check_read(scope, thread, before=before)
         keys, asker = self._keys.thread(scope, thread), self._asker(scope, thread.incarnation)
         words = (limit, "" if before is None else before, int(whole_turns))
         return decode_all(await self._link.run(LATEST, keys, (*asker, *words)))
@@ -100,7 +101,8 @@ class RedisLogs:
     async def read(self, scope: Scope, thread: ThreadKey, *, start: int = 1, limit: int = 500) -> list[Message]:
         """See :meth:`wenmai.stores.base.Logs.read`."""
         check_range("limit", limit, 1, MAX_READ)
-        return decode_all(await self._range(scope, thread, max(start, 1) - 1, limit))
+        check_read(scope, thread, start=start)
+        return decode_all(await self._range(scope, thread, min(max(start, 1), MAX_SEQ) - 1, limit))
 
     async def settle(
         self,
@@ -133,6 +135,7 @@ class RedisLogs:
 
     async def threads(self, scope: Scope, session_id: str, *, incarnation: str | None = None) -> list[ThreadInfo]:
         """See :meth:`wenmai.stores.base.Logs.threads`."""
+        check_owner(scope, session_id)
         born, npc_ids = await self._npc_ids(scope, session_id)
         if incarnation not in (None, born):
             return []
@@ -164,6 +167,7 @@ class RedisLogs:
 
     async def truncate(self, scope: Scope, thread: ThreadKey, last_seq: int) -> int:
         """See :meth:`wenmai.stores.base.Logs.truncate`."""
+        check_owner(scope, thread.session_id, thread.npc_id)
         check_range("last_seq", last_seq, 0, MAX_SEQ)
         words = (*self._asker(scope, thread.incarnation), last_seq, thread.npc_id, secrets.token_hex(4))
         removed: int = await self._link.run(TRUNCATE, self._keys.thread(scope, thread), words)

@@ -16,7 +16,7 @@ from wenmai.stores.sqlite.lanes import Lanes, fetch
 from wenmai.stores.sqlite.messages import COLUMNS, own_id, to_json, to_message, to_row
 from wenmai.stores.sqlite.purging import detach, purge
 from wenmai.stores.sqlite.recent import Recent, RecentSession, RecentThread, ThreadRow
-from wenmai.stores.values import check_messages, check_owner, check_settled
+from wenmai.stores.values import check_messages, check_owner, check_read, check_settled
 
 APPEND_LIMIT = 1_000
 READ_LIMIT = 10_000
@@ -98,6 +98,7 @@ class SqliteLogs:
     ) -> list[Message]:
         """See :meth:`wenmai.stores.base.Logs.latest`."""
         check_range("limit", limit, 1, READ_LIMIT)
+        check_read(scope, thread, before=before)
         now = to_micros(self._clock())
 
         def work(connection: apsw.Connection) -> list[Message]:
@@ -111,6 +112,7 @@ class SqliteLogs:
     async def read(self, scope: Scope, thread: ThreadKey, *, start: int = 1, limit: int = 500) -> list[Message]:
         """See :meth:`wenmai.stores.base.Logs.read`."""
         check_range("limit", limit, 1, READ_LIMIT)
+        check_read(scope, thread, start=start)
         now = to_micros(self._clock())
 
         def work(connection: apsw.Connection) -> list[Message]:
@@ -158,6 +160,7 @@ class SqliteLogs:
 
     async def threads(self, scope: Scope, session_id: str, *, incarnation: str | None = None) -> list[ThreadInfo]:
         """See :meth:`wenmai.stores.base.Logs.threads`."""
+        check_owner(scope, session_id)
         now = to_micros(self._clock())
 
         def work(connection: apsw.Connection) -> list[ThreadInfo]:

@@ -1,6 +1,6 @@
 """The logs contract over the tiers: the newest messages and the list of threads are copied."""
 
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
 from wenmai.scope import Scope, ThreadKey
@@ -126,20 +126,25 @@ class TieredLogs:
         self, scope: Scope, session_id: str, npc_id: str | None = None, *, incarnation: str | None = None
     ) -> int:
         """See :meth:`wenmai.stores.base.Logs.erase`."""
-        erasing = self._durable.erase(scope, session_id, npc_id, incarnation=incarnation)
-        return await self._removed(scope, session_id, npc_id, erasing)
+        return await self._removed(
+            scope,
+            session_id,
+            npc_id,
+            lambda: self._durable.erase(scope, session_id, npc_id, incarnation=incarnation),
+        )
 
     async def truncate(self, scope: Scope, thread: ThreadKey, last_seq: int) -> int:
         """See :meth:`wenmai.stores.base.Logs.truncate`."""
-        truncating = self._durable.truncate(scope, thread, last_seq)
-        return await self._removed(scope, thread.session_id, thread.npc_id, truncating)
+        return await self._removed(
+            scope, thread.session_id, thread.npc_id, lambda: self._durable.truncate(scope, thread, last_seq)
+        )
 
     async def _removed(
-        self, scope: Scope, session_id: str, npc_id: str | None, removing: Coroutine[Any, Any, int]
+        self, scope: Scope, session_id: str, npc_id: str | None, remove: Callable[[], Coroutine[Any, Any, int]]
     ) -> int:
         """How many messages were removed; nothing that is copied of the session stays."""
         threads = await self._durable.threads(scope, session_id)
         npc_ids = [*([npc_id] if npc_id else []), *(info.npc_id for info in threads)]
-        removed = await self._writing.removing(scope, session_id, npc_ids, removing)
+        removed = await self._writing.removing(scope, session_id, npc_ids, remove())
         await self._writing.drop(scope, session_id, npc_ids)
         return removed

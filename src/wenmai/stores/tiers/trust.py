@@ -4,8 +4,9 @@ The durable store vouches for a copy at the moment of its reading. From then on 
 on the channel, which takes milliseconds; one that is cut off from it cannot, and for its sake no copy is trusted for
 longer than ``TRUST``. While our own end of the channel is down, copies in the process are not trusted at all.
 
-Age is measured by two clocks, and the greater one counts: the wall clock, which may be set back, and the machine's
-monotonic clock, which stands still while the machine sleeps.
+Age is measured by two clocks, and the greater one counts: the wall clock, and the machine's monotonic clock, which
+stands still while the machine sleeps. A wall clock that is set back is taken to go on from where it was for as long as
+the process lives: the copies on Redis carry its time, and Redis has no other clock to measure them by.
 """
 
 from collections.abc import Callable
@@ -42,8 +43,19 @@ Moments = Callable[[], Moment]
 
 
 def moments(clock: Clock, running: Callable[[], float] = monotonic) -> Moments:
-    """Present moments by these two clocks."""
-    return lambda: Moment(clock(), running())
+    """Present moments by these two clocks; neither goes back."""
+    ahead = -inf
+
+    def now() -> Moment:
+        nonlocal ahead
+        wall, seconds = clock(), running()
+        difference = wall.timestamp() - seconds
+        if difference < ahead:
+            return Moment(wall + timedelta(seconds=ahead - difference), seconds)
+        ahead = difference
+        return Moment(wall, seconds)
+
+    return now
 
 
 class Trust:
