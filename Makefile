@@ -8,7 +8,7 @@ PORT   ?= 8001
 export OMP_NUM_THREADS = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install serve test check format bench bench-loaded soak lock clean
+.PHONY: help install serve test quick check format bench bench-loaded soak lock clean
 
 help:           ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -30,6 +30,9 @@ serve: install  ## the service on 127.0.0.1:8001, everything kept in $(DATA)/wen
 
 test: install   ## all tests but the soak forms
 	$(BIN)/python -m pytest -m "not soak" -n 2 --dist loadgroup
+
+quick: install  ## the unit tests, in less than a minute
+	$(BIN)/python -m pytest tests/unit -m "not soak" -n 2
 
 check: install  ## lint and strict types
 	$(BIN)/ruff format --check .

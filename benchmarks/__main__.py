@@ -17,7 +17,7 @@ import time
 from dataclasses import asdict
 from pathlib import Path
 
-from benchmarks import copies, fsync, http_turn, search, servers
+from benchmarks import fsync, http_turn, local_cache, search, servers
 from benchmarks.check import failures
 from benchmarks.contenders import ENTRIES, FLOORS, POSTGRESQL, REDIS, SQLITE, WENMAI
 from benchmarks.footprint import measure_disk, measure_imports
@@ -107,7 +107,7 @@ def _measure_servers(results: Results, parent: Path | None, *, quick: bool, only
                 places = {name: url for name in only if ENTRIES[name].on == on}
                 run_rounds(results, places, [ONE_OF_MANY, CROWD], library=None, quick=quick)
                 if on == REDIS:
-                    results.copy_micros = asyncio.run(copies.measure(url))
+                    results.local_cache_micros = asyncio.run(local_cache.measure(url))
         except NotInstalled as missing:
             results.skipped[on] = str(missing)
 

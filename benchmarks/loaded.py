@@ -32,7 +32,7 @@ IN_USE = 1_000
 ROUNDS, TURNS = 9, 200
 VISITORS = 16
 SERVED = 12_000
-"""Sessions whose context the worker builds: more than the process keeps copies of."""
+"""Sessions whose context the worker builds: more than its local cache holds."""
 CHATS = 320
 LOADED_TO_EMPTY = 1.2
 WORKER_MB = 300

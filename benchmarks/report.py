@@ -37,8 +37,8 @@ def report(results: Results) -> str:
             lines += ["", f"## On {on}: p50 ms (times the floor)", "", *_latencies(results, [ONE_OF_MANY], on)]
             lines += ["", f"## On {on}, 32 tasks: turns/s (share of the floor)", "", *_rates(results, [CROWD], on)]
     lines += ["", "## Search: p50 ms of a query", "", *_table(list(search.rows(results.search)))]
-    if results.copy_micros is not None:
-        lines += ["", f"A window of ten from the process's copies in front of a store: {results.copy_micros:.0f} µs"]
+    if results.local_cache_micros is not None:
+        lines += ["", f"A window of ten from the local cache: {results.local_cache_micros:.0f} µs"]
     if results.http is not None:
         lines += ["", "## The whole turn over HTTP, offline model, 16 at a time", ""]
         http = results.http

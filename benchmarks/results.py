@@ -92,7 +92,7 @@ class Results:
         content_bytes: of a message, UTF-8, on average.
         http: the whole turn over HTTP, if it was measured.
         search: store → entries → what a query takes.
-        copy_micros: reading a window from the copies that the process keeps in front of its store; the median.
+        local_cache_micros: reading a window from the local cache; the median.
     """
 
     about: dict[str, str]
@@ -104,7 +104,7 @@ class Results:
     content_bytes: float = 0.0
     http: Slice | None = None
     search: dict[str, dict[int, Searched]] = field(default_factory=dict)
-    copy_micros: float | None = None
+    local_cache_micros: float | None = None
 
     def add(self, cell: str, contender: str, measured: Slice) -> None:
         """Note one slice."""

@@ -21,8 +21,8 @@ from benchmarks.pool import NotInstalled
 from benchmarks.results import Searched
 from wenmai.clock import system_clock
 from wenmai.scope import Scope
-from wenmai.stores.base import Search, SearchEntry
-from wenmai.stores.registry import open_store
+from wenmai.stores.contracts import Search, SearchEntry
+from wenmai.stores.opening import open_store
 
 SIZES = (1_000, 10_000, 100_000)
 QUICK_SIZES = SIZES[:2]

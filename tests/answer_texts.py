@@ -1,4 +1,4 @@
-"""Answers as models write them, and ways to cut them, for tests that try many."""
+"""Strategies for model answers and for their fragments."""
 
 from hypothesis import strategies as st
 
@@ -14,14 +14,14 @@ _PARTS = (
     "# 家训\n\n", "- 孝悌为本\n", "1. ", "**bold** ", "| a | b |\r\n",
     "```\ncode\n```\n", "\n\n", "  ", "\t", "😀", "👩‍👩‍👧", "é", "\u3000",
 )  # fmt: skip
-"""What stands in the sample evidence and what does not, in two languages, with Markdown and all that ends sentences."""
+"""Supported and unsupported text, in two languages, with Markdown and every sentence end."""
 
 answers = st.lists(st.sampled_from(_PARTS), min_size=1, max_size=10).map("".join).filter(str.strip)
 
 
-def cut(text: str, places: list[int]) -> list[str]:
-    """The text in pieces, cut at these places, each taken as far as the text goes."""
-    ends = sorted({place % (len(text) + 1) for place in places} | {len(text)})
+def cut(text: str, positions: list[int]) -> list[str]:
+    """The text in fragments, cut at these positions, modulo its length."""
+    ends = sorted({position % (len(text) + 1) for position in positions} | {len(text)})
     return [text[start:end] for start, end in zip([0, *ends], ends, strict=False) if end > start]
 
 

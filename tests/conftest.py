@@ -1,4 +1,4 @@
-"""Fixtures that all tests share: the engine over each store, and servers, each started when it is first asked for."""
+"""Shared fixtures: the engine over each store, and servers, each started on first use."""
 
 from collections.abc import AsyncIterator, Iterator
 
@@ -15,7 +15,7 @@ EMBEDDED = ("memory", "sqlite")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Unit tests run on the embedded stores: that others do the same is the conformance suite's business."""
+    """Run unit tests on the embedded stores only; the conformance suite covers the others."""
     unit = "unit" in metafunc.definition.path.parts
     for name, stores in (("store_url", URLS), ("store_settings", STORES)):
         if name in metafunc.fixturenames:
@@ -30,7 +30,7 @@ def store_url(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def store_settings(request: pytest.FixtureRequest) -> dict[str, str]:
-    """The settings of an empty store, for each backend in turn and for the tiers."""
+    """The settings of an empty store, for each backend in turn and for the cached store."""
     return settings_of(request.param, request)
 
 

@@ -1,4 +1,4 @@
-"""Growth of the time that a function takes: what is quadratic takes 16 times as long for 4 times the input."""
+"""Growth of a function's time: a quadratic one takes 16 times as long for 4 times the input."""
 
 import time
 from collections.abc import Callable
@@ -6,16 +6,16 @@ from collections.abc import Callable
 from heap import heap_frozen
 
 QUICK = 0.15
-"""Seconds of processor; what takes less at the full size is not measured again."""
+"""CPU seconds; a faster run at the full size is accepted at once."""
 
 ATTEMPTS = 3
 
 MOST_TIMES = 9
-"""Between 4, linear, and 16, quadratic."""
+"""Between 4 (linear) and 16 (quadratic)."""
 
 
 def processor_seconds(work: Callable[[], object]) -> float:
-    """The processor time of a call, so that a busy machine does not count."""
+    """The CPU time of a call, independent of other load."""
     with heap_frozen():
         begun = time.process_time()
         work()
@@ -25,8 +25,8 @@ def processor_seconds(work: Callable[[], object]) -> float:
 def check_growth(work: Callable[[str], object], unit: str, size: int) -> None:
     """Fail if ``work`` on ``size`` characters of a repeated unit takes far more than 4 times as long as on a quarter.
 
-    A quarter is tried first, so that something quadratic is noticed before it takes minutes. What seems to grow too
-    fast is measured again, for caches are cold at first and other processes disturb.
+    A quarter is tried first, so that quadratic time is detected before it takes minutes. A suspicious result is
+    measured again, because of cold caches and other load.
     """
 
     def seconds(characters: int) -> float:

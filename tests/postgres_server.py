@@ -6,7 +6,7 @@ from pathlib import Path
 from secrets import token_hex
 from urllib.parse import urlsplit
 
-from wenmai.stores.migrations import VERSION_TABLE
+from wenmai.stores.sql.migrations import VERSION_TABLE
 
 with warnings.catch_warnings():
     # It looks for a runtime folder, which only sessions of a desktop have.

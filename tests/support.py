@@ -1,4 +1,4 @@
-"""What tests of several folders use: the engine over any store, in an empty store for each test."""
+"""Helpers for tests of several folders: the engine over any store, empty for each test."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -12,18 +12,18 @@ from postgres_server import PostgresServer
 from redis_server import RedisServer
 from wenmai.engine import Engine, load_engine_settings, open_engine
 
-PATIENCE = "command_timeout=10&connect_timeout=10"
-"""Bounds of a Redis URL on a machine that is busy with other tests."""
+REDIS_TIMEOUTS = "command_timeout=10&connect_timeout=10"
+"""Timeouts of a Redis URL on a machine that is busy with other tests."""
 
 
 def sqlite_file(request: pytest.FixtureRequest) -> str:
-    """The URL of a file that is not there yet."""
+    """The URL of a file that does not exist yet."""
     folder: Path = request.getfixturevalue("tmp_path")
     return f"sqlite:///{folder}/wenmai.db"
 
 
 def empty_database(request: pytest.FixtureRequest) -> str:
-    """The URL of a database that all tests of this process share, with its tables and nothing in them."""
+    """The URL of the database that all tests of this process share, with empty tables."""
     server: PostgresServer = request.getfixturevalue("postgres_server")
     url: str = request.getfixturevalue("engine_database")
     server.empty(url)
@@ -31,11 +31,11 @@ def empty_database(request: pytest.FixtureRequest) -> str:
 
 
 def empty_redis(request: pytest.FixtureRequest) -> str:
-    """The URL of the Redis server, with nothing in it."""
+    """The URL of the Redis server, emptied."""
     server: RedisServer = request.getfixturevalue("redis_server")
     with Redis(port=server.port) as client:
         client.flushall()
-    return f"{server.url}?{PATIENCE}"
+    return f"{server.url}?{REDIS_TIMEOUTS}"
 
 
 URLS: dict[str, Callable[[pytest.FixtureRequest], str]] = {
@@ -44,23 +44,23 @@ URLS: dict[str, Callable[[pytest.FixtureRequest], str]] = {
     "postgresql": empty_database,
     "redis": empty_redis,
 }
-"""Every store that can carry the whole service, by the name in test ids; makes one that is empty."""
+"""Factories of empty stores for every backend that can run the whole service, by the name in test ids."""
 
-TIERS = "tiers"
-STORES = (*URLS, TIERS)
-"""The same, and PostgreSQL with the process's memory and Redis in front of it."""
+CACHED = "cached"
+STORES = (*URLS, CACHED)
+"""The same, and PostgreSQL with the process-local and the Redis cache in front of it."""
 
 
 def settings_of(store: str, request: pytest.FixtureRequest) -> dict[str, str]:
-    """The settings by which an engine opens one of STORES, emptied."""
-    if store == TIERS:
+    """The settings of an engine for one of STORES, emptied."""
+    if store == CACHED:
         return {"store": empty_database(request), "hot": empty_redis(request)}
     return {"store": URLS[store](request)}
 
 
 @asynccontextmanager
 async def engine_at(store: str, **flags: Any) -> AsyncIterator[Engine]:
-    """The engine with the npc profile over the store at that URL; keywords are settings."""
+    """The engine with the npc profile over the store at that URL; keywords are further settings."""
     loaded = load_engine_settings(flags={"store": store, **flags}, environment={})
     async with open_engine(loaded.values) as engine:
         yield engine

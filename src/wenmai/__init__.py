@@ -1,7 +1,7 @@
 """Wenmai 文脉: conversation memory in which facts come from evidence, never from memory.
 
 >>> import wenmai
->>> async def talk() -> None:
+>>> async def conversation() -> None:
 ...     async with wenmai.open("memory://") as memory:
 ...         session = await memory.session()
 ...         await session.append([{"role": "user", "content": "你好"}, {"role": "assistant", "content": "你好！"}])
@@ -22,8 +22,8 @@ from wenmai.errors import (
     StoreUnavailable,
     WenmaiError,
 )
-from wenmai.memory.manager import Memory, MemoryPolicy, SessionMemory
-from wenmai.memory.manager import open_memory as open  # noqa: A004 — reads as wenmai.open(url)
+from wenmai.memory.library import Memory, MemoryPolicy, SessionMemory
+from wenmai.memory.library import open_memory as open  # noqa: A004 — reads as wenmai.open(url)
 from wenmai.memory.window import Window, WindowLimits
 from wenmai.scope import Scope
 from wenmai.stores.records import Message, NewMessage

@@ -1,4 +1,4 @@
-"""``python -m wenmai`` is the command ``wenmai``."""
+"""``python -m wenmai`` runs the command ``wenmai``."""
 
 from wenmai.cli.main import main
 

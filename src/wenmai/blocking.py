@@ -1,4 +1,4 @@
-"""The memory without ``async``, for scripts and notebooks.
+"""The blocking API of the memory, without ``async``, for scripts and notebooks.
 
 >>> from wenmai import blocking
 >>> with blocking.open("memory://") as memory:
@@ -7,9 +7,9 @@
 ...     [message.content for message in session.window().messages]
 ['你好']
 
-Each method runs the one of the same name of :class:`~wenmai.memory.manager.Memory` or
-:class:`~wenmai.memory.manager.SessionMemory` on an event loop in a thread of its own, and waits for it;
-arguments, results and errors are the same. Any thread may call them.
+Each method runs the method of the same name of :class:`~wenmai.memory.library.Memory` or
+:class:`~wenmai.memory.library.SessionMemory` on an event loop in a separate thread and waits for it; arguments,
+results and errors are the same. All methods are thread-safe.
 """
 
 import asyncio
@@ -20,12 +20,12 @@ from typing import Any, TypeVar
 
 from wenmai.clock import Clock, system_clock
 from wenmai.memory.context import Context
-from wenmai.memory.manager import ASSISTANT, Memory, MemoryPolicy, SessionMemory, open_memory
+from wenmai.memory.library import ASSISTANT, Memory, MemoryPolicy, SessionMemory, open_memory
 from wenmai.memory.preferences import SessionPreferences
 from wenmai.memory.transcript import MessageInput
 from wenmai.memory.window import Window, WindowLimits
 from wenmai.scope import Scope
-from wenmai.stores.base import Page
+from wenmai.stores.contracts import Page
 from wenmai.stores.records import Message, Session
 from wenmai.text.tokens import TokenCounter, estimate_tokens
 
@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 
 class BlockingMemory:
-    """See :class:`~wenmai.memory.manager.Memory`."""
+    """See :class:`~wenmai.memory.library.Memory`."""
 
     def __init__(self, memory: Memory, loop: "_LoopThread") -> None:
         self._memory = memory
@@ -48,7 +48,7 @@ class BlockingMemory:
         title: str | None = None,
         metadata: dict[str, Any] | None = None,
     ) -> "BlockingSession":
-        """Continue the session of that id, or begin one with this title and metadata."""
+        """Continue the session of that id, or create one with this title and metadata."""
         opening = self._memory.session(session_id, scope=scope, npc_id=npc_id, title=title, metadata=metadata)
         return BlockingSession(self._loop.wait_for(opening), self._loop)
 
@@ -58,17 +58,17 @@ class BlockingMemory:
         return None if found is None else BlockingSession(found, self._loop)
 
     def sessions(self, *, scope: Scope | None = None, limit: int = 20, cursor: str | None = None) -> Page[Session]:
-        """The user's sessions, newest first, expired ones too."""
+        """The user's sessions, newest first, including expired ones."""
         listing = self._memory.sessions.list(scope or Scope(), limit=limit, cursor=cursor)
         return self._loop.wait_for(listing)
 
     def delete(self, session_id: str, *, scope: Scope | None = None) -> bool:
-        """Remove the session with all its threads; True if there was one."""
+        """Delete the session with all its threads; True if it existed."""
         return self._loop.wait_for(self._memory.sessions.delete(scope or Scope(), session_id))
 
 
 class BlockingSession:
-    """See :class:`~wenmai.memory.manager.SessionMemory`."""
+    """See :class:`~wenmai.memory.library.SessionMemory`."""
 
     def __init__(self, session: SessionMemory, loop: "_LoopThread") -> None:
         self._session = session
@@ -76,7 +76,7 @@ class BlockingSession:
 
     @property
     def session_id(self) -> str:
-        """Differs from the id asked for if that one was expired or somebody else's."""
+        """Differs from the requested id if that session was expired or another user's."""
         return self._session.session_id
 
     @property
@@ -85,11 +85,11 @@ class BlockingSession:
         return self._session.created
 
     def with_persona(self, npc_id: str) -> "BlockingSession":
-        """The same session through another persona's thread."""
+        """The same session, with another persona's thread."""
         return BlockingSession(self._session.with_persona(npc_id), self._loop)
 
     def append(self, messages: Sequence[MessageInput]) -> list[Message]:
-        """Append the messages durably, all or none; what is stored of each."""
+        """Append the messages durably, all or none; returns them as stored."""
         return self._loop.wait_for(self._session.append(messages))
 
     def append_and_window(
@@ -99,11 +99,11 @@ class BlockingSession:
         return self._loop.wait_for(self._session.append_and_window(messages, limits))
 
     def window(self, limits: WindowLimits | None = None) -> Window:
-        """The newest completed turns that fit, in the order of the talk."""
+        """The newest completed turns that fit, in the order of the conversation."""
         return self._loop.wait_for(self._session.window(limits))
 
     def messages(self, limit: int = 50, *, before: int | None = None) -> list[Message]:
-        """The newest messages, ascending, also unfinished ones; ``before`` is a ``seq``."""
+        """The newest messages, ascending, including unfinished ones; ``before`` is a ``seq``."""
         return self._loop.wait_for(self._session.messages(limit, before=before))
 
     def history(self) -> Iterator[Message]:
@@ -113,11 +113,11 @@ class BlockingSession:
             yield message
 
     def context(self, query: str, *, budget_tokens: int | None = None) -> Context:
-        """What to tell a model before it answers ``query``."""
+        """The context for a model that answers ``query``."""
         return self._loop.wait_for(self._session.context(query, budget_tokens=budget_tokens))
 
     def preferences(self) -> SessionPreferences:
-        """How the visitor likes to be answered."""
+        """How the user likes to be answered."""
         return self._loop.wait_for(self._session.preferences())
 
     def prefer(
@@ -142,23 +142,23 @@ class BlockingSession:
         return self._loop.wait_for(preferring)
 
     def record(self) -> Session:
-        """The session's record as it is stored now."""
+        """The session's stored record."""
         return self._loop.wait_for(self._session.record())
 
     def rename(self, title: str) -> None:
-        """Give the session a title; final."""
+        """Set the title; only another rename changes it."""
         self._loop.wait_for(self._session.rename(title))
 
     def clear(self) -> int:
-        """Remove the messages of this persona's thread, and its traces; how many messages there were."""
+        """Delete this persona's thread and its traces; returns the number of messages."""
         return self._loop.wait_for(self._session.clear())
 
     def truncate(self, last_seq: int) -> int:
-        """Remove the messages of this persona's thread after the one numbered ``last_seq``; how many there were."""
+        """Delete the messages of this persona's thread after ``last_seq``; returns how many."""
         return self._loop.wait_for(self._session.truncate(last_seq))
 
     def delete(self) -> bool:
-        """Remove the session with all its threads; True if there was one."""
+        """Delete the session with all its threads; True if it existed."""
         return self._loop.wait_for(self._session.delete())
 
 
@@ -174,8 +174,8 @@ def open(  # noqa: A001 — reads as blocking.open(url)
     """Open the memory kept at ``url`` for as long as the context lasts; see :func:`wenmai.open`.
 
     Raises:
-        UnsupportedUrl: no backend of that scheme.
-        InvalidInput: the backend keeps no documents and logs.
+        UnsupportedUrl: no backend has that scheme.
+        InvalidInput: the backend does not store documents and logs.
         StoreError: the store cannot be opened.
     """
     opening = open_memory(url, hot=hot, policy=policy, clock=clock, count_tokens=count_tokens)
@@ -195,7 +195,7 @@ async def _next(messages: AsyncIterator[Message]) -> Message | None:
 
 
 class _LoopThread:
-    """An event loop that runs in a thread of its own until it is closed."""
+    """An event loop in a separate thread, until it is closed."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()

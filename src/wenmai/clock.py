@@ -1,25 +1,25 @@
-"""Time is handed in, so that a test can move it."""
+"""Clocks are injected, so that a test can move the time."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 Clock = Callable[[], datetime]
-"""Gives the present moment as an aware UTC datetime."""
+"""Returns the current time as an aware UTC datetime."""
 
 
 def system_clock() -> datetime:
-    """The machine's time, UTC."""
+    """The system time, UTC."""
     return datetime.now(UTC)
 
 
 class MovableClock:
-    """A clock that stands still until it is moved; for tests and for the conformance suite."""
+    """A clock that only moves on request; for tests and the conformance suite."""
 
     def __init__(self, start: datetime | None = None) -> None:
         self._now = start or datetime(2026, 1, 5, 14, 0, tzinfo=UTC)
 
     def __call__(self) -> datetime:
-        """The moment at which the clock stands."""
+        """The clock's current time."""
         return self._now
 
     def advance(self, by: timedelta) -> None:
@@ -37,5 +37,5 @@ def to_micros(moment: datetime) -> int:
 
 
 def from_micros(micros: int) -> datetime:
-    """The inverse of :func:`to_micros`, as exact."""
+    """The exact inverse of :func:`to_micros`."""
     return _EPOCH + timedelta(0, 0, micros)

@@ -1,4 +1,4 @@
-"""The engine: builds the parts from the settings, once, and owns their lifetimes."""
+"""The engine: builds all components from the settings and owns their lifetimes."""
 
 import asyncio
 import logging
@@ -9,30 +9,30 @@ from datetime import timedelta
 from pathlib import Path
 
 from wenmai.chat.budgets import BudgetKeeper
-from wenmai.chat.evidence import EvidenceBase
-from wenmai.chat.evidence.parsing import BadLine, parse
 from wenmai.chat.persona import PersonaRegistry
 from wenmai.chat.pipeline import Chat
-from wenmai.chat.profile import Profile, load_profile
 from wenmai.chat.prompts import PromptRegistry
 from wenmai.chat.steps.generate import OFFLINE
 from wenmai.chat.trace import TraceLedger
 from wenmai.chat.turn import Services, TurnPolicy
 from wenmai.clock import Clock, system_clock
-from wenmai.configuration import load_engine_settings, profile_path
+from wenmai.config.profile import Profile, load_profile
+from wenmai.config.settings import Settings
+from wenmai.config.sources import load_engine_settings, profile_path
 from wenmai.errors import InvalidInput, StoreError
-from wenmai.memory.manager import Memory, MemoryPolicy, required
+from wenmai.grounding.evidence import EvidenceBase
+from wenmai.grounding.evidence.parsing import BadLine, parse
+from wenmai.memory.library import Memory, MemoryPolicy, required
 from wenmai.memory.window import WindowLimits
 from wenmai.providers.embedders import open_embedder
 from wenmai.providers.models import ChatModel, ModelLimits, open_model
 from wenmai.providers.pricing import Price
+from wenmai.resilience.breaker import MODEL, Breaker, BreakerPolicy
 from wenmai.scope import Scope
-from wenmai.settings import Settings
-from wenmai.stores.base import Documents, Store
-from wenmai.stores.breaker import MODEL, Breaker, BreakerPolicy
+from wenmai.stores.contracts import Documents, Store
 from wenmai.stores.key_prefix import with_key_prefix
+from wenmai.stores.opening import open_stores
 from wenmai.stores.records import EvidenceRecord
-from wenmai.stores.registry import open_stores
 from wenmai.text.cjk import load_stemmer
 from wenmai.text.tokens import estimate_tokens
 
@@ -43,16 +43,16 @@ _log = logging.getLogger(__name__)
 
 SWEEP_SECONDS = 600.0
 
-AFTERWARDS = 0.1
-"""The part of ``shutdown_seconds`` for what is done after answers; all of it can be done again."""
+DRAIN_SHARE = 0.1
+"""Share of ``shutdown_seconds`` for background work after answers; all of it can be repeated later."""
 
 
 @dataclass(frozen=True)
 class Engine:
-    """The running parts; faces such as HTTP and the CLI call them and hold none of their own.
+    """The running components; HTTP and the CLI only call them.
 
     Attributes:
-        breakers: one in front of each part that answers can do without, as far as it is configured.
+        breakers: one for each configured optional dependency.
     """
 
     settings: Settings
@@ -69,7 +69,7 @@ class Engine:
     breakers: tuple[Breaker, ...]
 
     async def ready(self) -> dict[str, dict[str, str]]:
-        """For each store whether it answers: ``{"sqlite": {"state": "ok"}}``, or ``down`` with the error."""
+        """Ping the store: ``{"sqlite": {"state": "ok"}}``, or ``down`` with the error."""
         try:
             await self.store.ping()
         except StoreError as problem:
@@ -79,33 +79,33 @@ class Engine:
 
 @asynccontextmanager
 async def open_engine(
-    settings: Settings, *, clock: Clock = system_clock, breaking: BreakerPolicy | None = None
+    settings: Settings, *, clock: Clock = system_clock, breaker_policy: BreakerPolicy | None = None
 ) -> AsyncIterator[Engine]:
-    """Open the store and everything over it, for as long as the context lasts; running work is finished first.
+    """Open the store and all components over it; on exit background work is drained and everything is closed.
 
     Args:
-        settings: of the service.
-        clock: tells the time that is stored.
-        breaking: when the hot tier, the model, the embedder and the search are left alone.
+        settings: the settings.
+        clock: source of stored timestamps.
+        breaker_policy: of the breakers in front of cache, model, embedder and search.
 
     Raises:
-        WenmaiError: a setting, the profile, or the store is not usable; the error says which.
+        WenmaiError: a setting, the profile or the store is unusable; the error says which.
     """
     path = profile_path(settings.profile)
     profile = load_profile(path)
-    model_breaker = Breaker("model", kind=MODEL, policy=breaking)
+    model_breaker = Breaker("model", kind=MODEL, policy=breaker_policy)
     model = _model(settings, profile, model_breaker)
     connections = AsyncExitStack()
     embedder = open_embedder(settings.embedder, connections=connections)
-    await asyncio.to_thread(load_stemmer)  # else the first question would stop all others while it is loaded
+    await asyncio.to_thread(load_stemmer)  # else the first question would block the event loop
     store_url, hot_url = (with_key_prefix(url, settings.key_prefix) for url in (settings.store, settings.hot))
-    async with open_stores(store_url, hot_url, clock=clock, breaking=breaking) as (store, store_breakers):
+    async with open_stores(store_url, hot_url, clock=clock, breaker_policy=breaker_policy) as (store, store_breakers):
         documents, logs = required(store, settings.store)
         count_tokens = model.count_tokens if model else estimate_tokens
         memory = Memory(documents, logs, clock=clock, policy=_policy(settings), count_tokens=count_tokens)
         services = Services(
             memory=memory,
-            evidence=EvidenceBase(documents, store.search, embedder, policy=breaking),
+            evidence=EvidenceBase(documents, store.search, embedder, policy=breaker_policy),
             personas=PersonaRegistry(documents, profile.personas),
             prompts=PromptRegistry(documents),
             traces=TraceLedger(documents, clock, retention=timedelta(days=settings.trace_retention_days)),
@@ -122,7 +122,7 @@ async def open_engine(
         )
         await _ingest_samples(services.evidence, profile, path.parent, settings)
         chat = Chat(services)
-        sweeper = asyncio.create_task(_sweep_for_ever(documents))
+        sweeper = asyncio.create_task(_sweep_periodically(documents))
         try:
             yield Engine(
                 settings=settings,
@@ -140,24 +140,24 @@ async def open_engine(
             )
         finally:
             sweeper.cancel()
-            await chat.drain(settings.shutdown_seconds * AFTERWARDS)
+            await chat.drain(settings.shutdown_seconds * DRAIN_SHARE)
             if model is not None:
                 await model.close()
             await services.evidence.close()
             await connections.aclose()
 
 
-async def _sweep_for_ever(documents: Documents) -> None:
-    """Remove what is past its end, now and then: it is absent already, but still on disk. No failure ends it."""
+async def _sweep_periodically(documents: Documents) -> None:
+    """Delete expired records from disk periodically; readers do not see them anyway. Survives all failures."""
     while True:
         try:
             removed = await documents.sweep()
         except StoreError as problem:
-            _log.warning("the sweep failed, the next one will try again: %s", problem)
-        except Exception:  # noqa: BLE001 — logged, and tried again
-            _log.exception("the sweep failed unexpectedly, the next one will try again")
+            _log.warning("sweep of expired records failed, retrying at the next interval: %s", problem)
+        except Exception:  # noqa: BLE001 — logged and retried
+            _log.exception("sweep of expired records failed unexpectedly, retrying at the next interval")
         else:
-            _log.log(logging.INFO if removed else logging.DEBUG, "swept %d records that were past their end", removed)
+            _log.log(logging.INFO if removed else logging.DEBUG, "deleted %d expired records", removed)
         await asyncio.sleep(SWEEP_SECONDS)
 
 
@@ -179,9 +179,11 @@ def _model(settings: Settings, profile: Profile, breaker: Breaker) -> ChatModel 
     if settings.model in ("", OFFLINE):
         return None
     price = _price(settings, profile)
-    if price is None and (blind := profile.budgets.in_dollars):
-        stated = f"of any use without the price of {settings.model}: state it in the profile's `prices`"
-        raise InvalidInput(f"budgets.{blind[0]}.cost_usd", getattr(profile.budgets, blind[0]).cost_usd, stated)
+    if price is None and (cost_budgets := profile.budgets.in_dollars):
+        allowed = f"usable without the price of {settings.model}: set it in the profile's `prices`"
+        raise InvalidInput(
+            f"budgets.{cost_budgets[0]}.cost_usd", getattr(profile.budgets, cost_budgets[0]).cost_usd, allowed
+        )
     return open_model(
         settings.model,
         base_url=settings.model_base_url or None,
@@ -198,18 +200,18 @@ def _model(settings: Settings, profile: Profile, breaker: Breaker) -> ChatModel 
 
 
 def _price(settings: Settings, profile: Profile) -> Price | None:
-    """What the model costs, by the settings or else by the profile's table."""
+    """The model's price, from the settings or else from the profile."""
     prompt, completion = settings.price_prompt, settings.price_completion
     if prompt is None and completion is None:
         return profile.prices.get(settings.model)
     if prompt is None or completion is None:
         missing = "price_prompt" if prompt is None else "price_completion"
-        raise InvalidInput(missing, None, "a price: both prices are set, or neither")
+        raise InvalidInput(missing, None, "a price: set both prices or neither")
     return Price(prompt_per_million=prompt, completion_per_million=completion)
 
 
 async def _ingest_samples(evidence: EvidenceBase, profile: Profile, folder: Path, settings: Settings) -> None:
-    """Give each sample site the profile's evidence, unless it has some already."""
+    """Ingest the profile's evidence into each sample site that has none."""
     for site in settings.sample_sites:
         tenant_id, _, site_id = site.partition("/")
         scope = Scope(tenant_id, site_id)

@@ -1,28 +1,28 @@
-"""Every error that Wenmai raises on purpose.
+"""The exception hierarchy of Wenmai.
 
 ::
 
     WenmaiError
-    ├── InvalidInput            a value is not allowed; names the field and what is
-    │   └── ConfigError         a setting is not allowed; names the key and where it came from
-    ├── NotFound                absent, or owned by somebody else: the two are one
+    ├── InvalidInput            a value is not allowed; names the field and the allowed values
+    │   └── ConfigError         a setting is not allowed; names the key and its origin
+    ├── NotFound                absent, or of another scope: the two look the same
     │   ├── SessionNotFound
-    │   ├── SessionExpired      known, but past its lifetime: it is not continued
+    │   ├── SessionExpired      past its lifetime; it cannot be continued
     │   ├── PersonaNotFound
     │   └── TraceNotFound
-    ├── Conflict                the thing changed under the caller, or is busy
+    ├── Conflict                the resource has changed meanwhile, or is busy
     │   ├── VersionConflict     the expected version is not the stored one
-    │   ├── ThreadBusy          another turn of the thread is running and ``reject`` was asked for
-    │   └── IdempotencyMismatch the key was used before with another request
-    ├── StoreError              the store did not do what was asked; nothing is half-written
-    │   ├── StoreUnavailable    it cannot be reached or refuses writes; worth a retry later
-    │   ├── StoreTooNew         written by a newer Wenmai than this one
-    │   └── UnsupportedUrl      no backend of that scheme
-    ├── ServiceStopping         the process is about to end and gave the request up; another process may take it
-    ├── Overloaded              as many turns run and wait as the process allows; worth a retry later
-    ├── BudgetExhausted         a hard budget is used up, and nothing but a model could do what was asked
-    ├── MissingExtra            a package is needed that an extra installs; names the extra
-    └── ModelError              the model failed, or did not answer in time
+    │   ├── ThreadBusy          another turn of the thread is running, and ``on_conflict`` is ``reject``
+    │   └── IdempotencyMismatch the Idempotency-Key was used with another request
+    ├── StoreError              a store operation failed; nothing is partially written
+    │   ├── StoreUnavailable    the store is unreachable or rejects writes; retry later
+    │   ├── StoreTooNew         the store was written by a newer Wenmai
+    │   └── UnsupportedUrl      there is no backend for the scheme
+    ├── ServiceStopping         the process is shutting down and cancelled the request; retry
+    ├── Overloaded              a limit of running and waiting turns is reached; retry later
+    ├── BudgetExhausted         a hard budget is exhausted, and the request needs a model
+    ├── MissingExtra            a package is not installed; names the extra that installs it
+    └── ModelError              the model call failed or timed out
 """
 
 import re
@@ -30,18 +30,18 @@ from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from itertools import islice
 
-_SHOWN = 80
-_FIELD_SHOWN = 200
-_ALLOWED_SHOWN = 500
-_ITEMS_SHOWN = 3
-_LEVELS_SHOWN = 3
-_DIGITS_SHOWN_BITS = 256
+_VALUE_CHARACTERS = 80
+_FIELD_CHARACTERS = 200
+_ALLOWED_CHARACTERS = 500
+_MAX_ITEMS = 3
+_MAX_LEVELS = 3
+_MAX_INTEGER_BITS = 256
 
 _SECRET_PARAMETER = re.compile(r"([?&]pass(?:word|wd)?=)[^&#]*", re.IGNORECASE)
 
 
 def mask_url(url: str) -> str:
-    """The URL with ``***`` for the password of its user part or its query; for messages and listings."""
+    """The URL with its passwords, in the user part or the query, replaced by ``***``."""
     scheme, separator, rest = url.partition("://" if "://" in url else ":")
     user, at, host = rest.rpartition("@")
     if at and ":" in user:
@@ -49,26 +49,25 @@ def mask_url(url: str) -> str:
     return _SECRET_PARAMETER.sub(r"\1***", url)
 
 
-def shown(value: object) -> str:
-    """``repr`` of a value, bounded: at most 80 characters, and the cost does not depend on the value's size.
+def bounded_repr(value: object) -> str:
+    """``repr`` of a value in at most 80 characters, at a cost independent of its size.
 
-    Of long texts and containers only the beginning is looked at, so a value that contains itself, or the same
-    part many times, is no problem.
+    Only the beginning of long texts and containers is read, so self-referencing values are safe.
     """
-    return _cut(_repr(value, _LEVELS_SHOWN), _SHOWN)
+    return _truncated(_repr(value, _MAX_LEVELS), _VALUE_CHARACTERS)
 
 
 def _repr(value: object, levels: int) -> str:
     if isinstance(value, str | bytes | bytearray):
-        return repr(value[: _SHOWN + 1])
-    if isinstance(value, int) and value.bit_length() > _DIGITS_SHOWN_BITS:
+        return repr(value[: _VALUE_CHARACTERS + 1])
+    if isinstance(value, int) and value.bit_length() > _MAX_INTEGER_BITS:
         return f"an integer of {value.bit_length()} bits"
     if isinstance(value, Mapping):
-        pairs = islice(value.items(), _ITEMS_SHOWN) if levels else ()
+        pairs = islice(value.items(), _MAX_ITEMS) if levels else ()
         parts = [f"{_repr(key, 0)}: {_repr(each, levels - 1)}" for key, each in pairs]
         return f"{{{_items(parts, len(value))}}}"
     if isinstance(value, list | tuple | AbstractSet):
-        items: Iterable[object] = islice(value, _ITEMS_SHOWN) if levels else ()
+        items: Iterable[object] = islice(value, _MAX_ITEMS) if levels else ()
         listed = _items([_repr(each, levels - 1) for each in items], len(value))
         return f"[{listed}]" if isinstance(value, list) else f"({listed})"
     return repr(value)
@@ -78,15 +77,15 @@ def _items(parts: list[str], count: int) -> str:
     return ", ".join([*parts, "…"] if len(parts) < count else parts)
 
 
-def _cut(text: str, length: int) -> str:
+def _truncated(text: str, length: int) -> str:
     return text if len(text) <= length else text[: length - 1] + "…"
 
 
 class WenmaiError(Exception):
-    """Base of every error that Wenmai raises on purpose."""
+    """Base of all errors raised by Wenmai."""
 
     def name_setting(self, setting: str) -> None:
-        """Let the message begin with the setting whose value led to this error."""
+        """Prefix the message with the setting that caused the error."""
         self.args = (f"{setting}: {self}",)
 
 
@@ -94,18 +93,18 @@ class InvalidInput(WenmaiError):
     """A value that is not allowed.
 
     Attributes:
-        field: the name of the offending field, dotted for nested ones; at most 200 characters.
-        allowed: what would have been accepted, in words; at most 500 characters.
+        field: the name of the invalid field, dotted if nested; at most 200 characters.
+        allowed: a description of the allowed values; at most 500 characters.
     """
 
     def __init__(self, field: str, value: object, allowed: str) -> None:
-        self.field = _cut(field, _FIELD_SHOWN)
-        self.allowed = _cut(allowed, _ALLOWED_SHOWN)
-        super().__init__(f"{self.field}: {shown(value)} is not {self.allowed}")
+        self.field = _truncated(field, _FIELD_CHARACTERS)
+        self.allowed = _truncated(allowed, _ALLOWED_CHARACTERS)
+        super().__init__(f"{self.field}: {bounded_repr(value)} is not {self.allowed}")
 
 
 class ConfigError(InvalidInput):
-    """A setting that is not allowed; ``origin`` is where it was read from."""
+    """A setting that is not allowed; ``origin`` is the source of its value."""
 
     def __init__(self, key: str, value: object, allowed: str, *, origin: str) -> None:
         super().__init__(key, value, allowed)
@@ -114,7 +113,7 @@ class ConfigError(InvalidInput):
 
 
 class NotFound(WenmaiError):
-    """Nothing of that name is visible to the caller; it may not exist or may be somebody else's."""
+    """The resource does not exist or belongs to another scope; the two look the same."""
 
     what = "resource"
 
@@ -124,35 +123,35 @@ class NotFound(WenmaiError):
 
 
 class SessionNotFound(NotFound):
-    """No session of that id is visible to the caller."""
+    """There is no such session in the caller's scope."""
 
     what = "session"
 
 
 class SessionExpired(NotFound):
-    """The session is past its lifetime and is not continued."""
+    """The session has expired and cannot be continued."""
 
     what = "live session"
 
 
 class PersonaNotFound(NotFound):
-    """No persona of that id is registered for the tenant and site."""
+    """There is no such persona in the tenant and site."""
 
     what = "persona"
 
 
 class TraceNotFound(NotFound):
-    """No trace of that id is visible to the caller."""
+    """There is no such trace in the caller's scope."""
 
     what = "trace"
 
 
 class Conflict(WenmaiError):
-    """The thing changed under the caller, or is busy."""
+    """The resource has changed meanwhile, or is busy."""
 
 
 class VersionConflict(Conflict):
-    """The stored version is not the expected one (0 stands for absent)."""
+    """The stored version is not the expected one (0 means absent)."""
 
     def __init__(self, kind: str, key: str, *, expected: int) -> None:
         self.kind = kind
@@ -172,7 +171,7 @@ class ThreadBusy(Conflict):
 
 
 class IdempotencyMismatch(Conflict):
-    """The Idempotency-Key was used before, with another request."""
+    """The Idempotency-Key was used before with another request."""
 
     def __init__(self, key: str) -> None:
         self.key = key
@@ -180,15 +179,15 @@ class IdempotencyMismatch(Conflict):
 
 
 class StoreError(WenmaiError):
-    """The store did not do what was asked; nothing is half-written."""
+    """A store operation failed; nothing is partially written."""
 
 
 class StoreUnavailable(StoreError):
-    """The store cannot be reached or refuses writes.
+    """The store is unreachable or rejects writes.
 
     Attributes:
         store: the backend's name, as in ``degraded``.
-        retry_after: seconds after which a retry makes sense.
+        retry_after: seconds to wait before a retry.
     """
 
     def __init__(self, store: str, reason: str, *, retry_after: int = 5) -> None:
@@ -208,30 +207,30 @@ class StoreTooNew(StoreError):
 
 
 class UnsupportedUrl(StoreError):
-    """No backend of that scheme."""
+    """There is no backend for the scheme of the URL."""
 
     def __init__(self, url: str, known: list[str]) -> None:
         super().__init__(f"no store for {mask_url(url)!r}; known schemes: {', '.join(known)}")
 
 
 class ServiceStopping(WenmaiError):
-    """The process is about to end and gave the request up; worth a retry, with the same Idempotency-Key.
+    """The process is shutting down and cancelled the request; retry with the same Idempotency-Key.
 
     Attributes:
-        retry_after: seconds after which a retry makes sense.
+        retry_after: seconds to wait before a retry.
     """
 
     retry_after = 1
 
     def __init__(self) -> None:
-        super().__init__("the service is stopping, and the turn could not be finished before")
+        super().__init__("the service is shutting down, and the turn was cancelled")
 
 
 class Overloaded(WenmaiError):
-    """As many turns run and wait already as the process, or the thread, allows.
+    """The limit of running and waiting turns, of the process or of the thread, is reached.
 
     Attributes:
-        retry_after: seconds after which a retry makes sense.
+        retry_after: seconds to wait before a retry.
     """
 
     retry_after = 2
@@ -241,26 +240,26 @@ class Overloaded(WenmaiError):
 
 
 class BudgetExhausted(WenmaiError):
-    """A hard budget is used up; ``budget`` is its name: ``session``, ``user_day`` or ``tenant_day``."""
+    """A hard budget is exhausted; ``budget`` is its name: ``session``, ``user_day`` or ``tenant_day``."""
 
     def __init__(self, budget: str) -> None:
         self.budget = budget
-        super().__init__(f"the budget {budget} is used up, so no model is called")
+        super().__init__(f"the budget {budget} is exhausted, so no model is called")
 
 
 class MissingExtra(WenmaiError):
-    """A package is needed that an extra installs, or that none of ours brings: then ``extra`` is empty."""
+    """A package is not installed; ``extra`` is the extra that installs it, empty if none does."""
 
     def __init__(self, package: str, extra: str = "") -> None:
         self.extra = extra
-        wanted = f"'wenmai[{extra}]'" if extra else package
-        super().__init__(f"{package} is not installed; pip install {wanted}")
+        package_spec = f"'wenmai[{extra}]'" if extra else package
+        super().__init__(f"{package} is not installed; pip install {package_spec}")
 
 
 class ModelError(WenmaiError):
-    """The model failed or did not answer in time.
+    """The model call failed or timed out.
 
-    ``retryable`` says whether another try may help, ``retry_after`` after how many seconds, if the provider said so.
+    ``retryable`` says whether a retry may succeed, ``retry_after`` after how many seconds, if the provider states it.
     """
 
     def __init__(self, model: str, reason: str, *, retryable: bool = False, retry_after: float | None = None) -> None:

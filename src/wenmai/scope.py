@@ -1,4 +1,4 @@
-"""Who owns what: every store call takes a :class:`Scope`."""
+"""Ownership of data: every store call takes a :class:`Scope`."""
 
 from typing import NamedTuple
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 class Scope(NamedTuple):
     """The owner of data: a user of a site of a tenant.
 
-    A record of one scope does not exist for another: what is foreign reads as absent.
+    A record of another scope reads as absent.
     """
 
     tenant_id: str = "default"
@@ -15,11 +15,11 @@ class Scope(NamedTuple):
 
 
 class ThreadKey(NamedTuple):
-    """A thread is the conversation of one persona within one session.
+    """A thread: the conversation with one persona within one session.
 
     Attributes:
-        incarnation: of the session: a thread of a session that was deleted since is absent, also if its id was taken
-            again. None means the session that has the id now.
+        incarnation: of the session; the thread of a deleted session stays absent even if the session id is reused.
+            None means the session that has the id now.
     """
 
     session_id: str

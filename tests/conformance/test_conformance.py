@@ -9,22 +9,22 @@ import pytest
 
 from redis_server import RedisServer
 from wenmai.clock import Clock
-from wenmai.stores.base import Store
 from wenmai.stores.conformance import CASES, Case, run_case
-from wenmai.stores.conformance.ground import OpenStore
-from wenmai.stores.registry import open_store, open_stores
+from wenmai.stores.conformance.harness import OpenStore
+from wenmai.stores.contracts import Store
+from wenmai.stores.opening import open_store, open_stores
 
 
 @asynccontextmanager
-async def open_tiered(url: str, *, clock: Clock) -> AsyncIterator[Store]:
-    """The store of the first of two URLs with the hot tier of the second in front."""
+async def open_cached(url: str, *, clock: Clock) -> AsyncIterator[Store]:
+    """The store of the first of two URLs, with the Redis cache of the second in front."""
     durable, hot = url.split()
     async with open_stores(durable, hot, clock=clock) as (store, _):
         yield store
 
 
 class Backend(NamedTuple):
-    """A backend and where a test may have one to itself."""
+    """A backend, and the URL of one for the test alone."""
 
     id: str
     url: Callable[[pytest.FixtureRequest], str]
@@ -33,13 +33,13 @@ class Backend(NamedTuple):
 
 
 def folder_of(request: pytest.FixtureRequest) -> Path:
-    """A folder that the test has to itself."""
+    """A folder for the test alone."""
     folder: Path = request.getfixturevalue("tmp_path")
     return folder
 
 
 def redis_of(request: pytest.FixtureRequest) -> str:
-    """The running Redis server, with patience for a busy machine."""
+    """The running Redis server, with timeouts for a busy machine."""
     server: RedisServer = request.getfixturevalue("redis_server")
     return f"{server.url}?connect_timeout=10&command_timeout=10"
 
@@ -56,8 +56,8 @@ def postgres_of(request: pytest.FixtureRequest) -> str:
     return url
 
 
-def tiers_of(request: pytest.FixtureRequest) -> str:
-    """The database and, in front of it, the Redis server, with keys of their own."""
+def cached_of(request: pytest.FixtureRequest) -> str:
+    """The database, with the Redis server in front of it under a separate key prefix."""
     return f"{postgres_of(request)} {redis_of(request)}&prefix=hot"
 
 
@@ -66,7 +66,7 @@ BACKENDS = (
     Backend("sqlite", lambda request: f"sqlite:///{folder_of(request)}/wenmai.db"),
     Backend("postgresql", postgres_of, (pytest.mark.xdist_group("postgresql"),)),
     Backend("redis", redis_of, (pytest.mark.xdist_group("redis"),)),
-    Backend("tiers", tiers_of, (pytest.mark.xdist_group("redis"),), open_tiered),
+    Backend("cached", cached_of, (pytest.mark.xdist_group("redis"),), open_cached),
     Backend("redis-cluster", cluster_of, (pytest.mark.xdist_group("redis"), pytest.mark.soak)),
 )
 
@@ -74,7 +74,7 @@ BACKENDS = (
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.capability}-{case.name}")
 @pytest.mark.parametrize("backend", [pytest.param(backend, id=backend.id, marks=backend.marks) for backend in BACKENDS])
 async def test_backend_meets_the_contract(backend: Backend, case: Case, request: pytest.FixtureRequest) -> None:
-    """The backend does what the case expects."""
+    """The backend meets the expectation of the case."""
     result = await run_case(case, backend.url(request), opener=backend.opener)
     if result.status == "not offered":
         pytest.skip(result.error)

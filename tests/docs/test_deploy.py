@@ -1,4 +1,4 @@
-"""What `deploy/` says is true of this version: settings, commands, files, ports, and what keeps it safe."""
+"""The files in `deploy/` match this version: settings, commands, files, ports, security."""
 
 import json
 import re
@@ -33,9 +33,9 @@ from deployment import (
     services,
 )
 from wenmai.cli.app import app
+from wenmai.config.settings import Settings
 from wenmai.engine import load_engine_settings
 from wenmai.http.app import serve_app
-from wenmai.settings import Settings
 from wenmai.stores.postgresql.address import parse_url as parse_postgresql
 from wenmai.stores.redis.address import parse_address as parse_redis
 
@@ -44,7 +44,7 @@ EXTRAS = ("serve", "openai", "postgresql", "redis", "embed")
 
 @pytest.mark.parametrize("where", environments())
 def test_every_variable_is_a_setting_and_its_value_loads(where: str) -> None:
-    """A misspelt variable or a value that is not allowed would stop the service as it starts."""
+    """A misspelt variable or an invalid value would prevent the start."""
     given = {name: value for name, value in environments()[where].items() if name.startswith("WENMAI_")}
     assert given
     loaded = load_engine_settings(environment=given)
@@ -52,8 +52,8 @@ def test_every_variable_is_a_setting_and_its_value_loads(where: str) -> None:
 
 
 @pytest.mark.parametrize("where", environments())
-def test_stores_are_given_by_urls_that_can_be_read(where: str) -> None:
-    """The URLs parse, and where a password is set it is not lost."""
+def test_store_urls_are_valid(where: str) -> None:
+    """The URLs parse, and passwords are preserved."""
     values = load_engine_settings(environment=dict(environments()[where])).values
     if values.store.startswith("postgresql:"):
         assert parse_postgresql(values.store).bounds.connections == 10
@@ -64,7 +64,7 @@ def test_stores_are_given_by_urls_that_can_be_read(where: str) -> None:
 
 @pytest.mark.parametrize("arguments", list(commands()), ids=" ".join)
 def test_every_command_can_be_parsed(arguments: list[str]) -> None:
-    """The commands and their options are those of this version's command line."""
+    """The commands and options exist in this version."""
     group = typer.main.get_command(app)
     context = group.make_context("wenmai", list(arguments))
     _, command, rest = group.resolve_command(context, list(arguments))  # type: ignore[attr-defined] # a group has it
@@ -72,7 +72,7 @@ def test_every_command_can_be_parsed(arguments: list[str]) -> None:
 
 
 def test_the_example_names_every_variable_of_the_compose_file_and_no_secret() -> None:
-    """Whoever copies the example sees all there is to set, and must choose the passwords."""
+    """The example lists all variables, and passwords are empty."""
     example = example_environment()
     assert {found["name"] for found in INTERPOLATED.finditer(compose_text()) if found["name"]} == set(example)
     assert all(not value for name, value in example.items() if name.endswith(("PASSWORD", "KEY")))
@@ -81,21 +81,21 @@ def test_the_example_names_every_variable_of_the_compose_file_and_no_secret() ->
 
 
 def test_connections_of_all_workers_fit_the_server() -> None:
-    """Workers × connections of one stay below what the compose file lets PostgreSQL take."""
+    """Workers × connections per worker stay below PostgreSQL's limit in the Compose file."""
     values = load_engine_settings(environment=services()["wenmai"]["environment"]).values
     limit = next(word for word in services()["postgres"]["command"] if word.startswith("max_connections="))
     needed = values.workers * parse_postgresql(values.store).bounds.connections
     assert needed <= int(limit.partition("=")[2]) - 10
 
 
-def test_what_is_copied_is_what_enters_the_build() -> None:
-    """`.dockerignore` keeps back nothing that the Dockerfile copies, and lets nothing else in."""
+def test_the_build_context_is_what_is_copied() -> None:
+    """`.dockerignore` includes exactly the files that the Dockerfile copies."""
     assert copied() == let_through()
     assert {"deploy/healthcheck.py", "profiles/npc.yaml", "src/wenmai/cli/main.py"} <= copied()
 
 
 def test_requirements_of_the_image_are_the_tested_ones() -> None:
-    """Each is pinned to the version that the tests run with, with hashes; nothing that the extras want is missing."""
+    """Each is pinned to the tested version, with hashes; all dependencies of the extras are included."""
     tested = _pins(ROOT / "requirements.txt")
     served = _pins(DEPLOY / "requirements.txt")
     building = _pins(DEPLOY / "requirements-build.txt")
@@ -122,8 +122,8 @@ def _name(requirement: str) -> str:
     return re.split(r"[\[><=!~ ]", requirement)[0].lower()
 
 
-def test_image_runs_without_rights() -> None:
-    """A user by number who is not root, the program itself as process 1, and the signal that it ends on."""
+def test_image_runs_unprivileged() -> None:
+    """A numeric non-root user, the program as process 1, and SIGTERM as the stop signal."""
     assert re.fullmatch(r"[1-9]\d*:[1-9]\d*", last("USER"))
     assert json.loads(last("ENTRYPOINT")) == ["wenmai"]
     assert last("STOPSIGNAL") == "SIGTERM"
@@ -132,7 +132,7 @@ def test_image_runs_without_rights() -> None:
 
 
 def test_health_check_of_the_image_is_in_the_image() -> None:
-    """HEALTHCHECK, Compose and the probes run the one script that is copied to where they look for it."""
+    """HEALTHCHECK, Compose and the probes run the same script, at its path in the image."""
     target = next(rest.split()[-1] for word, rest in instructions() if word == "COPY" and "healthcheck.py" in rest)
     checked = json.loads(last("HEALTHCHECK").partition(" CMD ")[2])
     assert checked == ["python", target]
@@ -142,7 +142,7 @@ def test_health_check_of_the_image_is_in_the_image() -> None:
 
 
 def test_images_are_pinned() -> None:
-    """Every image names a version; none is whatever is the newest."""
+    """Every image has a version tag; none is `latest`."""
     bases = [rest.split()[0] for word, rest in instructions() if word == "FROM"]
     run = [str(each["image"]) for each in services().values()]
     pulled = [each["image"] for pod in pods().values() for each in pod["containers"] if each["image"] != IMAGE]
@@ -153,10 +153,10 @@ def test_images_are_pinned() -> None:
         assert "latest" not in image
 
 
-def test_services_of_compose_are_bounded_and_have_few_rights() -> None:
-    """All but Milvus, which is off by default: no root, a limit of memory, and they come back.
+def test_services_of_compose_are_limited_and_unprivileged() -> None:
+    """All except Milvus, which is off by default: not root, a memory limit, a restart policy.
 
-    And no capabilities: the one that the proxy's program asks for before it starts has no effect.
+    And no capabilities: the one that the proxy's binary requires at its start has no effect.
     """
     for name, service in services().items():
         assert re.fullmatch(r"\d+[mg]", service["deploy"]["resources"]["limits"]["memory"]), name
@@ -171,7 +171,7 @@ def test_services_of_compose_are_bounded_and_have_few_rights() -> None:
 
 
 def test_wenmai_starts_after_its_tables_and_without_redis() -> None:
-    """The migration has succeeded and PostgreSQL answers; Redis only has to have been started."""
+    """It waits for the migration and a healthy PostgreSQL; Redis only has to be started."""
     waited = {name: each["condition"] for name, each in services()["wenmai"]["depends_on"].items()}
     assert waited["migrate"] == "service_completed_successfully"
     assert waited["postgres"] == "service_healthy"
@@ -180,7 +180,7 @@ def test_wenmai_starts_after_its_tables_and_without_redis() -> None:
 
 
 def test_only_the_proxy_is_reached_from_outside() -> None:
-    """Wenmai stays on loopback, which it shares with the proxy; the one published port is the proxy's."""
+    """Wenmai listens on loopback, shared with the proxy; only the proxy's port is published."""
     assert {services()[name]["network_mode"] for name in ("wenmai", "proxy")} == {"service:pod"}
     published = {name: each["ports"] for name, each in services().items() if "ports" in each}
     assert published == {"pod": ["8443:8443"]}
@@ -188,7 +188,7 @@ def test_only_the_proxy_is_reached_from_outside() -> None:
 
 
 def test_there_is_always_a_replica() -> None:
-    """Two replicas, none taken away before another is ready, and one kept through the draining of nodes."""
+    """Two replicas; none is removed before another is ready, and one is kept while nodes are drained."""
     deployment = manifest("Deployment")["spec"]
     assert deployment["replicas"] >= 2
     assert deployment["strategy"]["rollingUpdate"]["maxUnavailable"] == 0
@@ -210,8 +210,8 @@ def test_objects_find_the_pods() -> None:
     assert both.items() <= replicas.items() & job.items()
 
 
-def test_probes_ask_what_is_there() -> None:
-    """Readiness goes the way of the requests, through the proxy's operators' port, to a route that exists."""
+def test_probes_use_existing_routes() -> None:
+    """The readiness probe goes through the proxy's operators port, to an existing route."""
     proxy = container("proxy")
     ports = {each["name"]: each["containerPort"] for each in proxy["ports"]}
     asked = proxy["readinessProbe"]["httpGet"]
@@ -221,8 +221,8 @@ def test_probes_ask_what_is_there() -> None:
     assert manifest("Service")["spec"]["ports"][0]["targetPort"] == "https"
 
 
-def test_proxy_is_told_all_that_its_configuration_asks_for() -> None:
-    """Compose and Kubernetes give the tested version the same values; their ports are opened, their files mounted."""
+def test_proxy_gets_all_configured_variables() -> None:
+    """Compose and Kubernetes use the tested version with the same values, ports and mounted files."""
     proxy = container("proxy")
     given = {each["name"]: each["value"] for each in proxy["env"]}
     assert given == services()["proxy"]["environment"]
@@ -240,10 +240,10 @@ def test_proxy_is_told_all_that_its_configuration_asks_for() -> None:
 
 
 @pytest.mark.parametrize("kind", pods())
-def test_pods_have_few_rights(kind: str) -> None:
-    """No root, nothing written but volumes, no capabilities that take effect, no token, a limit of memory.
+def test_pods_are_unprivileged(kind: str) -> None:
+    """Not root, a read-only file system, no effective capabilities, no token, a memory limit.
 
-    And no variables made of services: one called wenmai would set WENMAI_PORT to an address.
+    And no service variables: a Service called wenmai would set WENMAI_PORT to an address.
     """
     pod = pods()[kind]
     assert pod["enableServiceLinks"] is False
@@ -260,16 +260,16 @@ def test_pods_have_few_rights(kind: str) -> None:
         assert each["resources"]["limits"]["memory"]
 
 
-def test_stopping_has_the_time_it_takes() -> None:
-    """The grace period covers the pause before the signal and the three waits of a stop, in Kubernetes and Compose."""
+def test_grace_period_covers_a_shutdown() -> None:
+    """It covers the pause before the signal and the three phases of a shutdown, in Kubernetes and Compose."""
     stop = 3 * load_engine_settings(environment=config_literals()).values.shutdown_seconds
     pauses = [int(container(name)["lifecycle"]["preStop"]["exec"]["command"][1]) for name in ("wenmai", "proxy")]
     assert pods()["Deployment"]["terminationGracePeriodSeconds"] > max(pauses) + stop
     assert int(services()["wenmai"]["stop_grace_period"].removesuffix("s")) > stop
 
 
-def test_secrets_and_volumes_that_are_used_are_shown() -> None:
-    """Every Secret that a pod wants is in the example, which the kustomization does not apply."""
+def test_used_secrets_and_volumes_are_documented() -> None:
+    """Every Secret used by a pod is in the example, which the kustomization does not apply."""
     pod = pods()["Deployment"]
     wanted = {each["secret"]["secretName"] for each in pod["volumes"] if "secret" in each}
     wanted |= {each["secretRef"]["name"] for each in container("wenmai")["envFrom"] if "secretRef" in each}

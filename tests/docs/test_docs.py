@@ -1,4 +1,4 @@
-"""The documentation is true: its examples run, its tables are complete, its links lead somewhere."""
+"""The documentation is correct: examples run, tables are complete, links are valid."""
 
 import inspect
 import re
@@ -10,28 +10,28 @@ from typing import NamedTuple
 import pytest
 
 from wenmai import errors
+from wenmai.config.settings import ALIASES, SECRETS, Settings
 from wenmai.http.app import serve_app
 from wenmai.http.metrics import Metrics
-from wenmai.http.problems import KINDS
-from wenmai.settings import ALIASES, SECRETS, Settings
-from wenmai.stores.registry import schemes
+from wenmai.http.problems import PROBLEM_TYPES
+from wenmai.stores.opening import schemes
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])
 
 NOT_RUN = {"docs/how-to/write-a-backend.md": 2, "docs/how-to/write-a-profile.md": 1}
-"""How many Python examples of a page are marked as not run; each says why in the page."""
+"""Number of Python examples of a page that are marked as not run; the page states the reason."""
 
 FORBIDDEN = {
     "a path of one machine": r"(?<![\w.])/[w]ork/|\.\./[s]hared",
     "the address of a package registry": r"[p]ypi\.org|[p]ythonhosted\.|--(?:extra-)?[i]ndex-url|[n]pmjs\.",
 }
-"""What no file of the repository may hold. (Written so that this file does not.)"""
+"""Patterns that no file of the repository may contain (written so that this file does not match)."""
 
 
 class Example(NamedTuple):
-    """A fenced Python block: its page, the line on which its code begins, and why it is not run, if so."""
+    """A fenced Python block: its page, first line of code, and the reason if it is not run."""
 
     page: str
     line: int
@@ -61,16 +61,16 @@ EXAMPLES = [
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: f"{example.page}:{example.line}")
 def test_an_example_runs(example: Example, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A reader who pastes the block into a file and runs it gets no error, and its asserts hold."""
+    """The block runs as a program without errors, and its asserts hold."""
     if example.not_run:
         pytest.skip(example.not_run)
     monkeypatch.chdir(tmp_path)
     padded = "\n" * (example.line - 1) + example.code
-    exec(compile(padded, str(ROOT / example.page), "exec"), {"__name__": "__main__"})  # noqa: S102 — our own
+    exec(compile(padded, str(ROOT / example.page), "exec"), {"__name__": "__main__"})  # noqa: S102 — our own code
 
 
 def test_examples_that_are_not_run_are_counted() -> None:
-    """An example is left out on purpose only: one more needs a line here."""
+    """Every example that is not run is listed here."""
     counted: dict[str, int] = {}
     for example in EXAMPLES:
         if example.not_run:
@@ -78,8 +78,8 @@ def test_examples_that_are_not_run_are_counted() -> None:
     assert counted == NOT_RUN
 
 
-def test_examples_are_found_with_their_marks() -> None:
-    """The extractor sees a marked and an unmarked block, with the line that an editor shows."""
+def test_examples_are_extracted_with_their_marks() -> None:
+    """The extractor finds marked and unmarked blocks, with line numbers."""
     text = "# A\n\n```python\nx = 1\n```\n\n<!-- not run: needs a key -->\n```python\ny\n```\n```sh\nls\n```\n"
     assert list(examples_of("a.md", text)) == [
         Example("a.md", 4, "x = 1\n", None),
@@ -97,52 +97,54 @@ def rows_of(page: Path, heading: str) -> list[list[str]]:
 
 
 def test_every_setting_is_documented_with_its_default() -> None:
-    """The settings page has a row for each key, in order, with the variable and the default in force."""
+    """The settings page has a row for each key, in order, with variable and default."""
     rows = rows_of(DOCS / "reference/settings.md", "## All settings")
     defaults = Settings()
-    expected = [[key, f"WENMAI_{key.upper()}", _shown(getattr(defaults, key))] for key in Settings.__struct_fields__]
+    expected = [
+        [key, f"WENMAI_{key.upper()}", _default_text(getattr(defaults, key))] for key in Settings.__struct_fields__
+    ]
     assert [row[:3] for row in rows] == expected
     assert all(row[3] for row in rows)
 
 
-def _shown(value: object) -> str:
+def _default_text(value: object) -> str:
     if isinstance(value, tuple):
         return ",".join(map(str, value))
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def test_every_alias_and_secret_setting_is_documented() -> None:
-    """The settings page names the older variables with their keys, and which values are masked."""
+    """The settings page lists the legacy variables with their keys, and the secrets."""
     page = DOCS / "reference/settings.md"
-    assert {row[0]: row[1] for row in rows_of(page, "## Older names")} == ALIASES
+    assert {row[0]: row[1] for row in rows_of(page, "## Legacy variables")} == ALIASES
     text = page.read_text(encoding="utf-8")
     assert all(f"`{key}` is a secret" in text for key in SECRETS)
 
 
 def error_classes() -> dict[str, type[Exception]]:
-    """Every class of the error tree, by name."""
+    """Every class of the error hierarchy, by name."""
     found = inspect.getmembers(errors, inspect.isclass)
     return {name: each for name, each in found if issubclass(each, errors.WenmaiError)}
 
 
 def test_every_error_is_documented_with_its_status() -> None:
-    """The errors page has a row for each class, with the HTTP status that the service answers."""
+    """The errors page has a row for each class, with its HTTP status."""
     rows = rows_of(DOCS / "reference/errors.md", "## All errors")
     expected = {
-        name: str(next(KINDS[ancestor] for ancestor in each.__mro__ if ancestor in KINDS).status)
+        name: str(next(PROBLEM_TYPES[ancestor] for ancestor in each.__mro__ if ancestor in PROBLEM_TYPES).status)
         for name, each in error_classes().items()
     }
     assert {row[0]: row[1] for row in rows} == expected
 
 
 def test_every_problem_type_is_documented() -> None:
-    """The errors page names each type of problem that a body can carry."""
+    """The errors page lists each problem type."""
     text = (DOCS / "reference/errors.md").read_text(encoding="utf-8")
-    assert [kind.slug for kind in KINDS.values() if f"`urn:problem:wenmai:{kind.slug}`" not in text] == []
+    assert [each.slug for each in PROBLEM_TYPES.values() if f"`urn:problem:wenmai:{each.slug}`" not in text] == []
 
 
 def test_every_url_scheme_is_documented() -> None:
-    """The stores page has a row for each scheme that can be opened, and for no other."""
+    """The stores page has a row for each supported scheme, and for no other."""
     rows = rows_of(DOCS / "reference/stores.md", "## URLs")
     assert {row[0].partition("://")[0] for row in rows} == set(schemes())
 
@@ -160,11 +162,11 @@ def test_every_route_is_documented() -> None:
 
 
 def test_every_metric_is_documented() -> None:
-    """Each metric of the service is named in the reference, as Prometheus shows it."""
+    """The reference lists each metric by its Prometheus name."""
     pages = "\n".join(page.read_text(encoding="utf-8") for page in (DOCS / "reference").glob("*.md"))
-    told = re.findall(r"^# TYPE (wenmai_\w+) ", Metrics().text().decode(), re.MULTILINE)
-    assert len(told) > 3
-    assert [name for name in told if f"`{name}`" not in pages and f"`{name}{{" not in pages] == []
+    names = re.findall(r"^# TYPE (wenmai_\w+) ", Metrics().render().decode(), re.MULTILINE)
+    assert len(names) > 3
+    assert [name for name in names if f"`{name}`" not in pages and f"`{name}{{" not in pages] == []
 
 
 def anchors_of(text: str) -> set[str]:
@@ -175,8 +177,8 @@ def anchors_of(text: str) -> set[str]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_links_lead_somewhere(page: Path) -> None:
-    """Each link to a file of the repository names one that is there, and a heading that it has."""
+def test_links_are_valid(page: Path) -> None:
+    """Each link to a file of the repository has an existing target and anchor."""
     broken = []
     for target in _LINK.findall(_FENCED.sub("", page.read_text(encoding="utf-8"))):
         if re.match(r"[a-z]+:", target):
@@ -189,14 +191,14 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 
 def test_every_page_is_in_the_index() -> None:
-    """A page that the index does not name is not found by anybody."""
+    """The index links every page."""
     index = (DOCS / "index.md").read_text(encoding="utf-8")
     linked = {(DOCS / target.partition("#")[0]).resolve() for target in _LINK.findall(index)}
     assert [str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md") if page not in linked] == ["index.md"]
 
 
-def test_make_targets_that_are_named_exist() -> None:
-    """What the pages tell a reader to type, `make` knows."""
+def test_documented_make_targets_exist() -> None:
+    """Every `make` command in the pages has a target."""
     targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
     named = {
         target
@@ -208,7 +210,7 @@ def test_make_targets_that_are_named_exist() -> None:
 
 
 def tracked_files() -> list[Path]:
-    """The files of the repository, and those that are about to be."""
+    """The files of the repository, and untracked files that are not ignored."""
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         cwd=ROOT,
@@ -221,8 +223,8 @@ def tracked_files() -> list[Path]:
 
 
 @pytest.mark.parametrize("what", FORBIDDEN)
-def test_no_file_names_what_is_not_the_projects(what: str) -> None:
-    """The repository speaks of Wenmai alone: no paths of a machine, no addresses of registries."""
+def test_no_file_contains_forbidden_text(what: str) -> None:
+    """No paths of a machine, no addresses of package registries."""
     pattern = re.compile(FORBIDDEN[what])
     found = []
     for path in tracked_files():
@@ -238,8 +240,8 @@ def test_no_file_names_what_is_not_the_projects(what: str) -> None:
     assert found == []
 
 
-def test_the_forbidden_words_are_recognised() -> None:
-    """The patterns match what they are there for, and not a path that only looks like it."""
+def test_forbidden_text_is_recognized() -> None:
+    """The patterns match what they should, and no similar path."""
     machine, registry = (re.compile(pattern) for pattern in FORBIDDEN.values())
     assert machine.search("cd " + "/work" + "/main")
     assert machine.search("see .." + "/shared/data")

@@ -1,12 +1,12 @@
-"""OpenAPI says what everything is: each property and parameter is described, in the words of the specification."""
+"""The OpenAPI document is complete: each property, parameter and operation is described."""
 
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from wenmai.config.settings import Settings
 from wenmai.http.app import serve_app
-from wenmai.settings import Settings
 
 
 @pytest.fixture(scope="module")
@@ -16,7 +16,7 @@ def schema() -> dict[str, Any]:
 
 
 def properties(node: Any, where: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
-    """Every property of every schema, with its place; examples are data."""
+    """Every property of every schema, with its path; examples are skipped."""
     if isinstance(node, list):
         for index, each in enumerate(node):
             yield from properties(each, f"{where}/{index}")
@@ -35,14 +35,14 @@ def operations(schema: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def test_every_property_is_described(schema: dict[str, Any]) -> None:
-    """Whoever reads `/docs` learns what each field is."""
+    """Every field has a description in `/docs`."""
     found = list(properties(schema))
     assert len(found) > 300
     assert [where for where, each in found if not each.get("description")] == []
 
 
 def test_every_parameter_and_operation_is_described(schema: dict[str, Any]) -> None:
-    """What each one is for."""
+    """Every parameter has a description, every operation also a summary."""
     found = dict(operations(schema))
     missing = [name for name, each in found.items() if not (each.get("summary") and each.get("description"))]
     missing += [
@@ -54,15 +54,15 @@ def test_every_parameter_and_operation_is_described(schema: dict[str, Any]) -> N
     assert missing == []
 
 
-def test_pages_go_on_with_next(schema: dict[str, Any]) -> None:
-    """One name for one thing."""
+def test_cursors_are_called_next(schema: dict[str, Any]) -> None:
+    """Responses use one name for cursors."""
     names = {where.rpartition("/")[2] for where, _ in properties(schema)}
     assert "next" in names
     assert [name for name in names if "cursor" in name] == []
 
 
-def test_every_operation_documents_what_any_request_may_be_answered(schema: dict[str, Any]) -> None:
-    """Before its route is asked; routes with a body also say that they want JSON."""
+def test_every_operation_documents_the_common_errors(schema: dict[str, Any]) -> None:
+    """Those before routing, and for routes with a body also those of the body."""
     for name, each in operations(schema):
         assert {"400", "403", "405", "408", "421", "431", "503"} <= each["responses"].keys(), name
         if "requestBody" in each:

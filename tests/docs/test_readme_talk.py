@@ -1,4 +1,4 @@
-"""The talk of the README, as curl commands, is run as it stands there against a fresh service without a model."""
+"""The curl commands of the README run as written against a new service without a model."""
 
 import os
 import re
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.xdist_group("readme")
 
 
 def free_port() -> int:
-    """A port of the loopback interface that nobody listens on."""
+    """A free port of the loopback interface."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -30,7 +30,7 @@ def free_port() -> int:
 
 @pytest.fixture
 def service(tmp_path: Path) -> Iterator[int]:
-    """A service as ``make serve`` starts it, on a free port."""
+    """A service as started by ``make serve``, on a free port."""
     port = free_port()
     environment = {name: value for name, value in os.environ.items() if not name.startswith("WENMAI_")}
     command = [
@@ -53,9 +53,9 @@ def service(tmp_path: Path) -> Iterator[int]:
 
 
 def wait_until_healthy(port: int, process: "subprocess.Popen[bytes]") -> None:
-    """Return when the service answers."""
+    """Wait until the service responds."""
     for _ in range(START_SECONDS * 10):
-        assert process.poll() is None, "the service has ended"
+        assert process.poll() is None, "the service has exited"
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=1):
                 return
@@ -64,8 +64,8 @@ def wait_until_healthy(port: int, process: "subprocess.Popen[bytes]") -> None:
     pytest.fail(f"no answer within {START_SECONDS} s")
 
 
-def talk_of_readme() -> str:
-    """The commands of the README's talk, all its shell blocks joined."""
+def readme_commands() -> str:
+    """The commands of the README's conversation, all shell blocks joined."""
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     section = text.partition("## Three turns, no model")[2].partition("\n## ")[0]
     blocks: list[str] = re.findall(r"```bash\n(.*?)```", section, flags=re.DOTALL)
@@ -73,9 +73,9 @@ def talk_of_readme() -> str:
     return "\n".join(blocks)
 
 
-def test_the_readmes_talk_goes_as_it_says(service: int) -> None:
-    """Turns 2 and 3 are about the first precept, from cited evidence; the other persona knows nothing of it."""
-    script = talk_of_readme().replace("127.0.0.1:8001", f"127.0.0.1:{service}")
+def test_the_readmes_conversation_works(service: int) -> None:
+    """Turns 2 and 3 are about the first precept, from cited evidence; the other persona does not see that thread."""
+    script = readme_commands().replace("127.0.0.1:8001", f"127.0.0.1:{service}")
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", script], capture_output=True, text=True, timeout=60, check=False
     )

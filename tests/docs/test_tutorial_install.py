@@ -1,4 +1,4 @@
-"""The tutorials' first step does what it says: the package is installed from the checkout."""
+"""The install step of the tutorials works: it installs the package from the checkout."""
 
 import os
 import re
@@ -14,12 +14,12 @@ TUTORIALS = sorted((ROOT / "docs/tutorial").glob("*.md"))
 PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
 
 OFFLINE = {"PIP_NO_INDEX": "1", "PIP_NO_DEPS": "1", "PIP_NO_BUILD_ISOLATION": "false", "PIP_NO_CACHE_DIR": "1"}
-"""What the package needs is in this environment already, its build tool included."""
+"""This environment already has all dependencies, including the build tool."""
 
 
 @pytest.mark.parametrize("page", TUTORIALS, ids=lambda page: page.stem)
 def test_the_install_step_of_a_tutorial_works(page: Path, tmp_path: Path) -> None:
-    """As it is written, in the root of the checkout; what is installed can be imported and has its profiles."""
+    """Run as written in the root of the checkout; the installed package can be imported and has its profiles."""
     section = page.read_text(encoding="utf-8").partition("## 1. Install\n")[2].partition("\n## ")[0]
     (command,) = re.findall(r"```sh\n(.*?)```", section, re.DOTALL)
     installed = tmp_path / "installed"
@@ -35,7 +35,9 @@ def test_the_install_step_of_a_tutorial_works(page: Path, tmp_path: Path) -> Non
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    script = "import wenmai; from wenmai.configuration import profile_path; print(wenmai.__file__, profile_path('npc'))"
+    script = (
+        "import wenmai; from wenmai.config.sources import profile_path; print(wenmai.__file__, profile_path('npc'))"
+    )
     shown = subprocess.run(
         [sys.executable, "-c", script],
         cwd=tmp_path,
@@ -47,7 +49,7 @@ def test_the_install_step_of_a_tutorial_works(page: Path, tmp_path: Path) -> Non
     assert all(each.startswith(str(installed)) for each in shown.stdout.split())
 
 
-def test_no_page_installs_from_an_index_what_is_not_there() -> None:
-    """Until the package is published, it is installed from a checkout or a wheel."""
+def test_no_page_installs_wenmai_from_a_package_index() -> None:
+    """The package is not published, so it is installed from a checkout or a wheel."""
     from_index = re.compile(r"pip install [^\n`]*\bwenmai(?!-)")
     assert [page.name for page in PAGES if from_index.search(page.read_text(encoding="utf-8"))] == []

@@ -1,4 +1,4 @@
-"""The profile of the page on writing one is a whole one: it loads, and its persona answers from its evidence."""
+"""The example profile of the how-to page loads, and its persona answers from its evidence."""
 
 import re
 from pathlib import Path
@@ -7,9 +7,9 @@ import pytest
 
 from wenmai.chat.turn import TurnAnswer, TurnRequest
 from wenmai.cli.checks import check_profile
+from wenmai.config.settings import Settings
 from wenmai.engine import Engine, load_engine_settings, open_engine
 from wenmai.scope import Scope
-from wenmai.settings import Settings
 
 PAGE = Path(__file__).parents[2] / "docs/how-to/write-a-profile.md"
 
@@ -35,7 +35,7 @@ async def ask(engine: Engine, query: str, session_id: str | None = None) -> Turn
 
 
 async def test_the_persona_of_the_page_answers_from_its_evidence(settings: Settings) -> None:
-    """Facts with their source, a question that goes on, what is not recorded, and what is not talked about."""
+    """Facts with sources, a follow-up question, a question without evidence, a forbidden topic."""
     assert check_profile(settings).state == "ok"
     async with open_engine(settings) as engine:
         assert (await ask(engine, "Good morning!")).answer_text.startswith("Good day!")
@@ -53,7 +53,7 @@ async def test_the_persona_of_the_page_answers_from_its_evidence(settings: Setti
 
 @pytest.mark.usefixtures("settings")
 def test_the_program_of_the_page_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    """In the folder of the two files."""
+    """In the folder of the profile and its evidence."""
     (code,) = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
-    exec(compile(code, str(PAGE), "exec"), {"__name__": "__main__"})  # noqa: S102 — our own
+    exec(compile(code, str(PAGE), "exec"), {"__name__": "__main__"})  # noqa: S102 — our own code
     assert "1874" in capsys.readouterr().out

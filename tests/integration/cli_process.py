@@ -11,7 +11,7 @@ SECONDS = 60
 
 
 def environment(**more: str) -> dict[str, str]:
-    """The process's environment without settings of ours, in a plain terminal."""
+    """The environment without Wenmai settings, for a plain terminal."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("WENMAI_", "MEMORY_", "REDIS_"))}
     return {**kept, "PYTHONIOENCODING": "utf-8", "COLUMNS": "200", "NO_COLOR": "1", **more}
 
@@ -33,7 +33,7 @@ def wenmai(
 
 
 def children_of(process: int) -> list[int]:
-    """The process's children; none if it has ended."""
+    """The child processes; none if the process has exited."""
     try:
         listed = Path(f"/proc/{process}/task/{process}/children").read_text(encoding="ascii")
     except (FileNotFoundError, ProcessLookupError):

@@ -1,29 +1,29 @@
-"""What must hold after a crash: what was acknowledged, compared with what the store shows."""
+"""Invariants after a crash: compares acknowledged writes with the contents of the store."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
-from crash_writer import Acknowledged, batch_contents, settled
+from crash_writer import Acknowledged, batch_contents, completed
 
 from wenmai.stores.records import Message
 
 
 class Found(NamedTuple):
-    """What a store shows of one session after the crash: the whole transcript, and the newest whole turns."""
+    """The contents of one session after the crash: the transcript, and the newest whole turns."""
 
     session: str
     transcript: list[Message]
     window: list[Message]
 
 
-def complaints(acknowledged: Sequence[Acknowledged], found: Found) -> list[str]:
-    """Every promise that the store has broken in this session, in words; empty if it kept them all."""
+def violations(acknowledged: Sequence[Acknowledged], found: Found) -> list[str]:
+    """The violations in this session, as text; empty if there are none."""
     mine = [each for each in acknowledged if each.session == found.session]
     return [
         *_missing_or_changed(mine, found.transcript),
-        *_doubled(found.transcript),
+        *_duplicated(found.transcript),
         *_gaps(found.transcript),
         *_wrong_turns(found.transcript),
         *_torn_batches(found.transcript),
@@ -34,7 +34,7 @@ def complaints(acknowledged: Sequence[Acknowledged], found: Found) -> list[str]:
 
 def _missing_or_changed(acknowledged: Iterable[Acknowledged], transcript: Sequence[Message]) -> Iterator[str]:
     stored = {message.seq: message for message in transcript}
-    filled = {(each.seqs[0], each.ids[0]): each.contents[0] for each in acknowledged if each.kind == "settle"}
+    filled = {(each.seqs[0], each.ids[0]): each.contents[0] for each in acknowledged if each.kind == "complete"}
     for each in acknowledged:
         for seq, message_id, turn, content in zip(each.seqs, each.ids, each.turns, each.contents, strict=True):
             message = stored.get(seq)
@@ -43,21 +43,21 @@ def _missing_or_changed(acknowledged: Iterable[Acknowledged], transcript: Sequen
                 continue
             if message.turn_id != turn:
                 yield f"renumbered: {message_id} was in turn {turn}, is in {message.turn_id}"
-            allowed = {filled[seq, message_id]} if (seq, message_id) in filled else {content, settled(content)}
+            allowed = {filled[seq, message_id]} if (seq, message_id) in filled else {content, completed(content)}
             if message.content not in allowed:
                 yield f"changed: {message_id} holds {message.content!r}"
             if (seq, message_id) in filled and not message.completed:
                 yield f"lost: the answer {message_id} was acknowledged as completed"
 
 
-def _doubled(transcript: Iterable[Message]) -> Iterator[str]:
+def _duplicated(transcript: Iterable[Message]) -> Iterator[str]:
     for what, values in (
         ("id", (message.id for message in transcript)),
         ("content", (_plain(message) for message in transcript)),
     ):
         for value, times in Counter(values).items():
             if times > 1:
-                yield f"doubled: the {what} {value!r} is there {times} times"
+                yield f"doubled: the {what} {value!r} occurs {times} times"
 
 
 def _gaps(transcript: Sequence[Message]) -> Iterator[str]:
@@ -80,13 +80,13 @@ def _torn_batches(transcript: Iterable[Message]) -> Iterator[str]:
         contents = [_plain(message) for message in messages]
         size = int(contents[0].split("|")[2])
         if contents != batch_contents(batch, size):
-            yield f"half batch: of {batch} there is {contents}"
+            yield f"half batch: {batch} has only {contents}"
 
 
 def _out_of_order(acknowledged: Iterable[Acknowledged]) -> Iterator[str]:
-    """A writer waits for each acknowledgement, so its batches are numbered in the order of its writing.
+    """A writer waits for each acknowledgement, so its batches are numbered in write order.
 
-    One that does not know whether its last batch came through repeats it, and it keeps its number.
+    A writer that does not know whether its last batch was stored repeats it, and the batch keeps its number.
     """
     latest: dict[str, int] = {}
     for each in acknowledged:
@@ -111,4 +111,4 @@ def _wrong_window(found: Found) -> Iterator[str]:
 
 
 def _plain(message: Message) -> str:
-    return message.content.removeprefix("settled ")
+    return message.content.removeprefix("completed ")

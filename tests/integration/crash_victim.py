@@ -1,4 +1,4 @@
-"""A writing process that is there to be killed."""
+"""A writer process to be killed by tests."""
 
 import asyncio
 import sys
@@ -14,7 +14,7 @@ WRITER = Path(__file__).with_name("crash_writer.py")
 
 
 class Victim:
-    """A writing process with what it has acknowledged so far."""
+    """A writer process and its acknowledgements so far."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
@@ -25,7 +25,7 @@ class Victim:
 
     @classmethod
     async def start(cls, place: Place, name: str, sessions: Sequence[str], begin: Sequence[int]) -> "Victim":
-        """Start it; its acknowledgements are collected from now on. ``begin`` as in :class:`Order`."""
+        """Start it and collect its acknowledgements. ``begin`` as in :class:`Order`."""
         order = Order(place=place, name=name, sessions=list(sessions), begin=list(begin))
         return cls(
             await asyncio.create_subprocess_exec(
@@ -37,15 +37,15 @@ class Victim:
         return len(self._lines)
 
     async def opening(self) -> None:
-        """Return when it is about to open the store."""
+        """Wait until it is about to open the store."""
         await self._opening.wait()
 
     async def writing(self) -> None:
-        """Return when it has acknowledged something."""
+        """Wait for its first acknowledgement."""
         await self._writing.wait()
 
     async def kill(self) -> list[Acknowledged]:
-        """``kill -9``; everything that it had acknowledged by then."""
+        """``kill -9``; returns everything that it had acknowledged."""
         self._process.kill()
         await self._process.wait()
         await self._listening
@@ -59,10 +59,10 @@ class Victim:
 
 
 def last_batches(acknowledged: Sequence[Acknowledged]) -> Counter[str]:
-    """The number of the last batch that each writer, by its name, knows to be stored."""
+    """The number of the last acknowledged batch, by writer name."""
     latest: Counter[str] = Counter()
     for each in acknowledged:
         if each.kind == "append":
-            writer, _, number = each.contents[0].removeprefix("settled ").split("|")[0].rpartition(".")
+            writer, _, number = each.contents[0].removeprefix("completed ").split("|")[0].rpartition(".")
             latest[writer] = max(latest[writer], int(number))
     return latest

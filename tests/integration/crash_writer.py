@@ -1,14 +1,13 @@
-"""Writes to a store without end and reports every acknowledgement on standard output, until it is killed.
+"""Writes to a store and reports every acknowledgement on standard output, until it is killed.
 
 ::
 
     python crash_writer.py ORDER_AS_JSON
 
-What a writer writes follows from its name and the batch's number alone, so a process that is started again with the
-name of a dead one repeats, under the same ids, what that one was about to write. Half of the work is a batch of two or
-three messages, or of four with a tool's; half is a turn as a chat service writes it: the question with an unfinished
-answer, and a moment later the answer. Every content says of itself ``batch|index|size``: a batch that is not whole can
-be told without an acknowledgement.
+A batch is determined by the writer's name and the batch's number, so a process restarted with the name of a dead one
+repeats the same writes with the same ids. Half of the batches have two or three messages, or four with a tool's; half
+are turns as a chat service writes them: the question with an unfinished answer, then the answer. Every content is
+``batch|index|size``, so a partial batch can be detected without an acknowledgement.
 """
 
 import asyncio
@@ -22,25 +21,25 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 from store_places import Place, opened
 
-from wenmai.memory.manager import Memory, SessionMemory
+from wenmai.memory.library import Memory, SessionMemory
 from wenmai.scope import Scope, ThreadKey
-from wenmai.stores.base import Logs
+from wenmai.stores.contracts import Logs
 from wenmai.stores.records import Message
 
 LONGEST_PAUSE_SECONDS = 0.002
-HOT = 0.2
-"""The share of batches that go to the first session."""
+HOT_SHARE = 0.2
+"""The share of batches written to the first session."""
 
-TWICE = 0.1
-"""The share of batches that are sent twice, as a client does that has not heard the answer."""
+REPEATED_SHARE = 0.1
+"""The share of batches sent twice, as by a client that got no response."""
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True):
-    """What a writing process is to do.
+    """The parameters of a writer process.
 
     Attributes:
         sessions: the first one is the hot one.
-        begin: for each of its writers, the number of its first batch.
+        begin: the number of the first batch, per writer.
     """
 
     place: Place
@@ -50,13 +49,13 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Acknowledged(msgspec.Struct, frozen=True, kw_only=True):
-    """What the store has confirmed, one line of output.
+    """An acknowledgement of the store, one line of output.
 
     Attributes:
-        kind: ``opening`` before the store is opened; ``append``; ``settle`` for an answer that was filled in.
+        kind: ``opening`` before the store is opened; ``append``; ``complete`` for a completed answer.
     """
 
-    kind: Literal["opening", "append", "settle"]
+    kind: Literal["opening", "append", "complete"]
     session: str = ""
     ids: list[str] = []
     seqs: list[int] = []
@@ -65,7 +64,7 @@ class Acknowledged(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Batch(NamedTuple):
-    """What is written at once; a turn is filled in later."""
+    """Messages written at once; a turn is completed later."""
 
     name: str
     session: str
@@ -74,7 +73,7 @@ class Batch(NamedTuple):
     times: int
 
     def messages(self) -> list[dict[str, Any]]:
-        """As callers write them."""
+        """The messages as dictionaries."""
         roles = ("user", "assistant", "tool", "assistant") if self.size == 4 else ("user", "assistant", "assistant")
         messages: list[dict[str, Any]] = [
             {"role": role, "content": content, "id": f"{self.name}-{index}"}
@@ -89,12 +88,12 @@ class Batch(NamedTuple):
 
 
 def batch_of(writer: str, number: int, sessions: Sequence[str]) -> Batch:
-    """What the writer writes as its batch of this number, always the same."""
+    """The writer's batch of this number, always the same."""
     chance = random.Random(f"{writer}.{number}")  # noqa: S311 — for variety, not for secrecy
-    session = sessions[0] if chance.random() < HOT else chance.choice(sessions)
+    session = sessions[0] if chance.random() < HOT_SHARE else chance.choice(sessions)
     is_turn = chance.random() < 0.5
     size = 2 if is_turn else chance.choice((2, 3, 4))
-    return Batch(f"{writer}.{number}", session, size, is_turn, 2 if chance.random() < TWICE else 1)
+    return Batch(f"{writer}.{number}", session, size, is_turn, 2 if chance.random() < REPEATED_SHARE else 1)
 
 
 def batch_contents(batch: str, size: int) -> list[str]:
@@ -102,17 +101,17 @@ def batch_contents(batch: str, size: int) -> list[str]:
     return [f"{batch}|{index}|{size}" for index in range(size)]
 
 
-def settled(content: str) -> str:
-    """The content of an unfinished message after it was filled in."""
-    return f"settled {content}"
+def completed(content: str) -> str:
+    """The content of a completed message."""
+    return f"completed {content}"
 
 
 def acknowledge(what: Acknowledged) -> None:
-    """Write a line at once, unbuffered; it is shorter than what a pipe takes in one piece."""
+    """Write a line, unbuffered; short enough for an atomic pipe write."""
     os.write(sys.stdout.fileno(), msgspec.json.encode(what) + b"\n")
 
 
-def _acknowledge_messages(kind: Literal["append", "settle"], session: str, stored: Sequence[Message]) -> None:
+def _acknowledge_messages(kind: Literal["append", "complete"], session: str, stored: Sequence[Message]) -> None:
     acknowledge(
         Acknowledged(
             kind=kind,
@@ -134,14 +133,14 @@ async def _write(logs: Logs, session: SessionMemory, batch: Batch, thinking: flo
         return
     await asyncio.sleep(thinking)
     thread = ThreadKey(session.session_id, "assistant")
-    answer = settled(batch_contents(batch.name, 2)[1])
-    filled = await logs.settle(Scope(), thread, stored[1], content=answer)
+    answer = completed(batch_contents(batch.name, 2)[1])
+    filled = await logs.complete(Scope(), thread, stored[1], content=answer)
     assert filled is not None
-    _acknowledge_messages("settle", session.session_id, [filled])
+    _acknowledge_messages("complete", session.session_id, [filled])
 
 
 async def _write_for_ever(memory: Memory, logs: Logs, order: Order, writer: int) -> None:
-    chance = random.Random()  # noqa: S311 — which moment is hit should differ from run to run
+    chance = random.Random()  # noqa: S311 — timing should differ from run to run
     for number in count(order.begin[writer]):
         batch = batch_of(f"{order.name}.{writer}", number, order.sessions)
         session = await memory.session(batch.session)

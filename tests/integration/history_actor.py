@@ -1,4 +1,4 @@
-"""Who takes part in a random history: opens, uses and deletes sessions, at random."""
+"""An actor of a random history: opens, uses and deletes sessions at random."""
 
 import asyncio
 import random
@@ -10,18 +10,18 @@ from history_calls import Calls, Fields, Held
 from history_events import CUT, NAMES, PLAIN, UNKNOWN, USERS, Journal, Kind, Label
 
 from wenmai.engine import Engine
-from wenmai.memory.usage import Spent
+from wenmai.memory.usage import TokenUsage
 
 HELD = 5
-"""So many sessions an actor goes on with, whatever has become of them."""
+"""Sessions that an actor continues to use, whatever has happened to them."""
 
-FORGOTTEN = 0.7
-"""How often it lets go of one that was refused; not always, because late work is of interest."""
+DROPPED = 0.7
+"""Probability of dropping a rejected session; not 1, because late calls are worth testing."""
 
 PAUSE_SECONDS = 0.004
 THINKING_SECONDS = 0.1
 TOKENS = 7
-"""Of each call that is counted."""
+"""Prompt tokens of each recorded call."""
 
 KEYS_A_SECOND = 3.0
 KEYS_AT_ONCE = 8
@@ -29,7 +29,7 @@ QUESTIONS = ("家训第一条是什么？", "祠堂是什么时候建的？", "�
 
 
 class Batch(NamedTuple):
-    """Messages with ids that may be sent again."""
+    """Messages with ids, which may be sent again."""
 
     held: Held
     messages: list[Fields]
@@ -37,13 +37,13 @@ class Batch(NamedTuple):
 
 
 class Actor:
-    """Does one thing after the other.
+    """Makes one random call after the other.
 
     Args:
         engine: over the store.
         journal: of the process.
-        chance: decides everything.
-        since: gives the seconds since the history began, for all processes; keys come and go with them.
+        chance: the source of all random choices.
+        since: the seconds since the start of the history, in all processes; keys depend on them.
     """
 
     def __init__(self, engine: Engine, journal: Journal, chance: random.Random, since: Callable[[], float]) -> None:
@@ -61,7 +61,7 @@ class Actor:
         }  # fmt: skip
 
     async def act(self) -> None:
-        """Do something, and rest."""
+        """Make a call, then pause."""
         (step,) = self._chance.choices(list(self._steps), list(self._steps.values()))
         await step()
         await asyncio.sleep(self._chance.random() * PAUSE_SECONDS)
@@ -77,10 +77,10 @@ class Actor:
             await self._open()
         if not self._held:
             return None
-        return self._chance.choice(self._held).seen_as(self._chance.choice((PLAIN, PLAIN, CUT)))
+        return self._chance.choice(self._held).with_persona(self._chance.choice((PLAIN, PLAIN, CUT)))
 
-    def _perhaps_forget(self, held: Held) -> None:
-        if self._chance.random() < FORGOTTEN:
+    def _maybe_drop(self, held: Held) -> None:
+        if self._chance.random() < DROPPED:
             gone = held.of["incarnation"]
             self._held = deque((one for one in self._held if one.of["incarnation"] != gone), HELD)
             self._batches = deque((one for one in self._batches if one.held.of["incarnation"] != gone), HELD)
@@ -110,10 +110,10 @@ class Actor:
 
     async def _send(self, batch: Batch) -> None:
         if not await self._calls.append(*batch):
-            self._perhaps_forget(batch.held)
+            self._maybe_drop(batch.held)
 
     async def _turn(self) -> None:
-        """A question with an unfinished answer, and later the answer; the store names the messages."""
+        """A question with an unfinished answer, then the answer; the store makes the message ids."""
         held = await self._any_held()
         if held is None:
             return
@@ -124,10 +124,10 @@ class Actor:
         ]
         stored = await self._calls.append(held, messages, [question, answer])
         if not stored:
-            self._perhaps_forget(held)
+            self._maybe_drop(held)
             return
         await asyncio.sleep(self._chance.random() ** 3 * THINKING_SECONDS)
-        await self._calls.settle(held, stored[1], answer)
+        await self._calls.complete(held, stored[1], answer)
 
     async def _ask(self) -> None:
         user, name = self._some()
@@ -135,17 +135,17 @@ class Actor:
         await self._calls.ask(user, name, npc, label, self._chance.choice(QUESTIONS))
 
     async def _ask_with_key(self) -> None:
-        """All processes ask the same with a key, at about the same time."""
+        """All processes ask the same question with a key at about the same time."""
         await ask_key(self._calls, max(0, int(self._since() * KEYS_A_SECOND) - self._chance.randrange(KEYS_AT_ONCE)))
 
     async def _change(self, kind: Kind, change: Callable[[Held, str], Awaitable[Fields]], npc: str = PLAIN) -> None:
         held = await self._any_held()
         if held is None:
             return
-        held = held.seen_as(npc)
+        held = held.with_persona(npc)
         label = self._label(held.user, held.of["incarnation"])
         if await self._calls.on(held, kind, lambda: change(held, label), label) is None:
-            self._perhaps_forget(held)
+            self._maybe_drop(held)
 
     async def _rename(self) -> None:
         async def change(held: Held, label: str) -> Fields:
@@ -155,7 +155,7 @@ class Actor:
         await self._change("rename", change)
 
     async def _rename_meanwhile(self) -> None:
-        """A title is given while something is said."""
+        """Rename and append concurrently."""
         await asyncio.gather(self._rename(), self._append())
 
     async def _prefer(self) -> None:
@@ -168,8 +168,8 @@ class Actor:
     async def _use(self) -> None:
         async def change(held: Held, _label: str) -> Fields:
             scope, thread = USERS[held.user], held.thread
-            spent = Spent(calls=1, prompt_tokens=TOKENS)
-            await self._calls.memory.usage.add(scope, thread.session_id, spent, incarnation=thread.incarnation)
+            usage = TokenUsage(calls=1, prompt_tokens=TOKENS)
+            await self._calls.memory.usage.add(scope, thread.session_id, usage, incarnation=thread.incarnation)
             return {}
 
         await self._change("use", change)
@@ -218,7 +218,7 @@ class Actor:
 
 
 async def ask_key(calls: Calls, number: int) -> None:
-    """Ask what goes with that key, always the same."""
+    """Ask the question of that key, always the same."""
     user, name = list(USERS)[number % 3], NAMES[number // 3 % 3]
     label, question = str(Label(user, UNKNOWN, f"k{number}")), QUESTIONS[number % len(QUESTIONS)]
     await calls.ask(user, name, PLAIN, label, question, key=f"key-{number}")

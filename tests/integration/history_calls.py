@@ -1,4 +1,4 @@
-"""The calls of a random history: each is made as any program would make it, and what it did and saw is noted."""
+"""The calls of a random history, made through the public API and recorded with their results."""
 
 import asyncio
 import random
@@ -12,57 +12,57 @@ from wenmai.chat.turn import TurnRequest
 from wenmai.clock import to_micros
 from wenmai.engine import Engine
 from wenmai.errors import SessionExpired, SessionNotFound, StoreUnavailable
-from wenmai.memory.manager import SessionMemory
+from wenmai.memory.library import SessionMemory
 from wenmai.scope import ThreadKey
 from wenmai.stores.records import Message, Session
 
 CANCELLED = 0.08
 LONGEST_SECONDS = 0.02
-"""Until a call that is cancelled is cancelled."""
+"""Maximum delay of a cancellation."""
 
 Fields = dict[str, Any]
 
 
 class Held(NamedTuple):
-    """A session that was opened, perhaps long ago."""
+    """A session opened earlier."""
 
     user: str
     session: SessionMemory
 
     @property
     def thread(self) -> ThreadKey:
-        """The thread of the persona that the object speaks for."""
+        """The thread of the object's persona."""
         return self.session._thread
 
-    def seen_as(self, npc: str) -> "Held":
+    def with_persona(self, npc: str) -> "Held":
         """The same session with that persona."""
         return self._replace(session=self.session.with_persona(npc))
 
     @property
     def of(self) -> Fields:
-        """What every event says of it."""
+        """Its fields in events."""
         return {"incarnation": self.thread.incarnation or "", "npc": self.thread.npc_id}
 
 
 def seen(message: Message) -> Seen:
-    """What is noted of a message."""
+    """The recorded fields of a message."""
     label = next(iter(labels_in(message.content)), "")
     return Seen(message.id, label, message.seq, message.turn_id, message.role, message.completed)
 
 
 def texts_of(incarnation: str, record: msgspec.Struct) -> list[Text]:
-    """Every label in a record, and that the record was seen."""
+    """The labels in a record; "" records that the record was seen."""
     labels = dict.fromkeys(["", *labels_in(msgspec.json.encode(record).decode())])
     return [Text(incarnation, label) for label in labels]
 
 
 def end_of(session: Session) -> tuple[str, float]:
-    """Incarnation and end of a session."""
+    """Incarnation and expiry of a session."""
     return session.incarnation, to_micros(session.expires_at) / 1e6
 
 
 class Calls:
-    """Makes calls and notes them.
+    """Makes and records calls.
 
     Args:
         engine: over the store.
@@ -79,10 +79,10 @@ class Calls:
     async def call(
         self, kind: Kind, user: str, name: str, work: Callable[[], Awaitable[Fields]], **fields: object
     ) -> Fields | None:
-        """Do the work and note it; None unless it succeeded."""
+        """Do the work and record it; None unless it succeeded."""
         event = self._journal.begin(kind, user, name, **fields)
         try:
-            result = await self._perhaps_cancelled(work)
+            result = await self._maybe_cancelled(work)
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if task is not None and task.cancelling():
@@ -94,13 +94,13 @@ class Calls:
         except StoreUnavailable as failure:
             self._journal.fail(event, type(failure).__name__)
             return None
-        except Exception as unexpected:  # noqa: BLE001 — the checker complains of it
+        except Exception as unexpected:  # noqa: BLE001 — reported by the checker
             self._journal.fail(event, f"unexpected: {unexpected!r}")
             return None
         self._journal.end(event, outcome="ok", **result)
         return result
 
-    async def _perhaps_cancelled(self, work: Callable[[], Awaitable[Fields]]) -> Fields:
+    async def _maybe_cancelled(self, work: Callable[[], Awaitable[Fields]]) -> Fields:
         task = asyncio.ensure_future(work())
         if self._chance is not None and self._chance.random() < CANCELLED:
             await asyncio.wait([task], timeout=self._chance.random() * LONGEST_SECONDS)
@@ -108,11 +108,11 @@ class Calls:
         return await task
 
     async def on(self, held: Held, kind: Kind, work: Callable[[], Awaitable[Fields]], *labels: str) -> Fields | None:
-        """A call on a session that was opened, which writes these labels."""
+        """A call on an opened session, which writes these labels."""
         return await self.call(kind, held.user, held.session.session_id, work, labels=labels, **held.of)
 
     async def open(self, user: str, name: str) -> Held | None:
-        """Continue the session of that name, or begin one."""
+        """Continue the session of that name, or create one."""
         opened: list[Held] = []
 
         async def work() -> Fields:
@@ -125,7 +125,7 @@ class Calls:
         return opened[0] if opened else None
 
     async def append(self, held: Held, messages: Sequence[Fields], labels: Sequence[str]) -> list[Message]:
-        """What is stored; nothing if it failed."""
+        """The stored messages; empty on failure."""
         stored: list[Message] = []
 
         async def work() -> Fields:
@@ -134,16 +134,16 @@ class Calls:
 
         return stored if await self.on(held, "append", work, *labels) is not None else []
 
-    async def settle(self, held: Held, message: Message, label: str) -> None:
-        """Fill in an answer."""
+    async def complete(self, held: Held, message: Message, label: str) -> None:
+        """Complete an answer."""
 
         async def work() -> Fields:
-            filled = await self.memory.transcript.settle(
+            filled = await self.memory.transcript.complete(
                 USERS[held.user], held.thread, message, content=f"{label} 答完了。"
             )
             return {"created": filled is not None, "messages": () if filled is None else (seen(filled),)}
 
-        await self.on(held, "settle", work, label)
+        await self.on(held, "complete", work, label)
 
     async def delete_by_name(self, user: str, name: str) -> None:
         """Delete whatever session the user has under that name."""
@@ -180,7 +180,7 @@ class Calls:
         await self.on(held, kind, work)
 
     async def look(self, user: str, name: str, kind: Kind) -> None:
-        """What is there under the name."""
+        """Read one kind of data by session name."""
         scope = USERS[user]
 
         async def work() -> Fields:
@@ -201,7 +201,7 @@ class Calls:
         await self.call(kind, user, name, work)
 
     async def read_by_name(self, user: str, name: str, npc: str) -> None:
-        """Read a thread without saying which session is meant."""
+        """Read a thread without an incarnation."""
 
         async def work() -> Fields:
             thread = ThreadKey(name, npc)
@@ -211,11 +211,11 @@ class Calls:
         await self.call("history", user, name, work)
 
     async def read_everything(self, user: str, name: str) -> None:
-        """All that is there under the name, one after the other."""
+        """Read all data of the name, one kind after the other."""
         session = await self.memory.find(name, scope=USERS[user])
         for kind in ("record", "preferences", "traces", "list"):
             await self.look(user, name, kind)
         if session is not None:
             for npc in (PLAIN, CUT):
-                await self.read(Held(user, session).seen_as(npc), "history")
-                await self.read(Held(user, session).seen_as(npc), "latest")
+                await self.read(Held(user, session).with_persona(npc), "history")
+                await self.read(Held(user, session).with_persona(npc), "latest")

@@ -1,34 +1,34 @@
-"""The rules of random histories: what must hold whatever was killed, cut off or cancelled."""
+"""The rules of random histories: invariants that hold whatever was killed, disconnected or cancelled."""
 
 from collections.abc import Callable, Iterator
 
 import history_reading_rules as reading
 import history_session_rules as sessions
-from history_past import Past
+from history_model import HistoryModel
 
-MOST = 12
+MAX_VIOLATIONS = 12
 
-RULES: tuple[Callable[[Past], Iterator[str]], ...] = (
-    reading.foreign_words,
-    reading.mistaken_sessions,
+RULES: tuple[Callable[[HistoryModel], Iterator[str]], ...] = (
+    reading.foreign_texts,
+    reading.mixed_up_sessions,
     reading.lost,
     reading.lost_questions,
-    reading.doubled,
+    reading.duplicated,
     reading.gaps,
     reading.renumbered,
     reading.resurrected,
-    reading.came_back,
-    sessions.two_at_once,
-    sessions.ended_in_use,
-    sessions.went_on,
-    sessions.refused,
+    reading.reappeared,
+    sessions.concurrent_sessions,
+    sessions.expired_early,
+    sessions.continued_after_expiry,
+    sessions.wrongly_rejected,
     sessions.answers,
     sessions.overwritten,
     sessions.unexpected_errors,
 )
 
 
-def complaints(past: Past) -> list[str]:
-    """Everything that is wrong with a history, in words, up to a bound; empty if nothing is."""
-    found = [f"{rule.__name__}: {words}" for rule in RULES for words in rule(past)]
-    return found[:MOST]
+def violations(model: HistoryModel) -> list[str]:
+    """The first violations in a history, as text; empty if there are none."""
+    found = [f"{rule.__name__}: {words}" for rule in RULES for words in rule(model)]
+    return found[:MAX_VIOLATIONS]

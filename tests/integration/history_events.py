@@ -1,7 +1,7 @@
-"""What the processes of a random history write down: what each did, when, and what it saw; and the clock they share.
+"""The events that processes of a random history record (calls, times, results), and their shared clock.
 
-An event is written twice, when a call begins and when it ends: of a call that was cancelled or killed only the
-beginning is there, and it may take effect at any later moment, or never.
+An event is written twice, when a call starts and when it ends. A call that was cancelled or killed has only its start,
+and may take effect at any later time, or never.
 """
 
 import mmap
@@ -21,27 +21,27 @@ from wenmai.clock import system_clock, to_micros
 from wenmai.scope import Scope
 
 USERS = {"a": Scope("t", "s", "alice"), "b": Scope("t", "s", "bob"), "c": Scope("u", "s", "alice")}
-"""Two who want the same ids, and one of another tenant with the name of the first."""
+"""Two users who use the same session ids, and one of another tenant with the first one's user id."""
 
 PLAIN, CUT = "ancestor_yan", "village_elder"
-"""The personas: the thread of the second one is cleared and truncated, that of the first never."""
+"""The personas: the second one's thread is cleared and truncated, the first one's never."""
 
 NAMES = ("talk-1", "talk-10", "talk-2")
 
 LIFETIME = 60
-"""Seconds by the histories' own clock."""
+"""Session lifetime in seconds of the histories' clock."""
 
 LAG = 1.0
-"""How far the end of a session may lag behind its last activity."""
+"""How far the expiry of a session may lag behind its last activity."""
 
 UNKNOWN = "ask"
-"""In a label in the place of an incarnation: of a question that was asked without knowing one."""
+"""Replaces the incarnation in the label of a question asked without knowing it."""
 
 _LABEL = re.compile(r"\b([abc])x([0-9a-f]{16}|ask)x(\w+)\b")
 
 
 class Label(NamedTuple):
-    """What every text says of itself: whose it is, in which incarnation it was written, and by which event."""
+    """The origin of a text: its user, incarnation and event."""
 
     user: str
     incarnation: str
@@ -52,7 +52,7 @@ class Label(NamedTuple):
 
 
 def labels_in(text: str) -> list[str]:
-    """The labels that stand in a text."""
+    """The labels in a text."""
     return [found[0] for found in _LABEL.finditer(text)]
 
 
@@ -73,14 +73,14 @@ class Seen(msgspec.Struct, frozen=True):
 
 
 class Text(msgspec.Struct, frozen=True):
-    """A label that was read, and the incarnation that it was read in; "" if that cannot be told."""
+    """A label that was read, and the incarnation that it was read in; "" if unknown."""
 
     incarnation: str
     label: str
 
 
 Kind = Literal[
-    "open", "append", "settle", "ask", "rename", "prefer", "use", "clear", "truncate", "delete", "delete by name",
+    "open", "append", "complete", "ask", "rename", "prefer", "use", "clear", "truncate", "delete", "delete by name",
     "history", "latest", "record", "preferences", "traces", "list",
 ]  # fmt: skip
 
@@ -89,19 +89,19 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A call and its outcome.
 
     Attributes:
-        process: number and life of the process.
+        process: name of the process.
         name: the id of the session.
-        incarnation: that the caller holds, or was given; "" where it names the session by its id alone.
-        began, ended: seconds of a clock that never goes back, the same in all processes.
+        incarnation: known to or returned to the caller; "" if it names the session only by id.
+        began, ended: seconds of a monotonic clock shared by all processes.
         clock_began, clock_ended: seconds of the histories' clock.
-        outcome: ``refused`` has changed nothing, ``unknown`` may have.
+        outcome: ``refused`` changed nothing, ``unknown`` may have changed something.
         error: the name of the exception.
         labels: of what it writes.
         messages: as acknowledged or read.
-        texts: everything else that was read.
+        texts: all other texts that were read.
         number: how many, or the last ``seq`` that a truncation keeps.
-        ends: of the sessions that were read, by incarnation: seconds of the histories' clock.
-        created: the session is new, or something was deleted, or an answer was filled in.
+        ends: expiry of the sessions that were read, by incarnation, in seconds of the histories' clock.
+        created: the session is new, or something was deleted, or an answer was completed.
         key, answer: of a question with an Idempotency-Key, and the answer to any question.
     """
 
@@ -134,7 +134,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class SharedClock:
-    """A clock that runs and can be moved, for all processes that open the same file."""
+    """A running clock that can be advanced, shared by all processes that open the same file."""
 
     def __init__(self, path: Path) -> None:
         if not path.exists():
@@ -143,22 +143,22 @@ class SharedClock:
             self._offset = mmap.mmap(file.fileno(), 8)
 
     def __call__(self) -> datetime:
-        """The present moment."""
+        """The current time."""
         micros: int = struct.unpack("q", self._offset[:8])[0]
         return system_clock() + timedelta(microseconds=micros)
 
     def seconds(self) -> float:
-        """The present moment as a number."""
+        """The current time in seconds."""
         return to_micros(self()) / 1e6
 
     def advance(self, seconds: float) -> None:
-        """Move the clock, for everybody."""
+        """Advance the clock in all processes."""
         (micros,) = struct.unpack("q", self._offset[:8])
         self._offset[:8] = struct.pack("q", micros + int(seconds * 1e6))
 
 
 class Journal:
-    """Writes the events of one process; what was written survives ``kill -9``."""
+    """Writes the events of one process; written events survive ``kill -9``."""
 
     def __init__(self, path: Path, process: str, clock: SharedClock) -> None:
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
@@ -167,28 +167,28 @@ class Journal:
         self._number = 0
 
     def number(self) -> str:
-        """A number that no other event has."""
+        """A unique number."""
         self._number += 1
         return f"{self._process}n{self._number}"
 
     def begin(self, kind: Kind, user: str, name: str, **fields: object) -> Event:
-        """Note that a call begins."""
+        """Record the start of a call."""
         known = {"id": self.number(), "process": self._process, "kind": kind, "user": user, "name": name} | fields
         event = Event(**known, began=time.monotonic(), clock_began=self._clock.seconds())  # type: ignore[arg-type]
         self._write(event)
         return event
 
     def end(self, event: Event, **fields: object) -> None:
-        """Note how it ended."""
+        """Record its end."""
         times = {"ended": time.monotonic(), "clock_ended": self._clock.seconds()}
         self._write(msgspec.structs.replace(event, **times, **fields))
 
     def fail(self, event: Event, error: str) -> None:
-        """Note an error after which nobody knows whether the call has taken effect, or will."""
+        """Record an error that leaves unknown whether the call has taken or will take effect."""
         self._write(msgspec.structs.replace(event, error=error))
 
     def close(self) -> None:
-        """Write no more."""
+        """Close the file."""
         os.close(self._file)
 
     def _write(self, event: Event) -> None:
@@ -196,7 +196,7 @@ class Journal:
 
 
 def events_in(paths: Iterable[Path]) -> list[Event]:
-    """The events of all processes, in the order in which they began."""
+    """The events of all processes, by start."""
     found: dict[str, Event] = {}
     for path in paths:
         for event in _lines(path):

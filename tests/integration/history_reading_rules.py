@@ -1,29 +1,29 @@
-"""What must hold of all that is read in a random history: one generator of complaints a rule."""
+"""Rules for the reads of a random history; each generates violations."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
 from history_events import PLAIN, UNKNOWN, Event, Seen, label_of
-from history_past import Past
+from history_model import HistoryModel
 
 READS = frozenset({"history", "latest", "record", "preferences", "traces", "list"})
 THREADS = frozenset({"history", "latest"})
 
 
-def sights(event: Event) -> Iterator[tuple[str, str]]:
-    """Every text that was read or acknowledged: the incarnation that it stood in, "" if unknown, and its label."""
+def observations(event: Event) -> Iterator[tuple[str, str]]:
+    """Every text that was read or acknowledged: its incarnation ("" if unknown) and label."""
     for message in event.messages:
         yield event.incarnation, message.label
     for text in event.texts:
         yield text.incarnation, text.label
 
 
-def foreign_words(past: Past) -> Iterator[str]:
-    """Who reads sees texts of the same user, written in the same incarnation."""
-    for event in past.events:
+def foreign_texts(model: HistoryModel) -> Iterator[str]:
+    """A read returns only texts of the same user and incarnation."""
+    for event in model.events:
         written: set[str] = set()
-        for incarnation, text in sights(event):
+        for incarnation, text in observations(event):
             if not text:
                 continue
             label = label_of(text)
@@ -38,45 +38,45 @@ def foreign_words(past: Past) -> Iterator[str]:
             yield f"{event} saw texts of {sorted(written)} in one thread"
 
 
-def mistaken_sessions(past: Past) -> Iterator[str]:
-    """An incarnation has one user and one name for ever, and is begun once."""
-    begun = Counter(event.incarnation for event in past.events if event.kind == "open" and event.created)
+def mixed_up_sessions(model: HistoryModel) -> Iterator[str]:
+    """An incarnation has one user and one name, and is created once."""
+    begun = Counter(event.incarnation for event in model.events if event.kind == "open" and event.created)
     yield from (f"{incarnation} was begun {times} times" for incarnation, times in begun.items() if times > 1)
-    for event in past.events:
+    for event in model.events:
         shown = {text.incarnation for text in event.texts if text.incarnation} if event.kind != "list" else set()
         for incarnation in shown | ({event.incarnation} - {""}):
-            birth = past.births.get(incarnation)
+            birth = model.births.get(incarnation)
             name = event.got or event.name
             if birth is not None and (birth.user, birth.name) != (event.user, name):
                 yield f"{event} met {incarnation}, which is {birth.user}:{birth.name}"
 
 
-def lost(past: Past) -> Iterator[str]:
-    """What was acknowledged before is read, unless it may have been removed meanwhile."""
+def lost(model: HistoryModel) -> Iterator[str]:
+    """Messages acknowledged before are read, unless they may have been deleted."""
     acknowledged: dict[tuple[str, str], list[tuple[Event, Seen]]] = defaultdict(list)
-    for event in past.events:
-        if event.kind in ("append", "settle") and event.outcome == "ok":
+    for event in model.events:
+        if event.kind in ("append", "complete") and event.outcome == "ok":
             acknowledged[event.incarnation, event.npc].extend((event, message) for message in event.messages)
-    for read in past.events:
-        if _must_show(past, read):
-            yield from _not_shown(past, read, acknowledged[read.incarnation, read.npc])
+    for read in model.events:
+        if _must_be_complete(model, read):
+            yield from _missing(model, read, acknowledged[read.incarnation, read.npc])
 
 
-def _must_show(past: Past, read: Event) -> bool:
-    """Whether it read a thread that is known to be there."""
+def _must_be_complete(model: HistoryModel, read: Event) -> bool:
+    """Whether it read a thread that must exist."""
     if read.kind not in THREADS or read.outcome != "ok" or not read.incarnation:
         return False
-    if not read.messages and past.may_be_gone(read.incarnation, read.ended):
+    if not read.messages and model.may_be_deleted(read.incarnation, read.ended):
         return False
-    # What is numbered anew after a truncation cannot be told from what is further back.
+    # Messages renumbered after a truncation cannot be distinguished from older ones.
     return read.kind == "history" or read.npc == PLAIN
 
 
-def _not_shown(past: Past, read: Event, acknowledged: Iterable[tuple[Event, Seen]]) -> Iterator[str]:
+def _missing(model: HistoryModel, read: Event, acknowledged: Iterable[tuple[Event, Seen]]) -> Iterator[str]:
     shown = {message.label: message for message in read.messages if message.label}
     first = read.messages[0].seq if read.kind == "latest" and read.messages else 1
     for event, message in acknowledged:
-        if message.seq < first or not past.known(event, read) or past.may_be_cut(read, event.began, read.ended):
+        if message.seq < first or not model.known(event, read) or model.may_be_cut(read, event.began, read.ended):
             continue
         found = shown.get(message.label)
         if found is None:
@@ -85,21 +85,21 @@ def _not_shown(past: Past, read: Event, acknowledged: Iterable[tuple[Event, Seen
             yield f"{read} sees {message.label} unfinished, which {event} has filled in"
 
 
-def lost_questions(past: Past) -> Iterator[str]:
+def lost_questions(model: HistoryModel) -> Iterator[str]:
     """An answered question is in the session that the answer names."""
     asks = defaultdict(list)
-    for event in past.events:
+    for event in model.events:
         if event.kind == "ask" and event.answer is not None:
             asks[event.user, event.answer[0], event.npc].append((event, event.answer))
-    for read in past.events:
+    for read in model.events:
         if read.kind != "history" or read.outcome != "ok" or not read.incarnation or not read.messages:
             continue
-        birth = past.births[read.incarnation]
+        birth = model.births[read.incarnation]
         shown = {message.label: message for message in read.messages}
         for ask, answer in asks[read.user, read.name, read.npc]:
-            if not past.known(ask, read) or past.may_be_cut(read, 0.0, read.ended):
+            if not model.known(ask, read) or model.may_be_cut(read, 0.0, read.ended):
                 continue
-            if birth.shown.ended > ask.began or past.may_delete_between(*birth[:2], birth.shown.began, read.ended):
+            if birth.shown.ended > ask.began or model.may_delete_between(*birth[:2], birth.shown.began, read.ended):
                 continue
             found = shown.get(ask.labels[0])
             if found is None:
@@ -108,9 +108,9 @@ def lost_questions(past: Past) -> Iterator[str]:
                 yield f"{read} sees the question of {ask} in turn {found.turn}, answered in {answer[2]}"
 
 
-def doubled(past: Past) -> Iterator[str]:
-    """No text and no id stands twice in a thread."""
-    for read in past.events:
+def duplicated(model: HistoryModel) -> Iterator[str]:
+    """No text and no id occurs twice in a thread."""
+    for read in model.events:
         if read.kind not in THREADS:
             continue
         for values in ([message.label for message in read.messages], [message.id for message in read.messages]):
@@ -119,9 +119,9 @@ def doubled(past: Past) -> Iterator[str]:
                     yield f"{read} sees {value} {times} times"
 
 
-def gaps(past: Past) -> Iterator[str]:
-    """Messages and turns are numbered 1, 2, 3 …; a question begins a turn."""
-    for read in past.events:
+def gaps(model: HistoryModel) -> Iterator[str]:
+    """Messages and turns are numbered 1, 2, 3 …; a question starts a turn."""
+    for read in model.events:
         if read.kind not in THREADS or not read.messages:
             continue
         first = read.messages[0]
@@ -133,10 +133,10 @@ def gaps(past: Past) -> Iterator[str]:
                 yield f"{read} sees {following} after {one}"
 
 
-def renumbered(past: Past) -> Iterator[str]:
-    """In a thread that is never cut a message keeps its number, its turn and its id."""
+def renumbered(model: HistoryModel) -> Iterator[str]:
+    """In a thread that is never truncated a message keeps its number, turn and id."""
     places: dict[tuple[str, str], tuple[tuple[int, int, str], Event]] = {}
-    for event in past.events:
+    for event in model.events:
         if event.npc != PLAIN or not event.incarnation:
             continue
         for message in event.messages:
@@ -146,43 +146,43 @@ def renumbered(past: Past) -> Iterator[str]:
                 yield f"{event} sees {message.label} as {place}, {first} as {known}"
 
 
-def resurrected(past: Past) -> Iterator[str]:
-    """Nothing of a deleted session is read, and nothing is written into it."""
-    for event in past.events:
-        if event.outcome != "ok" or not _has_done(event):
+def resurrected(model: HistoryModel) -> Iterator[str]:
+    """A deleted session is neither read nor written."""
+    for event in model.events:
+        if event.outcome != "ok" or not _shows_session(event):
             continue
-        for incarnation in {event.incarnation, *(found for found, _ in sights(event))} - {""}:
-            gone = past.gone(incarnation)
-            if gone is not None and past.known(gone, event):
+        for incarnation in {event.incarnation, *(found for found, _ in observations(event))} - {""}:
+            gone = model.deleted_by(incarnation)
+            if gone is not None and model.known(gone, event):
                 yield f"{event} after {gone}, which ended {incarnation}"
-        for incarnation, text in sights(event):
-            birth, asks = past.births.get(incarnation), past.asked.get(text)
+        for incarnation, text in observations(event):
+            birth, asks = model.births.get(incarnation), model.asked.get(text)
             if birth is not None and asks and all(ask.ended < birth.earliest for ask in asks):
                 yield f"{event} saw {text} in {incarnation}, which began after it was asked"
 
 
-def _has_done(event: Event) -> bool:
-    """Whether the call shows that the incarnation was there."""
+def _shows_session(event: Event) -> bool:
+    """Whether the result implies that the incarnation existed."""
     if event.kind in THREADS:
         return bool(event.messages)
-    if event.kind in ("settle", "delete"):
+    if event.kind in ("complete", "delete"):
         return event.created
     return event.kind in READS or event.kind in ("open", "append", "rename", "prefer")
 
 
-def came_back(past: Past) -> Iterator[str]:
-    """What was cleared away is not read again."""
+def reappeared(model: HistoryModel) -> Iterator[str]:
+    """Cleared messages are not read again."""
     cleared: dict[tuple[str, str], list[Event]] = defaultdict(list)
-    for event in past.events:
+    for event in model.events:
         if event.outcome == "ok" and (event.kind == "clear" or (event.kind == "truncate" and not event.number)):
             cleared[event.incarnation, event.npc].append(event)
-    for read in past.events:
+    for read in model.events:
         if read.kind not in THREADS or not read.incarnation:
             continue
         for clear in cleared[read.incarnation, read.npc]:
-            if not past.known(clear, read):
+            if not model.known(clear, read):
                 continue
             for message in read.messages:
-                appends = past.appended.get(message.label, [])
+                appends = model.appended.get(message.label, [])
                 if appends and all(append.ended < clear.began for append in appends):
                     yield f"{read} sees {message.label}, which {clear} had removed"

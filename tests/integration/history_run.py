@@ -1,4 +1,4 @@
-"""Runs a random history: starts processes, kills them, cuts their connections, moves their clock, and reads the end."""
+"""Runs a random history: starts and kills processes, cuts connections, advances the clock, reads the final state."""
 
 import asyncio
 import random
@@ -12,7 +12,7 @@ import msgspec
 from history_actor import KEYS_A_SECOND, ask_key
 from history_calls import Calls
 from history_events import LIFETIME, NAMES, USERS, Event, Journal, SharedClock, events_in
-from history_past import AT_THE_END, TRUST_SECONDS, Past
+from history_model import CACHE_MAX_AGE, FINAL_READER, HistoryModel
 from history_worker import Order, Period, engine_of
 
 from fault_proxy import Fault, FaultProxy
@@ -20,27 +20,27 @@ from fault_proxy import Fault, FaultProxy
 WORKER = Path(__file__).with_name("history_worker.py")
 CUTS: tuple[Fault, ...] = ("refuse", "reset", "half_close", "hang")
 HEALTHY_LAG = 5.0
-"""Seconds in which a change reaches every process that hears, on a busy machine."""
+"""Seconds in which an invalidation reaches every connected process, on a busy machine."""
 
 STEP_SECONDS = 0.05
 SPEEDS = (5.0, 80.0)
-"""How many seconds the clock moves in one; slowly, so that copies are trusted for some time, or fast."""
+"""Speeds of the clock: slow, so that cache entries are fresh for some time, or fast."""
 
 EXPIRIES, CUT_OFF, KILLED = 0.02, 0.06, 0.06
-"""How often, of these steps, the clock moves past the end of all sessions, a connection is cut, a process killed."""
+"""Probabilities per step: all sessions expire, a connection is cut, a process is killed."""
 
 KEYS_READ = 12
 OTHERS_READ = 20
-"""Of the sessions that nobody else wanted."""
+"""How many sessions with generated ids are read."""
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
-    """A history to come.
+    """Parameters of a history.
 
     Attributes:
-        store: the settings by which its processes open the store.
-        direct: the same at the end, past the proxies.
-        proxies: those whose connections are cut; none of them in a history without cuts.
+        store: the settings with which its processes open the store.
+        direct: the same without proxies, for the final reads.
+        proxies: with connections to cut; empty for none.
         kills: how many processes may be killed.
     """
 
@@ -65,7 +65,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Disturbances:
-    """What happens to the processes from outside."""
+    """Injects faults into the processes."""
 
     def __init__(self, run: Run, clock: SharedClock) -> None:
         self._run = run
@@ -74,7 +74,7 @@ class _Disturbances:
         self._started: list[_Process] = []
 
     async def play(self) -> None:
-        """Run to the end; where several are killed, one more is kept ready to take the place of the next."""
+        """Run to the end; if several are killed, a spare process is kept ready."""
         run = self._run
         try:
             ready = await asyncio.gather(*(self._start() for _ in range(run.processes + (run.kills > 1))))
@@ -132,7 +132,7 @@ class _Disturbances:
 
 
 class _Process:
-    """A worker's process, with a file for what it says of itself."""
+    """A worker process, with a log file."""
 
     def __init__(self, log: Path) -> None:
         self._log = log
@@ -151,30 +151,30 @@ class _Process:
         assert await self._process.stdout.readline(), self._log.read_text()
 
     async def begin(self, period: Period) -> None:
-        """Let it take part."""
+        """Start its actors."""
         assert self._process is not None
         assert self._process.stdin is not None
         self._process.stdin.write(msgspec.json.encode(period) + b"\n")
         await self._process.stdin.drain()
 
     async def ended(self) -> None:
-        """Return when it has ended; unless it was killed, by itself."""
+        """Wait until it has ended, normally or killed."""
         assert self._process is not None
         assert await self._process.wait() in (0, -SIGKILL), self._log.read_text()
 
     async def kill(self) -> None:
-        """``kill -9``, and wait until it is gone; nothing if it has ended."""
+        """``kill -9``, and wait for its end; nothing if it has ended."""
         if self._process is not None and self._process.returncode is None:
             self._process.kill()
             await self._process.wait()
 
 
 async def history_of(run: Run) -> list[Event]:
-    """The history, with what is read when all processes have ended: of the store alone, and through its cache."""
+    """The history, with final reads after all processes have ended: of the store alone, and through its cache."""
     clock = SharedClock(run.folder / "clock")
     await _Disturbances(run, clock).play()
-    clock.advance(TRUST_SECONDS)
-    journal = Journal(run.folder / f"{AT_THE_END}.jsonl", AT_THE_END, clock)
+    clock.advance(CACHE_MAX_AGE)
+    journal = Journal(run.folder / f"{FINAL_READER}.jsonl", FINAL_READER, clock)
     names = _names(events_in(run.folder.glob("*.jsonl")))
     for settings in ({"store": run.direct["store"]}, *([run.direct] if run.cached else [])):
         async with engine_of(settings, clock) as engine:
@@ -182,14 +182,14 @@ async def history_of(run: Run) -> list[Event]:
     return events_in(run.folder.glob("*.jsonl"))
 
 
-def past_of(run: Run, events: Sequence[Event]) -> Past:
+def model_of(run: Run, events: Sequence[Event]) -> HistoryModel:
     """The model of the history."""
-    lag = TRUST_SECONDS if run.proxies else HEALTHY_LAG
-    return Past(events, lag=lag if run.cached else 0.0)
+    lag = CACHE_MAX_AGE if run.proxies else HEALTHY_LAG
+    return HistoryModel(events, lag=lag if run.cached else 0.0)
 
 
 async def read_the_end(calls: Calls, names: Sequence[tuple[str, str]], run: Run) -> None:
-    """Read every session, and ask again with the newest keys."""
+    """Read every session, and repeat the newest keys."""
     for user, name in names:
         await calls.read_everything(user, name)
     newest = int(run.seconds * KEYS_A_SECOND)
@@ -198,7 +198,7 @@ async def read_the_end(calls: Calls, names: Sequence[tuple[str, str]], run: Run)
 
 
 def _names(events: Sequence[Event]) -> list[tuple[str, str]]:
-    """The names that all want, by everybody, and the newest of those that were given instead, by their users."""
+    """The shared names for all users, and the newest generated ones with their users."""
     given = {(event.user, event.got): None for event in events if event.got}
     given |= {(event.user, event.answer[0]): None for event in events if event.answer is not None}
     own = [(user, name) for user, name in given if name not in NAMES]

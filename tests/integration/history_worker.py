@@ -1,4 +1,4 @@
-"""A process that takes part in a random history until its time is over, or until it is killed.
+"""A worker process of a random history, until the history ends or it is killed.
 
 ::
 
@@ -19,16 +19,16 @@ from history_events import LIFETIME, Journal, SharedClock
 
 from wenmai.engine import Engine, load_engine_settings, open_engine
 from wenmai.errors import StoreUnavailable
-from wenmai.stores.breaker import BreakerPolicy
+from wenmai.resilience.breaker import BreakerPolicy
 
 AGAIN_SECONDS = 0.05
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True):
-    """What a process is to do.
+    """The parameters of a worker.
 
     Attributes:
-        store: the settings that name it.
+        store: its settings.
         folder: where the journals and the clock are.
         process: the name of the process, of letters and digits.
     """
@@ -41,7 +41,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Period(msgspec.Struct, frozen=True):
-    """When a history began, and when it is over: seconds of the clock that never goes back."""
+    """Start and end of a history, in seconds of the monotonic clock."""
 
     began: float
     until: float
@@ -49,7 +49,7 @@ class Period(msgspec.Struct, frozen=True):
 
 @asynccontextmanager
 async def engine_of(store: dict[str, str], clock: SharedClock) -> AsyncIterator[Engine]:
-    """The engine as every process of a history opens it."""
+    """The engine, as opened by every process of a history."""
     flags = {
         **store,
         "session_lifetime_seconds": str(LIFETIME),
@@ -57,12 +57,12 @@ async def engine_of(store: dict[str, str], clock: SharedClock) -> AsyncIterator[
         "shutdown_seconds": "2",
     }
     loaded = load_engine_settings(flags=flags, environment={})
-    async with open_engine(loaded.values, clock=clock, breaking=BreakerPolicy(wait_seconds=0.2)) as engine:
+    async with open_engine(loaded.values, clock=clock, breaker_policy=BreakerPolicy(wait_seconds=0.2)) as engine:
         yield engine
 
 
 async def act_within(period: Period, engine: Engine, order: Order, journal: Journal) -> None:
-    """Let so many actors act until the time is over."""
+    """Run the actors until the end."""
 
     async def act(number: int) -> None:
         chance = random.Random(f"{order.seed}.{order.process}.{number}")  # noqa: S311 — repeated by its seed
@@ -76,13 +76,13 @@ async def act_within(period: Period, engine: Engine, order: Order, journal: Jour
 
 
 async def main(order: Order) -> None:
-    """Open the store, as often as it takes, and take part."""
+    """Open the store, with retries, and run the actors."""
     folder = Path(order.folder)
     clock = SharedClock(folder / "clock")
     while True:
         try:
             async with engine_of(order.store, clock) as engine:
-                print("open", flush=True)  # noqa: T201 — who has started the process waits for it
+                print("open", flush=True)  # noqa: T201 — the parent process waits for it
                 period = msgspec.json.decode(await asyncio.to_thread(sys.stdin.readline), type=Period)
                 journal = Journal(folder / f"{order.process}.jsonl", order.process, clock)
                 await act_within(period, engine, order, journal)

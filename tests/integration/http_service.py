@@ -1,4 +1,4 @@
-"""The HTTP service that the tests talk to: over the real engine on a SQLite file, in this loop or on a real port."""
+"""HTTP service for tests: the real engine on a SQLite file, in this event loop or on a real port."""
 
 import asyncio
 import threading
@@ -15,13 +15,13 @@ from fastapi import FastAPI
 from wenmai.chat.pipeline import Chat
 from wenmai.chat.turn import OnEvent, TurnAnswer, TurnEvent, TurnRequest
 from wenmai.clock import Clock, system_clock
+from wenmai.config.settings import Settings
 from wenmai.engine import Engine, open_engine
 from wenmai.http.app import create_app
-from wenmai.settings import Settings
 
 
 def settings_in(folder: Path, **changes: Any) -> Settings:
-    """Settings of a service that keeps everything in ``folder``."""
+    """Settings of a service with its store in ``folder``."""
     return Settings(store=f"sqlite:///{folder / 'wenmai.db'}", **changes)
 
 
@@ -29,8 +29,8 @@ class Service:
     """A service in this event loop.
 
     Attributes:
-        engine, app: what it is made of.
-        client: talks to it as an anonymous visitor of the default site.
+        engine, app: its components.
+        client: an anonymous user of the default site.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -39,7 +39,7 @@ class Service:
         self.client = self.client_of()
 
     def client_of(self, **headers: str) -> httpx.AsyncClient:
-        """A client that sends these headers; underscores stand for hyphens."""
+        """A client that sends these headers; underscores become hyphens."""
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         transport = httpx.ASGITransport(self.app)
         return httpx.AsyncClient(transport=transport, base_url="http://localhost", headers=named)
@@ -52,7 +52,7 @@ class Service:
         return answer.json()
 
     async def create_session(self, **fields: Any) -> str:
-        """The id of a new session of the plain memory."""
+        """The id of a new session."""
         created = await self.client.post("/v1/sessions", json=fields)
         assert created.status_code == 201, created.text
         session_id: str = created.json()["session_id"]
@@ -60,29 +60,29 @@ class Service:
 
 
 class Hold:
-    """Holds every turn as soon as it has begun, before its question is stored, until it is let go."""
+    """Pauses every turn at its start, before its question is stored, until ``go`` is set."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.waiting = asyncio.Event()
         self.go = asyncio.Event()
         ask = Chat.ask
 
-        async def held(chat: Chat, request: TurnRequest, *, on_event: OnEvent | None = None) -> TurnAnswer:
-            async def heard(event: TurnEvent) -> None:
+        async def paused(chat: Chat, request: TurnRequest, *, on_event: OnEvent | None = None) -> TurnAnswer:
+            async def paused_event(event: TurnEvent) -> None:
                 if on_event is not None:
                     await on_event(event)
                 if event.kind == "begin":
                     self.waiting.set()
                     await self.go.wait()
 
-            return await ask(chat, request, on_event=heard)
+            return await ask(chat, request, on_event=paused_event)
 
-        monkeypatch.setattr(Chat, "ask", held)
+        monkeypatch.setattr(Chat, "ask", paused)
 
 
 @asynccontextmanager
 async def open_service(folder: Path, *, clock: Clock = system_clock, **changes: Any) -> AsyncIterator[Service]:
-    """A service for as long as the context lasts; running turns end first."""
+    """A service for the duration of the context; running turns are completed at exit."""
     async with open_engine(settings_in(folder, **changes), clock=clock) as engine:
         service = Service(engine)
         async with service.app.router.lifespan_context(service.app), service.client:
@@ -91,7 +91,7 @@ async def open_service(folder: Path, *, clock: Clock = system_clock, **changes: 
 
 @contextmanager
 def listening(app: FastAPI) -> Iterator[str]:
-    """The address of uvicorn serving the application on a free loopback port, in a thread of its own."""
+    """The URL of the application in uvicorn, on a free loopback port and in its own thread."""
     config = uvicorn.Config(app, host="127.0.0.1", port=0, log_level="warning", timeout_graceful_shutdown=5)
     server = uvicorn.Server(config)
     ready = threading.Event()

@@ -1,6 +1,6 @@
-"""Stand-ins for servers of versions that are too old: they say their version as the old ones did, and no more.
+"""Fake servers of unsupported versions: they report their version like the old servers, and nothing else.
 
-They prove that our check reads and judges what a server says of itself; no old server is run.
+They test our version check; no old server is run.
 """
 
 import socketserver
@@ -11,10 +11,10 @@ from contextlib import contextmanager
 
 
 class OldPostgresql(socketserver.StreamRequestHandler):
-    """Lets anybody in, as PostgreSQL 13 would."""
+    """Accepts any login, like PostgreSQL 13."""
 
     def handle(self) -> None:
-        """Refuse TLS, take the startup message, and tell the version."""
+        """Refuse TLS, read the startup message, and report the version."""
         length, code = struct.unpack("!ii", self.rfile.read(8))
         if code == 80877103:  # SSLRequest
             self.wfile.write(b"N")
@@ -28,15 +28,15 @@ class OldPostgresql(socketserver.StreamRequestHandler):
 
 
 class OldRedis(socketserver.StreamRequestHandler):
-    """Knows INFO, as Redis 5 would, and nothing that came later."""
+    """Knows INFO, like Redis 5, and no later commands."""
 
     def handle(self) -> None:
         """Answer one command after another."""
-        told = b"# Server\r\nredis_version:5.0.14\r\nredis_mode:standalone\r\n"
+        info = b"# Server\r\nredis_version:5.0.14\r\nredis_mode:standalone\r\n"
         while head := self.rfile.readline():
             words = [self._word() for _ in range(int(head[1:]))]
             known = words[0].upper() == b"INFO"
-            self.wfile.write(b"$%d\r\n%s\r\n" % (len(told), told) if known else b"-ERR unknown command\r\n")
+            self.wfile.write(b"$%d\r\n%s\r\n" % (len(info), info) if known else b"-ERR unknown command\r\n")
 
     def _word(self) -> bytes:
         length = int(self.rfile.readline()[1:])
@@ -44,10 +44,10 @@ class OldRedis(socketserver.StreamRequestHandler):
 
 
 class Silent(socketserver.StreamRequestHandler):
-    """Takes connections and never says a word."""
+    """Accepts connections and never answers."""
 
     def handle(self) -> None:
-        """Wait until the client goes."""
+        """Wait until the client disconnects."""
         self.rfile.read()
 
 
@@ -57,7 +57,7 @@ def _answer(kind: bytes, body: bytes) -> bytes:
 
 @contextmanager
 def served(handler: type[socketserver.StreamRequestHandler]) -> Iterator[int]:
-    """The port of 127.0.0.1 at which the stand-in listens, for as long as the context lasts."""
+    """The port of 127.0.0.1 on which the fake server listens, for the duration of the context."""
     with socketserver.ThreadingTCPServer(("127.0.0.1", 0), handler) as server:
         server.daemon_threads = True
         threading.Thread(target=server.serve_forever, daemon=True).start()

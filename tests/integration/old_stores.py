@@ -1,6 +1,6 @@
-"""Stores as version 1 of the schema made them, with messages in them, and what they hold, by SQL alone.
+"""Stores of schema version 1 with messages, created and read with SQL only.
 
-The DDL in ``fixtures`` was taken from stores that version 1 created. It never changes.
+The DDL in ``fixtures`` was dumped from stores that version 1 created. It never changes.
 """
 
 import asyncio
@@ -19,13 +19,13 @@ from wenmai.stores.records import Message
 T = TypeVar("T")
 
 FIXTURES = Path(__file__).parent / "fixtures"
-SITTING = 100
+MESSAGES = 100
 """Messages in each session's only thread."""
 
 BEGINNING = datetime(2025, 2, 28, 23, 59, tzinfo=UTC)
 END = datetime(2100, 1, 1, tzinfo=UTC)
 
-_HOLDINGS = (
+_CONTENTS = (
     """SELECT tenant_id, site_id, user_id, session_id, expires_at, lifetime_seconds, title, title_by, first_question,
     context, metadata, total_tokens_used, total_cost_usd, version, created_at, updated_at, keep_until
     FROM conversations ORDER BY session_id""",
@@ -40,7 +40,7 @@ _SQLITE_FILL = (
       '{}', '{}', 0, 0.0, 1, :beginning + n, :beginning + n, NULL FROM s""",
     """INSERT INTO threads SELECT row, tenant_id, site_id, session_id, 'elder', user_id, 'l' || row
     FROM conversations""",
-    """WITH RECURSIVE m(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM m WHERE n < :sitting)
+    """WITH RECURSIVE m(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM m WHERE n < :messages)
     INSERT INTO messages SELECT thread, n, (n + 1) / 2, iif(n % 2, 'user', 'assistant'),
       '第' || n || '句：孝悌为本，' || char(10) || '耕读传家 ''as said'' in session ' || thread || '.',
       :beginning + n * 1000000, n, 1, iif(n % 10 = 0, 'given-' || n, NULL), NULL, NULL, NULL,
@@ -60,7 +60,7 @@ _POSTGRESQL_FILL = (
 )
 
 
-_HUNG = (
+_BOUND = (
     """INSERT INTO preferences (tenant_id, site_id, user_id, session_id, verbosity, tone, language, interest_tags,
       chosen, sources, version, created_at, updated_at)
     VALUES ('default', 'default', 'anonymous', '{session}', 'brief', 'casual', 'zh', '["祠堂"]', '[]', '{{}}', 3, {now},
@@ -78,11 +78,11 @@ _HUNG = (
     VALUES ('default', 'default', 'anonymous', 'trace-{session}', {now}, {now}, '{session}', 'elder', 1, '{{}}', '[]',
       '', '[]', 'normal', '', '[]', '孝悌', '', 1, 2, 0.5, 1.5, '[]', '{{}}', 1, {now}, {now})""",
 )
-"""A record of each kind that hangs on a session, and a turn whose first attempt has not ended."""
+"""A record of each bound type, and an idempotent turn whose first attempt has not ended."""
 
 
 def message(session: int, seq: int) -> Message:
-    """Message number ``seq`` of session number ``session``, as it was written into the old store."""
+    """Message number ``seq`` of session number ``session``, as written into the old store."""
     return Message(
         id=f"given-{seq}" if seq % 10 == 0 else f"msg-l{session}-{seq}",
         seq=seq,
@@ -100,33 +100,33 @@ class OldStore(Protocol):
     """A store of version 1.
 
     Attributes:
-        url: where it is.
-        newer: what it takes to make it one of version 99.
+        url: of the store.
+        newer: SQL that sets its version to 99.
     """
 
     url: str
     newer: str
 
     def fill(self, sessions: int) -> None:
-        """Write so many sessions of :data:`SITTING` messages."""
+        """Write this many sessions of :data:`MESSAGES` messages."""
 
-    def hang(self, session_id: str) -> None:
-        """Write a record of each kind that hangs on a session, whether that is there or not."""
+    def add_bound_records(self, session_id: str) -> None:
+        """Write a record of each type bound to the session, whether it exists or not."""
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
-        """The rows of a statement; what it changes is kept."""
+        """The rows of a statement; changes are committed."""
 
     def version(self) -> int:
-        """The version that it says it has."""
+        """Its schema version."""
 
     def tables(self) -> list[str]:
         """The names of its tables and indexes."""
 
 
-def holdings(store: OldStore) -> str:
+def contents_digest(store: OldStore) -> str:
     """A digest of every value of every session, thread and message."""
     digest = sha256()
-    for sql in _HOLDINGS:
+    for sql in _CONTENTS:
         digest.update(repr(store.rows(sql)).encode())
     return digest.hexdigest()
 
@@ -145,15 +145,15 @@ class OldSqlite:
     def fill(self, sessions: int) -> None:
         """See :class:`OldStore`."""
         beginning, end = (int(moment.timestamp() * 1_000_000) for moment in (BEGINNING, END))
-        given = {"sessions": sessions, "sitting": SITTING, "beginning": beginning, "end": end}
+        given = {"sessions": sessions, "messages": MESSAGES, "beginning": beginning, "end": end}
         with closing(sqlite3.connect(self._path)) as connection, connection:
             for sql in _SQLITE_FILL:
                 connection.execute(sql, given)
 
-    def hang(self, session_id: str) -> None:
+    def add_bound_records(self, session_id: str) -> None:
         """See :class:`OldStore`."""
         now, answered = int(BEGINNING.timestamp() * 1_000_000), """'{"answer":"孝"}'"""
-        for sql in _HUNG:
+        for sql in _BOUND:
             self.rows(sql.format(session=session_id, now=now, answered=answered, open="'null'"))
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
@@ -178,22 +178,22 @@ class OldPostgresql:
     def __init__(self, url: str) -> None:
         self.url = url
         script = (FIXTURES / "postgresql_version_1.sql").read_text(encoding="utf-8")
-        _at_once(self._execute(script))
+        _run(self._execute(script))
 
     def fill(self, sessions: int) -> None:
         """See :class:`OldStore`."""
-        for sql, given in zip(_POSTGRESQL_FILL, [(sessions, BEGINNING, END), (), (SITTING, BEGINNING)], strict=True):
-            _at_once(self._fetch(sql, *given))
+        for sql, given in zip(_POSTGRESQL_FILL, [(sessions, BEGINNING, END), (), (MESSAGES, BEGINNING)], strict=True):
+            _run(self._fetch(sql, *given))
 
-    def hang(self, session_id: str) -> None:
+    def add_bound_records(self, session_id: str) -> None:
         """See :class:`OldStore`."""
         now, answered = f"'{BEGINNING}'::timestamptz", """'{"answer":"孝"}'::json"""
-        for sql in _HUNG:
+        for sql in _BOUND:
             self.rows(sql.format(session=session_id, now=now, answered=answered, open="'null'::json"))
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
         """See :class:`OldStore`."""
-        return _at_once(self._fetch(sql))
+        return _run(self._fetch(sql))
 
     def version(self) -> int:
         """See :class:`OldStore`."""
@@ -216,5 +216,5 @@ class OldPostgresql:
         return rows
 
 
-def _at_once(work: Coroutine[Any, Any, T]) -> T:
+def _run(work: Coroutine[Any, Any, T]) -> T:
     return asyncio.run(work)

@@ -1,4 +1,4 @@
-"""``wenmai serve`` in processes of its own, to be stopped, killed and paused."""
+"""``wenmai serve`` as a child process that tests stop, kill and pause."""
 
 import asyncio
 import os
@@ -12,16 +12,16 @@ from cli_process import COMMAND, SECONDS, children_of, environment
 
 
 class ServiceProcess:
-    """A running service; constructing it starts it and returns when it listens.
+    """A running service; the constructor starts it and returns when it listens.
 
     Args:
-        options: of ``wenmai serve``.
-        log: gets what it logs.
-        settings: further ones, as in the environment.
+        options: options of ``wenmai serve``.
+        log: file for its log.
+        settings: environment variables.
 
     Attributes:
-        url: where it listens.
-        pid: of the process that was started, which with several workers serves nothing itself.
+        url: its base URL.
+        pid: the started process; with several workers, their supervisor.
     """
 
     def __init__(self, *options: str, log: Path, **settings: str) -> None:
@@ -43,21 +43,21 @@ class ServiceProcess:
 
     @property
     def port(self) -> str:
-        """The port, for a successor."""
+        """The port, to reuse for a successor."""
         return self.url.rpartition(":")[2]
 
     def workers(self) -> list[int]:
-        """The processes that serve."""
+        """The process ids of the workers."""
         return children_of(self.pid) or [self.pid]
 
     async def terminate(self) -> tuple[int, float]:
-        """SIGTERM; its exit status, and after how many seconds it ended."""
+        """Send SIGTERM; returns the exit status and the seconds until exit."""
         began = time.monotonic()
         self._process.terminate()
         return await asyncio.to_thread(self._process.wait, SECONDS), time.monotonic() - began
 
     def remove(self) -> None:
-        """``kill -9`` for whatever of it still lives."""
+        """SIGKILL all of its processes that are still running."""
         if self._process.poll() is None:
             for process in (*children_of(self.pid), self.pid):
                 kill(process, signal.SIGKILL)
@@ -67,7 +67,7 @@ class ServiceProcess:
 
 
 def kill(process: int, number: signal.Signals = signal.SIGKILL) -> None:
-    """Send the signal, if the process is still there."""
+    """Send the signal if the process still exists."""
     try:
         os.kill(process, number)
     except ProcessLookupError:

@@ -1,4 +1,4 @@
-"""Where a test's processes keep things: opened the same way in all of them, whatever it is."""
+"""The stores of a test with several processes, opened in the same way in all of them."""
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -7,13 +7,13 @@ from pathlib import Path
 import msgspec
 
 from wenmai.clock import Clock, system_clock
-from wenmai.memory.manager import Memory, required
-from wenmai.stores.base import Logs, Store
-from wenmai.stores.registry import open_store
+from wenmai.memory.library import Memory, required
+from wenmai.stores.contracts import Logs, Store
+from wenmai.stores.opening import open_store
 
 
 class Place(msgspec.Struct, frozen=True):
-    """The URL of a store, and of the Redis in front of it if there is one; travels as JSON on command lines."""
+    """The URLs of a store and of the Redis cache in front of it, if there is one; passed as JSON on command lines."""
 
     store: str
     hot: str = ""
@@ -36,12 +36,12 @@ def sqlite_at(path: Path) -> Place:
 
 @asynccontextmanager
 async def opened(place: Place, *, clock: Clock = system_clock) -> AsyncIterator[tuple[Memory, Logs]]:
-    """The memory over the place, and the log beneath it."""
+    """The memory over the place, and its logs."""
     async with AsyncExitStack() as stores:
         store: Store = await stores.enter_async_context(open_store(place.store, clock=clock))
         if place.hot:
-            from wenmai.stores.tiers import open_tiers  # noqa: PLC0415 — it loads the driver, at each of many starts
+            from wenmai.stores.cache import open_cache  # noqa: PLC0415 — it loads the driver, which many processes do without
 
-            store = await stores.enter_async_context(open_tiers(store, place.hot, clock=clock))
+            store = await stores.enter_async_context(open_cache(store, place.hot, clock=clock))
         documents, logs = required(store, place.store)
         yield Memory(documents, logs, clock=clock), logs

@@ -8,10 +8,10 @@ from itertools import groupby, pairwise
 from typing import Any, NamedTuple, TypeAlias
 
 from support import engine_at
+from wenmai.config.settings import Settings
 from wenmai.engine import Engine
 from wenmai.memory.idempotency import key_digest
 from wenmai.scope import Scope, ThreadKey
-from wenmai.settings import Settings
 from wenmai.stores.records import Message, TraceRecord
 
 NPC = "ancestor_yan"

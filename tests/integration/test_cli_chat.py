@@ -1,4 +1,4 @@
-"""``wenmai chat``: a talk, piped and in a terminal."""
+"""``wenmai chat``, piped and in a terminal."""
 
 import os
 import pty
@@ -21,13 +21,13 @@ def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.chdir(tmp_path)
 
 
-def talk(*lines: str, options: tuple[str, ...] = ()) -> Result:
-    """Type these lines, in this process."""
+def chat(*lines: str, options: tuple[str, ...] = ()) -> Result:
+    """Chat in this process, with these input lines."""
     return CliRunner().invoke(app, ["chat", *options], input="\n".join(lines) + "\n")
 
 
 def test_piped_lines_are_answered_from_evidence(tmp_path: Path) -> None:
-    """Each line is a question of one talk: the second is understood from the first; the status is 0."""
+    """Each line is a question of one conversation: the second is understood in the context of the first."""
     done = wenmai("chat", folder=tmp_path, typed="家训第一条是什么？\n有什么具体的故事吗？\n")
     assert (done.returncode, done.stderr) == (0, "")
     assert "孝悌为本" in done.stdout
@@ -37,7 +37,7 @@ def test_piped_lines_are_answered_from_evidence(tmp_path: Path) -> None:
 
 def test_why_explains_the_last_answer() -> None:
     """Steps with durations, intent, mode and reason, evidence with scores, blocks with tokens."""
-    shown = talk("/why", "家训第一条是什么？", "/why").stdout
+    shown = chat("/why", "家训第一条是什么？", "/why").stdout
     assert "还没有可解释的回答" in shown
     for expected in (
         r"trace-[0-9a-f]{16}",
@@ -51,37 +51,37 @@ def test_why_explains_the_last_answer() -> None:
 
 
 def test_commands_switch_and_show() -> None:
-    """Personas, preferences and sessions are listed and changed; mistakes are said and the talk goes on."""
-    shown = talk(
-        "/persona", "/persona nobody", "/persona village_elder", "/prefs tone=casual +茶 what", "/prefs tone=loud",
+    """Personas, preferences and sessions are listed and changed; errors are printed and the conversation continues."""
+    shown = chat(
+        "/persona", "/persona no-persona", "/persona village_elder", "/prefs tone=casual +茶 what", "/prefs tone=loud",
         "", "hello", "/sessions", "/new", "/sessions session-nope", "/fly", "/help", "/quit", "never asked",
     ).stdout  # fmt: skip
     for expected in (
-        r"› +ancestor_yan", "no such persona: nobody", "现在由村中长者作答", r"tone +casual", "看不懂 what",
+        r"› +ancestor_yan", "no such persona: no-persona", "现在由村中长者作答", r"tone +casual", "看不懂 what",
         "tone: 'loud' is not one of", r"› +session-[0-9a-f]{16} .*hello", "A new session begins",
-        "no such session: session-nope", "There is no /fly", "/quit +leave",
+        "no such session: session-nope", "There is no /fly", "/quit +quit",
     ):  # fmt: skip
         assert re.search(expected, shown), expected
     assert "never asked" not in shown
 
 
-def test_language_follows_the_visitor() -> None:
-    """What the terminal says of itself is in the language of the last question."""
-    shown = talk("What is the first precept of the family?", "/new", "你好", "/new").stdout
+def test_interface_language_follows_the_user() -> None:
+    """Interface texts are in the language of the last question."""
+    shown = chat("What is the first precept of the family?", "/new", "你好", "/new").stdout
     assert "Sources: " in shown
     assert shown.index("A new session begins.") < shown.index("新的会话开始了。")
 
 
 def test_session_is_continued() -> None:
-    """--session goes on with an earlier talk: what was said there is understood."""
-    talk("家训第一条是什么？", options=("--session", "visit-1"))
-    assert "让田" in talk("有什么具体的故事吗？", options=("--session", "visit-1")).stdout
+    """--session continues an earlier conversation: its context is used."""
+    chat("家训第一条是什么？", options=("--session", "visit-1"))
+    assert "让田" in chat("有什么具体的故事吗？", options=("--session", "visit-1")).stdout
 
 
-def test_unknown_persona_or_bad_id_is_told() -> None:
-    """A persona that there is not ends with status 1; a malformed session id is said at the question."""
-    assert talk("hi", options=("--persona", "nobody")).exit_code == 1
-    assert "session_id: 'a b'" in talk("hi", options=("--session", "a b")).stdout
+def test_unknown_persona_or_bad_id_is_an_error() -> None:
+    """An unknown persona ends with status 1; a malformed session id is reported at the first question."""
+    assert chat("hi", options=("--persona", "no-persona")).exit_code == 1
+    assert "session_id: 'a b'" in chat("hi", options=("--session", "a b")).stdout
 
 
 class Terminal:
@@ -107,7 +107,7 @@ class Terminal:
         os.write(self._ours, keys.encode())
 
     def wait_for(self, text: str) -> None:
-        """Read until the text has been shown behind what the last wait was for."""
+        """Read until the text appears after the match of the previous wait."""
         end = time.monotonic() + SECONDS
         shown, self._rest = self._rest, b""
         while text.encode() not in shown:
@@ -118,7 +118,7 @@ class Terminal:
         self.seen += (before + found).decode(errors="replace")
 
     def close(self) -> None:
-        """End the chat if it still runs."""
+        """Kill the chat if it is still running."""
         self.process.kill()
         self.process.wait()
         os.close(self._ours)
@@ -134,7 +134,7 @@ def terminal(tmp_path: Path) -> Iterator[Terminal]:
 
 
 def test_terminal_has_prompt_history_and_quiet_ends(terminal: Terminal, tmp_path: Path) -> None:
-    """The visitor is greeted, answered by name, told how to continue; typed lines are kept for the next time."""
+    """Welcome, answers with the persona's name, how to continue; typed lines are kept in the history file."""
     terminal.type("你好\r")
     terminal.wait_for("严氏先祖 ›")
     terminal.wait_for("你 ›")

@@ -22,7 +22,7 @@ def run(*arguments: str) -> Result:
 
 
 def write(name: str, *values: object) -> None:
-    """A file of JSON lines; text stands for itself."""
+    """Write a file of JSON lines; strings are written as they are."""
     lines = [value if isinstance(value, str) else json.dumps(value, ensure_ascii=False) for value in values]
     Path(name).write_text("\n".join(lines) + "\n", encoding="utf-8")
 
@@ -35,19 +35,19 @@ TALK = [
 
 
 def test_import_export_round_trip_from_the_shell(tmp_path: Path) -> None:
-    """Import, export, import into another store, export: equal bytes; a second import adds nothing."""
+    """Import, export, import into another store, export: identical bytes; a second import adds nothing."""
     write("talk.jsonl", *TALK)
     first = wenmai("import", "talk.jsonl", folder=tmp_path)
-    assert (first.returncode, first.stdout) == (0, "2 sessions (2 new), 3 messages added, 0 there already\n")
+    assert (first.returncode, first.stdout) == (0, "2 sessions (2 new), 3 messages added, 0 already stored\n")
     assert wenmai("export", "-o", "a.jsonl", folder=tmp_path).stderr == "a.jsonl: 2 sessions, 3 messages\n"
     other = ("--store", "sqlite:///other.db")
     again = wenmai("import", "a.jsonl", "talk.jsonl", *other, folder=tmp_path)
-    assert again.stdout == "2 sessions (2 new), 3 messages added, 3 there already\n"
+    assert again.stdout == "2 sessions (2 new), 3 messages added, 3 already stored\n"
     assert wenmai("export", *other, folder=tmp_path).stdout.encode() == Path("a.jsonl").read_bytes()
 
 
 def test_import_names_bad_lines_and_fails() -> None:
-    """Bad lines are on stderr with file and number, the rest is in, the status is 1."""
+    """Bad lines are reported on stderr with file and number, the rest is imported, the status is 1."""
     write("talk.jsonl", TALK[0], "{oops", {"session_id": "bad/id", "role": "user", "content": "x"})
     result = run("import", "talk.jsonl")
     assert result.exit_code == 1
@@ -57,24 +57,24 @@ def test_import_names_bad_lines_and_fails() -> None:
 
 
 def test_many_bad_lines_are_counted_not_listed() -> None:
-    """Twenty are named; the others are a number."""
+    """Twenty are listed; the rest are counted."""
     write("talk.jsonl", *["{oops"] * 30)
     assert run("import", "talk.jsonl").stderr.splitlines()[20:] == ["… and 10 more", "skipped: 30"]
 
 
-def test_import_takes_format_persona_and_owner() -> None:
-    """--format forces a reader, --persona names who answers, the owner's sessions are nobody else's."""
+def test_import_takes_format_persona_and_scope() -> None:
+    """--format forces a reader, --persona sets the persona, and the sessions are visible in their own scope only."""
     Path("chat.json").write_text(json.dumps({"id": "c1", "messages": [{"role": "user", "content": "hi"}]}))
-    owner = ("--tenant", "t1", "--site", "hall", "--user", "u@x")
-    assert run("import", "chat.json", "--format", "openai", "--persona", "elder", *owner).exit_code == 0
-    lines = [json.loads(line) for line in run("export", *owner).stdout.splitlines()]
+    scope = ("--tenant", "t1", "--site", "hall", "--user", "u@x")
+    assert run("import", "chat.json", "--format", "openai", "--persona", "elder", *scope).exit_code == 0
+    lines = [json.loads(line) for line in run("export", *scope).stdout.splitlines()]
     assert [(each["type"], each.get("npc_id")) for each in lines] == [("session", None), ("message", "elder")]
     assert run("export").stdout == ""
     assert run("import", "chat.json", "--format", "locomo").exit_code == 1
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "expected"),
     [
         (("import", "nowhere.jsonl"), "nowhere.jsonl"),
         (("import", "talk.jsonl", "--format", "xml"), "xml"),
@@ -88,21 +88,21 @@ def test_import_takes_format_persona_and_owner() -> None:
         (("fly",), "fly"),
     ],
 )
-def test_bad_input_is_one_clear_message(arguments: tuple[str, ...], told: str) -> None:
-    """Status 2, what is wrong on stderr, no traceback, and nothing is created."""
+def test_bad_input_is_one_clear_message(arguments: tuple[str, ...], expected: str) -> None:
+    """Status 2, the reason on stderr, no traceback, and nothing is created."""
     write("talk.jsonl", *TALK)
     if arguments[:2] == ("export", "-o"):
         run("import", "talk.jsonl")
     before = {path.name for path in Path().iterdir()}
     result = run(*arguments)
     assert result.exit_code == 2
-    assert told in result.stderr
+    assert expected in result.stderr
     assert "Traceback" not in result.stderr
     assert {path.name for path in Path().iterdir()} == before
 
 
 def test_export_of_sessions_by_id() -> None:
-    """--session picks; one that is not there fails and writes no file."""
+    """--session selects sessions; an absent one fails and no file is written."""
     write("talk.jsonl", *TALK)
     run("import", "talk.jsonl")
     assert {json.loads(line)["session_id"] for line in run("export", "--session", "s2").stdout.splitlines()} == {"s2"}
@@ -112,7 +112,7 @@ def test_export_of_sessions_by_id() -> None:
 
 
 def test_ingest_reads_folders_and_names_what_it_skips() -> None:
-    """Files of the known kinds below a folder; bad lines and unreadable files are named, the rest is in."""
+    """Files of supported types below a folder are ingested; bad lines and unreadable files are reported."""
     Path("sources/deep").mkdir(parents=True)
     Path("sources/hall.md").write_text("# Hall\n\nThe hall was built in 1896 by the Yan clan.\n", encoding="utf-8")
     Path("sources/deep/fields.txt").write_text("Rice is planted in April.\n", encoding="utf-8")
@@ -128,7 +128,7 @@ def test_ingest_reads_folders_and_names_what_it_skips() -> None:
 
 
 def test_ingest_replaces_a_source() -> None:
-    """With --replace, passages that a source no longer has go; without, they stay."""
+    """With --replace, passages that a source no longer contains are deleted; without it they are kept."""
     write("facts.jsonl", {"text": "One."}, {"text": "Two."})
     run("ingest", "facts.jsonl")
     write("facts.jsonl", {"text": "One."})
@@ -137,7 +137,7 @@ def test_ingest_replaces_a_source() -> None:
 
 
 def test_ingesting_what_no_persona_finds_is_warned_of() -> None:
-    """Without a domain of the profile's personas: how many passages, and which domains there are to choose from."""
+    """Passages without a domain of the profile's personas: the warning has their number and the available domains."""
     Path("notes.txt").write_text("The bell was cast in 1651.\n", encoding="utf-8")
     hidden = run("ingest", "notes.txt")
     assert hidden.exit_code == 0
@@ -148,7 +148,7 @@ def test_ingesting_what_no_persona_finds_is_warned_of() -> None:
 
 
 def test_ingest_refuses_what_it_cannot_read() -> None:
-    """An unknown kind of file is skipped by name; an empty folder or an unknown embedder is bad input."""
+    """A file of unknown type is skipped and reported; an empty folder or an unknown embedder is bad input."""
     Path("picture.png").write_bytes(b"\x89PNG")
     Path("empty").mkdir()
     skipped = run("ingest", "picture.png")

@@ -31,14 +31,14 @@ def run(*arguments: str) -> Result:
     return CliRunner().invoke(app, list(arguments))
 
 
-def findings(result: Result) -> dict[str, tuple[str, str]]:
-    """What doctor says of each part: its state and text."""
+def results_of(result: Result) -> dict[str, tuple[str, str]]:
+    """The state and text of each check of doctor."""
     rows = [line.split(maxsplit=2) for line in result.stdout.splitlines()]
     return {what: (state, text) for state, what, text in rows}
 
 
 def test_help_and_version_from_the_shell(tmp_path: Path) -> None:
-    """Every command is listed; without arguments the help is shown; the version is printed."""
+    """The help lists every command; the version is printed."""
     shown = wenmai("--help", folder=tmp_path)
     commands = ("serve", "chat", "ingest", "import", "export", "config", "doctor", "conformance", "version")
     assert shown.returncode == 0
@@ -46,8 +46,8 @@ def test_help_and_version_from_the_shell(tmp_path: Path) -> None:
     assert wenmai("version", folder=tmp_path).stdout.startswith("wenmai ")
 
 
-def test_command_line_starts_light(tmp_path: Path) -> None:
-    """Loading all commands loads no graph library, web framework or line editor."""
+def test_command_line_imports_nothing_slow(tmp_path: Path) -> None:
+    """Importing all commands imports no graph library, web framework or line editor."""
     script = "import sys, wenmai.cli.app; print('\\n'.join(sys.modules))"
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True, env=environment(), cwd=tmp_path
@@ -56,14 +56,14 @@ def test_command_line_starts_light(tmp_path: Path) -> None:
 
 
 def test_missing_package_names_its_extra(tmp_path: Path) -> None:
-    """Without typer the command says what to install."""
+    """Without typer the command prints what to install."""
     script = "import sys; sys.modules['typer'] = None; from wenmai.cli.main import main; main()"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (1, "wenmai: typer is not installed; pip install 'wenmai[serve]'\n")
 
 
 def test_config_shows_values_and_origins(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Flags beat the environment, the environment the file, the file the profile; secrets are masked."""
+    """Precedence: flags, environment, file, profile; secrets are masked."""
     Path("wenmai.toml").write_text('port = 9000\nlanguage = "en"\nwindow_messages = 4\n')
     monkeypatch.setenv("WENMAI_LANGUAGE", "zh-Hans")
     monkeypatch.setenv("WENMAI_MODEL_API_KEY", "sk-hidden")
@@ -90,45 +90,45 @@ def test_config_error_names_key_and_origin(monkeypatch: pytest.MonkeyPatch) -> N
     assert "WENMAI_PORT" in result.stderr
 
 
-def test_doctor_finds_a_sound_setup() -> None:
-    """All checks pass on a fresh folder, and leave nothing behind."""
+def test_doctor_passes_on_a_valid_setup() -> None:
+    """All checks pass in an empty folder, and no file is left behind."""
     result = run("doctor")
-    assert (result.exit_code, {state for state, _ in findings(result).values()} - {"warn"}) == (0, {"ok"})
+    assert (result.exit_code, {state for state, _ in results_of(result).values()} - {"warn"}) == (0, {"ok"})
     assert list(Path().iterdir()) == []
 
 
-def test_doctor_says_what_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each failing part is named with what to do about it; the status is 1."""
+def test_doctor_reports_failures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each failing check says what to do; the status is 1."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         monkeypatch.setenv("WENMAI_PORT", str(taken.getsockname()[1]))
         found = run("doctor", "--store", "sqlite:///no/folder/x.db", "--model", "acme:none", "--embedder", "acme")
-    states = {what: state for what, (state, _) in findings(found).items()}
+    states = {what: state for what, (state, _) in results_of(found).items()}
     assert found.exit_code == 1
     assert {what for what, state in states.items() if state == "fail"} == {"folder", "model", "embedder"}
     assert states["port"] == "warn"
-    assert "mkdir -p" in findings(found)["folder"][1]
+    assert "mkdir -p" in results_of(found)["folder"][1]
 
 
-def test_doctor_asks_the_cache(redis_server: RedisServer) -> None:
-    """A Redis that answers is fine, one that does not is a failure, and without one there is no line."""
-    assert "cache" not in findings(run("doctor"))
-    assert findings(run("doctor", "--hot", redis_server.url))["cache"] == ("ok", redis_server.url)
+def test_doctor_checks_the_cache(redis_server: RedisServer) -> None:
+    """A reachable Redis is ok, an unreachable one fails, and without one there is no check."""
+    assert "cache" not in results_of(run("doctor"))
+    assert results_of(run("doctor", "--hot", redis_server.url))["cache"] == ("ok", redis_server.url)
     absent = run("doctor", "--hot", "redis://:secret@127.0.0.1:9/0")
-    state, text = findings(absent)["cache"]
+    state, text = results_of(absent)["cache"]
     assert (absent.exit_code, state) == (1, "fail")
     assert "WENMAI_HOT" in text
     assert "secret" not in text
 
 
 def test_doctor_refuses_another_programs_file() -> None:
-    """A store that is no store of ours is a failure, as is a host that others reach."""
+    """A file that is no Wenmai store is a failure."""
     Path("notes.db").write_text("not a database, but long enough to be looked at\n" * 100)
     found = run("doctor", "--store", "sqlite:///notes.db")
-    assert (found.exit_code, findings(found)["store"][0]) == (1, "fail")
+    assert (found.exit_code, results_of(found)["store"][0]) == (1, "fail")
 
 
 def test_every_command_and_option_is_documented() -> None:
-    """The reference has a section for each command that names each of its options."""
+    """The reference has a section for each command with all its options."""
     sections = re.split(r"^## `wenmai (\w+)", REFERENCE.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
     documented = dict(zip(sections[::2], sections[1::2], strict=True))
     group = typer.main.get_command(app)
@@ -141,7 +141,7 @@ def test_every_command_and_option_is_documented() -> None:
 
 
 def test_conformance_prints_a_table_and_fails_on_what_cannot_be_opened() -> None:
-    """A backend that keeps the contracts passes; names of no case and URLs of no backend are bad input."""
+    """A conforming backend passes; unknown cases and URLs without a backend are bad input."""
     passed = run("conformance", "memory://", "--only", "search")
     assert passed.exit_code == 0
     assert "search" in passed.stdout

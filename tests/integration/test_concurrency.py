@@ -1,4 +1,4 @@
-"""Turns that want one thread, requests that share one Idempotency-Key: at once, in processes, in crashes."""
+"""Concurrent turns on one thread and requests with one Idempotency-Key, in several processes and with crashes."""
 
 import asyncio
 import random
@@ -17,9 +17,9 @@ from turn_worker import NPC, REQUEST, answer_slowly
 
 from wenmai.clock import MovableClock, system_clock
 from wenmai.errors import IdempotencyMismatch, ThreadBusy
-from wenmai.memory.idempotency import ATTEMPT, Answered, Claim
-from wenmai.memory.manager import Memory
-from wenmai.memory.turns import LEASE
+from wenmai.memory.idempotency import ATTEMPT, Claim, WorkResult
+from wenmai.memory.library import Memory
+from wenmai.memory.thread_lock import LEASE
 from wenmai.scope import Scope, ThreadKey
 from wenmai.stores.records import Message
 
@@ -47,13 +47,13 @@ async def second_process(command: str, place: Place, *arguments: object) -> Asyn
 
 
 async def killed(process: asyncio.subprocess.Process) -> None:
-    """``kill -9``, and wait until it is gone."""
+    """``kill -9``, and wait for the exit."""
     process.kill()
     await process.wait()
 
 
 def whole_turns(transcript: Sequence[Message]) -> list[str]:
-    """The names of the turns, each found to be neighbours: question, answer, one more message."""
+    """The names of the turns, each checked to be consecutive: question, answer, one more message."""
     names = []
     for expected, (turn_id, group) in enumerate(groupby(transcript, key=lambda message: message.turn_id), 1):
         turn = list(group)
@@ -66,9 +66,9 @@ def whole_turns(transcript: Sequence[Message]) -> list[str]:
     return names
 
 
-def answered(answer: dict[str, Any]) -> Answered:
-    """An answer that is bound to no session."""
-    return Answered(answer, "", "")
+def answered(answer: dict[str, Any]) -> WorkResult:
+    """An answer bound to no session."""
+    return WorkResult(answer, "", "")
 
 
 async def read_all(memory: Memory) -> list[Message]:
@@ -77,13 +77,13 @@ async def read_all(memory: Memory) -> list[Message]:
 
 
 async def test_64_turns_at_once_on_one_thread_are_64_whole_turns(tmp_path: Path) -> None:
-    """Numbers 1 to 64, none inside another, in the order in which they came."""
+    """Numbers 1 to 64, not interleaved, in order of arrival."""
     async with opened(sqlite_at(tmp_path / "turns.db")) as (memory, logs):
         session = await memory.session(TALK.session_id)
         thread = TALK._replace(incarnation=(await session.record()).incarnation)
 
         async def one_turn(number: int) -> None:
-            async with memory.turns.turn(Scope(), thread):
+            async with memory.thread_lock.hold(Scope(), thread):
                 await answer_slowly(logs, session, str(number))
 
         await asyncio.gather(*(one_turn(number) for number in range(64)))
@@ -91,14 +91,14 @@ async def test_64_turns_at_once_on_one_thread_are_64_whole_turns(tmp_path: Path)
 
 
 async def test_cancelled_turns_free_the_thread_and_disturb_no_other(tmp_path: Path) -> None:
-    """Of 64 turns every third is cancelled, waiting or inside; the rest are whole, none inside another."""
+    """Of 64 turns every third is cancelled, waiting or running; the rest are whole and not interleaved."""
     inside: list[int] = []
     met: list[list[int]] = []
     async with opened(sqlite_at(tmp_path / "turns.db")) as (memory, logs):
         session = await memory.session(TALK.session_id)
 
         async def one_turn(number: int) -> None:
-            async with memory.turns.turn(Scope(), TALK):
+            async with memory.thread_lock.hold(Scope(), TALK):
                 inside.append(number)
                 met.append(list(inside))
                 try:
@@ -121,17 +121,17 @@ async def test_cancelled_turns_free_the_thread_and_disturb_no_other(tmp_path: Pa
         assert finished <= whole  # one that was cancelled during its last write may be whole too
         for _, turn in groupby(kept, key=lambda message: message.turn_id):
             assert [message.role for message in turn] == ["user", "assistant", "assistant"]
-        async with asyncio.timeout(5), memory.turns.turn(Scope(), TALK, "reject"):
+        async with asyncio.timeout(5), memory.thread_lock.hold(Scope(), TALK, "reject"):
             pass
 
 
 @pytest.mark.parametrize("cancellations", [1, 2], ids=["once", "twice"])
 async def test_a_turn_cancelled_while_it_enters_gives_its_lease_back(tmp_path: Path, cancellations: int) -> None:
-    """Whatever the moment, and however often: afterwards the thread is free, not blocked until a lease ends."""
+    """At any moment, also twice: afterwards the thread is free, not blocked until the lease expires."""
     async with opened(sqlite_at(tmp_path / "turns.db")) as (memory, _):
 
         async def one_turn(thread: ThreadKey) -> None:
-            async with memory.turns.turn(Scope(), thread):
+            async with memory.thread_lock.hold(Scope(), thread):
                 await asyncio.sleep(0)
 
         for number in range(150):
@@ -142,25 +142,25 @@ async def test_a_turn_cancelled_while_it_enters_gives_its_lease_back(tmp_path: P
                 turn.cancel()
                 await asyncio.sleep(0)
             await asyncio.wait([turn])
-            async with memory.turns.turn(Scope(), thread, "reject"):
+            async with memory.thread_lock.hold(Scope(), thread, "reject"):
                 pass
 
 
 async def test_a_renewal_under_way_at_the_end_disturbs_neither_turn_nor_answer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With renewals all the time: every lease is given back, and every answer is stored and returned."""
-    monkeypatch.setattr("wenmai.memory.turns.RENEW_SECONDS", 0.0003)
+    """With continuous renewals every lease is released, and every answer is stored and returned."""
+    monkeypatch.setattr("wenmai.memory.thread_lock.RENEW_SECONDS", 0.0003)
     monkeypatch.setattr("wenmai.memory.idempotency.RENEW_SECONDS", 0.0003)
 
-    async def think(_claim: Claim) -> Answered:
+    async def think(_claim: Claim) -> WorkResult:
         await asyncio.sleep(random.random() * 0.002)  # noqa: S311 — another moment in each run
         return answered({"answer": "yes"})
 
     async with opened(sqlite_at(tmp_path / "turns.db")) as (memory, _):
         await memory.session(TALK.session_id)
         for number in range(50):
-            async with memory.turns.turn(Scope(), TALK, "reject"):
+            async with memory.thread_lock.hold(Scope(), TALK, "reject"):
                 await think(Claim("", ""))
             key = f"key-{number}"
             answer = await memory.idempotency.once(Scope(), key, REQUEST, TALK.session_id, think)
@@ -168,7 +168,7 @@ async def test_a_renewal_under_way_at_the_end_disturbs_neither_turn_nor_answer(
 
 
 async def test_turns_of_two_processes_never_interleave(tmp_path: Path) -> None:
-    """Two processes take six turns each on one thread while a third takes six: 18 whole turns."""
+    """Three processes run six turns each on one thread: 18 whole turns."""
     store = sqlite_at(tmp_path / "turns.db")
     async with opened(store) as (memory, logs):
         session = await memory.session(TALK.session_id)
@@ -177,7 +177,7 @@ async def test_turns_of_two_processes_never_interleave(tmp_path: Path) -> None:
             second_process("take", store, TALK.session_id, "c", 6) as third,
         ):
             for number in range(6):
-                async with memory.turns.turn(Scope(), TALK):
+                async with memory.thread_lock.hold(Scope(), TALK):
                     await answer_slowly(logs, session, f"a-{number}")
             await asyncio.gather(second.wait(), third.wait())
             assert (second.returncode, third.returncode) == (0, 0)
@@ -189,26 +189,26 @@ async def test_turns_of_two_processes_never_interleave(tmp_path: Path) -> None:
 
 
 async def test_a_process_killed_inside_a_turn_frees_the_thread_when_its_lease_ends(tmp_path: Path) -> None:
-    """Until its lease ends the dead process keeps others out; then the next turn enters at once."""
+    """The lease of the dead process blocks others until it expires; then the next turn starts at once."""
     store = sqlite_at(tmp_path / "turns.db")
     clock = MovableClock(system_clock())
     async with opened(store, clock=clock) as (memory, _):
         await memory.session(TALK.session_id)
         async with second_process("hold", store, TALK.session_id) as holder:
             with pytest.raises(ThreadBusy):
-                async with memory.turns.turn(Scope(), TALK, "reject"):
+                async with memory.thread_lock.hold(Scope(), TALK, "reject"):
                     pass
             await killed(holder)
         with pytest.raises(ThreadBusy):
-            async with memory.turns.turn(Scope(), TALK, "reject"):
+            async with memory.thread_lock.hold(Scope(), TALK, "reject"):
                 pass
         clock.advance(system_clock() - clock() + LEASE)
-        async with asyncio.timeout(5), memory.turns.turn(Scope(), TALK, "reject"):
+        async with asyncio.timeout(5), memory.thread_lock.hold(Scope(), TALK, "reject"):
             pass
 
 
 async def test_a_turn_that_waits_for_a_dead_process_goes_on_when_the_lease_ends(tmp_path: Path) -> None:
-    """The waiting turn neither fails nor needs to be sent again."""
+    """The waiting turn neither fails nor needs a retry."""
     store = sqlite_at(tmp_path / "turns.db")
     clock = MovableClock(system_clock())
     async with opened(store, clock=clock) as (memory, logs):
@@ -217,7 +217,7 @@ async def test_a_turn_that_waits_for_a_dead_process_goes_on_when_the_lease_ends(
             await killed(holder)
 
         async def waiting_turn() -> None:
-            async with memory.turns.turn(Scope(), TALK):
+            async with memory.thread_lock.hold(Scope(), TALK):
                 await answer_slowly(logs, session, "patient")
 
         turn = asyncio.create_task(waiting_turn())
@@ -229,8 +229,8 @@ async def test_a_turn_that_waits_for_a_dead_process_goes_on_when_the_lease_ends(
         assert whole_turns(await read_all(memory)) == ["patient"]
 
 
-async def test_a_process_that_slept_through_its_lease_disturbs_nobody(tmp_path: Path) -> None:
-    """It is stopped inside its turn, another takes over; awake it fills in its own answer and frees no thread."""
+async def test_a_process_paused_beyond_its_lease_disturbs_no_other(tmp_path: Path) -> None:
+    """It is paused in its turn and another takes over; resumed, it completes its own answer and releases no lease."""
     store = sqlite_at(tmp_path / "turns.db")
     clock = MovableClock(system_clock())
     async with (
@@ -243,35 +243,35 @@ async def test_a_process_that_slept_through_its_lease_disturbs_nobody(tmp_path: 
         sleeper.send_signal(signal.SIGSTOP)
         clock.advance(system_clock() - clock() + LEASE)
         session = await memory.session(TALK.session_id)
-        async with asyncio.timeout(20), memory.turns.turn(Scope(), TALK, "reject"):
+        async with asyncio.timeout(20), memory.thread_lock.hold(Scope(), TALK, "reject"):
             sleeper.send_signal(signal.SIGCONT)
             sleeper.stdin.write(b"wake up\n")
             assert await sleeper.stdout.readline() == b"left\n"
             with pytest.raises(ThreadBusy):
-                async with third.turns.turn(Scope(), TALK, "reject"):
+                async with third.thread_lock.hold(Scope(), TALK, "reject"):
                     pass
             await answer_slowly(logs, session, "awake")
-        async with third.turns.turn(Scope(), TALK, "reject"):
+        async with third.thread_lock.hold(Scope(), TALK, "reject"):
             pass
         talk = [(message.turn_id, message.content) for message in await read_all(memory)]
     assert talk == [(1, "nap"), (1, "answer to nap"), (2, "awake"), (2, "answer to awake"), (2, "more on awake")]
 
 
 class Work:
-    """Counts how often it is done, and answers with that number."""
+    """Counts its calls, and answers with the count."""
 
     def __init__(self) -> None:
         self.times = 0
 
-    async def __call__(self, claim: Claim) -> Answered:
-        """Do it once more."""
+    async def __call__(self, claim: Claim) -> WorkResult:
+        """Run once more."""
         self.times += 1
         await asyncio.sleep(0.05)
         return answered({"answer": f"in {claim.session_id}", "attempt": self.times})
 
 
 async def test_eight_requests_with_one_key_at_once_have_one_effect_and_equal_answers(tmp_path: Path) -> None:
-    """Four come to one open store, four to another on the same file, as two processes would serve them."""
+    """Four through one open store, four through another on the same file, like two processes."""
     store = sqlite_at(tmp_path / "once.db")
     work = Work()
     async with opened(store) as (one, _), opened(store) as (other, _):
@@ -285,10 +285,10 @@ async def test_eight_requests_with_one_key_at_once_have_one_effect_and_equal_ans
 
 
 async def test_a_failed_attempt_frees_the_key_and_the_next_request_does_the_work(tmp_path: Path) -> None:
-    """The error reaches who asked; nobody gets it as an answer later."""
+    """The caller gets the error; it is never replayed as an answer."""
     work = Work()
 
-    async def fail(_claim: Claim) -> Answered:
+    async def fail(_claim: Claim) -> WorkResult:
         raise ConnectionError
 
     async with opened(sqlite_at(tmp_path / "once.db")) as (memory, _):
@@ -302,17 +302,17 @@ async def test_a_failed_attempt_frees_the_key_and_the_next_request_does_the_work
 async def test_an_attempt_that_was_taken_over_while_it_slept_gives_the_same_answer(
     tmp_path: Path, sleeper_ends: str
 ) -> None:
-    """Whichever of the two ends first, both get the answer of the one that took over."""
+    """Whichever ends first, both get the answer of the attempt that took over."""
     store = sqlite_at(tmp_path / "once.db")
     clock = MovableClock(system_clock())
     begun, awake = asyncio.Event(), asyncio.Event()
 
-    async def sleep(_claim: Claim) -> Answered:
+    async def sleep(_claim: Claim) -> WorkResult:
         begun.set()
         await awake.wait()
         return answered({"answer": "of the sleeper"})
 
-    async def work(_claim: Claim) -> Answered:
+    async def work(_claim: Claim) -> WorkResult:
         if sleeper_ends == "first":
             awake.set()
         await asyncio.sleep(0.1)
@@ -330,10 +330,10 @@ async def test_an_attempt_that_was_taken_over_while_it_slept_gives_the_same_answ
 
 
 async def test_a_failed_attempt_is_repeated_in_the_same_session(tmp_path: Path) -> None:
-    """The first attempt may have asked there already; a second question elsewhere would be a second effect."""
+    """The first attempt may have stored its question there; another session would be a second effect."""
     sessions: list[str] = []
 
-    async def fail_once(claim: Claim) -> Answered:
+    async def fail_once(claim: Claim) -> WorkResult:
         sessions.append(claim.session_id)
         if len(sessions) == 1:
             raise ConnectionError
@@ -346,11 +346,11 @@ async def test_a_failed_attempt_is_repeated_in_the_same_session(tmp_path: Path) 
     assert (sessions, answer) == (["first", "first"], {"session_id": "first"})
 
 
-async def test_a_cancelled_attempt_leaves_the_key_to_the_one_who_waits(tmp_path: Path) -> None:
-    """The work is cancelled with who asked for it; the same request beside it does it instead, at once."""
+async def test_a_cancelled_attempt_releases_the_key_to_a_waiting_request(tmp_path: Path) -> None:
+    """The work is cancelled with its request; a concurrent identical request does it instead, at once."""
     begun = asyncio.Event()
 
-    async def endless(_claim: Claim) -> Answered:
+    async def endless(_claim: Claim) -> WorkResult:
         begun.set()
         await asyncio.Event().wait()
         return answered({})
@@ -368,7 +368,7 @@ async def test_a_cancelled_attempt_leaves_the_key_to_the_one_who_waits(tmp_path:
 
 
 async def test_a_kill_between_effect_and_answer_is_taken_over_without_a_second_effect(tmp_path: Path) -> None:
-    """The question is stored, its process dies; the retry waits for that attempt to end, then answers."""
+    """The question is stored and its process dies; the retry waits for that attempt to expire, then answers."""
     store = sqlite_at(tmp_path / "once.db")
     clock = MovableClock(system_clock())
     key = "key-2"
@@ -377,7 +377,7 @@ async def test_a_kill_between_effect_and_answer_is_taken_over_without_a_second_e
         async with second_process("once", store, TALK.session_id, key) as first:
             await killed(first)
 
-        async def work(claim: Claim) -> Answered:
+        async def work(claim: Claim) -> WorkResult:
             asked = await session.append([{"role": "user", "content": REQUEST["query"], "id": claim.message_id}])
             return answered({"session_id": claim.session_id, "turn_id": asked[0].turn_id})
 

@@ -1,4 +1,4 @@
-"""Connections of the service as it runs: half-sent requests end, there are so many at most, nonsense is a problem."""
+"""Connection limits of a running service: timeouts, number of connections, header size, invalid HTTP."""
 
 import contextlib
 import json
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from service_process import ServiceProcess
 
-from wenmai.cli.connections import HEAD_BYTES, STALLS
+from wenmai.cli.connections import MAX_HEAD_BYTES, STALL_FACTOR
 
 pytestmark = pytest.mark.xdist_group("connections")
 
@@ -23,7 +23,7 @@ POST = b"POST /v1/sessions HTTP/1.1\r\nHost: localhost\r\nContent-Type: applicat
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceProcess]:
-    """A service that waits one second for a request and takes few connections."""
+    """A service with a request timeout of one second and few connections."""
     folder = tmp_path_factory.mktemp("service")
     limits = {"WENMAI_REQUEST_SECONDS": str(REQUEST_SECONDS), "WENMAI_MAX_CONNECTIONS": str(CONNECTIONS)}
     running = ServiceProcess("--store", f"sqlite:///{folder / 'wenmai.db'}", log=folder / "log", **limits)
@@ -32,14 +32,14 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceProcess
 
 
 def connected(service: ServiceProcess, data: bytes = b"") -> socket.socket:
-    """A connection that has sent this."""
+    """A connection that has sent the data."""
     connection = socket.create_connection(("127.0.0.1", int(service.port)), 20)
     connection.sendall(data)
     return connection
 
 
 def answer_of(connection: socket.socket) -> tuple[int, dict[str, str], bytes]:
-    """Status, headers and body of the answer after which the service closes."""
+    """Status, headers and body of the response, after which the service closes."""
     with connection:
         head, _, body = b"".join(iter(lambda: connection.recv(65536), b"")).partition(b"\r\n\r\n")
     lines = head.decode().split("\r\n")
@@ -48,7 +48,7 @@ def answer_of(connection: socket.socket) -> tuple[int, dict[str, str], bytes]:
 
 
 def problem(connection: socket.socket, status: int) -> dict[str, Any]:
-    """The problem that ends the connection."""
+    """The problem with which the service closes the connection."""
     answered, headers, body = answer_of(connection)
     assert answered == status, body
     assert headers["content-type"] == "application/problem+json"
@@ -59,7 +59,7 @@ def problem(connection: socket.socket, status: int) -> dict[str, Any]:
 
 
 def wait_until_free(service: ServiceProcess) -> None:
-    """Return when the connections of the test before are gone."""
+    """Wait until the connections of the previous test are closed."""
     for _ in range(200):
         if answer_of(connected(service, HEAD + b"Connection: close\r\n\r\n"))[0] == 200:
             return
@@ -78,13 +78,13 @@ def wait_until_free(service: ServiceProcess) -> None:
     ],
 )
 def test_half_sent_requests_end(service: ServiceProcess, begun: bytes) -> None:
-    """408 and the end, whether nothing came, a part of the head, or a part of the body."""
+    """408 and close, after nothing, a part of the headers, or a part of the body."""
     wait_until_free(service)
     assert problem(connected(service, begun), 408)["type"] == "urn:problem:wenmai:too-slow"
 
 
 def test_a_trickle_does_not_keep_a_request_alive(service: ServiceProcess) -> None:
-    """It is the whole request that has to arrive, not one more byte; blank lines are no request."""
+    """The deadline applies to the whole request; single bytes or blank lines do not extend it."""
     wait_until_free(service)
     for begun, drop in ((HEAD, b"X: y\r\n"), (POST + b"Content-Length: 100000\r\n\r\n", b" "), (b"", b"\r\n")):
         connection, began = connected(service, begun), time.monotonic()
@@ -97,11 +97,11 @@ def test_a_trickle_does_not_keep_a_request_alive(service: ServiceProcess) -> Non
 
 
 def test_a_client_that_reads_nothing_is_cut_off(service: ServiceProcess) -> None:
-    """So that it does not hold its place for ever; what it had not taken is gone."""
+    """It does not hold a connection forever; unread data is dropped."""
     wait_until_free(service)
     whole = len(answer_of(connected(service, PAGE + b"Connection: close\r\n\r\n"))[2])
     connection = connected(service, (PAGE + b"\r\n") * 200)
-    time.sleep(REQUEST_SECONDS * (STALLS + 2))
+    time.sleep(REQUEST_SECONDS * (STALL_FACTOR + 2))
     took = 0
     with connection, contextlib.suppress(ConnectionError):
         while data := connection.recv(1_000_000):
@@ -110,7 +110,7 @@ def test_a_client_that_reads_nothing_is_cut_off(service: ServiceProcess) -> None
 
 
 def test_a_connection_that_is_used_is_kept(service: ServiceProcess) -> None:
-    """Requests that come whole, one after the other or two at once, are answered for longer than one may take."""
+    """Complete requests, sequential or pipelined, are answered beyond the deadline of a single request."""
     wait_until_free(service)
     with connected(service) as connection:
         for _ in range(4):
@@ -122,7 +122,7 @@ def test_a_connection_that_is_used_is_kept(service: ServiceProcess) -> None:
 
 
 def test_more_connections_than_allowed_are_refused_and_the_others_served(service: ServiceProcess) -> None:
-    """503 with Retry-After for those that came too late; those that were there go on; room that is free is used."""
+    """503 with Retry-After for new connections; existing ones continue; freed places are used."""
     wait_until_free(service)
     held = [connected(service, HEAD) for _ in range(CONNECTIONS)]
     late = connected(service, HEAD + b"\r\n")
@@ -137,13 +137,13 @@ def test_more_connections_than_allowed_are_refused_and_the_others_served(service
 
 
 def test_what_is_not_http_is_a_problem(service: ServiceProcess) -> None:
-    """400, as problem details like everything else."""
+    """400, as problem details."""
     wait_until_free(service)
     assert problem(connected(service, b"\x16\x03\x01 hello\r\n\r\n"), 400)["type"] == "urn:problem:wenmai:bad-request"
 
 
 def test_an_endless_head_is_refused(service: ServiceProcess) -> None:
-    """431 as soon as it is too large, so that it is not kept."""
+    """431 as soon as the headers exceed the limit, so that they are not buffered."""
     wait_until_free(service)
-    connection = connected(service, (HEAD + b"X-Large: ").ljust(HEAD_BYTES + 1, b"x"))
+    connection = connected(service, (HEAD + b"X-Large: ").ljust(MAX_HEAD_BYTES + 1, b"x"))
     assert problem(connection, 431)["type"] == "urn:problem:wenmai:head-too-large"

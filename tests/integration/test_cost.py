@@ -23,19 +23,19 @@ from support import engine_at
 from wenmai.chat import titles
 from wenmai.chat.title_wording import _writing
 from wenmai.chat.turn import TurnAnswer, TurnRequest
-from wenmai.chat.types import PolicyMode
-from wenmai.configuration import profile_path
+from wenmai.config.sources import profile_path
 from wenmai.engine import Engine
 from wenmai.errors import BudgetExhausted, InvalidInput
-from wenmai.memory.manager import open_memory
+from wenmai.grounding.types import PolicyMode
+from wenmai.memory.library import open_memory
 from wenmai.memory.sessions import title_from_question
-from wenmai.memory.usage import Spent
+from wenmai.memory.usage import TokenUsage
 from wenmai.scope import Scope, ThreadKey
 from wenmai.stores.records import TraceRecord
 
 pytestmark = pytest.mark.xdist_group("model")
 
-VISITOR = Scope("default", "default", "visitor")
+USER = Scope("default", "default", "visitor")
 EN = "When was the Yan ancestral hall built?"
 ZH = "请问严氏家训有哪些？"
 PRICES = {"prompt": 2.0, "completion": 10.0}
@@ -43,7 +43,7 @@ WORKER = Path(__file__).with_name("usage_worker.py")
 
 
 def profile_of(folder: Path, **fields: Any) -> str:
-    """The path of a profile like ``npc`` with these fields besides."""
+    """The path of a profile like ``npc`` with additional fields."""
     shipped = profile_path("npc")
     plain = yaml.safe_load(shipped.read_text(encoding="utf-8"))
     plain["evidence"] = [str(shipped.parent / name) for name in plain["evidence"]]
@@ -53,7 +53,7 @@ def profile_of(folder: Path, **fields: Any) -> str:
 
 
 def through(server: ModelServer, base_url: str = "") -> dict[str, Any]:
-    """Settings of an engine with that model, and patience for a busy machine."""
+    """Settings of an engine with that model, and long timeouts for a busy machine."""
     return {
         "model": f"openai:{server.model}",
         "model_base_url": base_url or server.base_url,
@@ -64,22 +64,22 @@ def through(server: ModelServer, base_url: str = "") -> dict[str, Any]:
 
 async def ask(engine: Engine, query: str = EN, session_id: str | None = None) -> TurnAnswer:
     """One turn."""
-    request = TurnRequest(scope=VISITOR, npc_id="village_elder", query=query, session_id=session_id)
+    request = TurnRequest(scope=USER, npc_id="village_elder", query=query, session_id=session_id)
     return await engine.chat.ask(request)
 
 
 async def traces(engine: Engine) -> list[TraceRecord]:
-    """All traces of the visitor."""
-    return [stored.record for stored in (await engine.traces.list(VISITOR, limit=100)).items]
+    """All traces of the user."""
+    return [stored.record for stored in (await engine.traces.list(USER, limit=100)).items]
 
 
-def used_by(found: list[TraceRecord]) -> Spent:
-    """The sum of what the traces say: of answers and replays, and of the titles that were made after them."""
-    total = Spent()
+def used_by(found: list[TraceRecord]) -> TokenUsage:
+    """The summed usage in the traces: of answers, replays and titles."""
+    total = TokenUsage()
     for trace in found:
         title = trace.details.get("title", {})
-        total += msgspec.convert(title, Spent) if title else Spent()
-        total += Spent(
+        total += msgspec.convert(title, TokenUsage) if title else TokenUsage()
+        total += TokenUsage(
             prompt_tokens=trace.prompt_tokens, completion_tokens=trace.completion_tokens, cost_usd=trace.cost_usd
         )
     return total
@@ -87,68 +87,70 @@ def used_by(found: list[TraceRecord]) -> Spent:
 
 async def title_of(engine: Engine, session_id: str) -> tuple[str, str]:
     """The title and who made it."""
-    record = (await engine.memory.sessions.get(VISITOR, session_id)).record
+    record = (await engine.memory.sessions.get(USER, session_id)).record
     return record.title, record.title_by
 
 
 async def begun(engine: Engine, question: str, **fields: Any) -> str:
-    """A session whose first question has been asked and whose title is open."""
-    session_id = (await engine.memory.sessions.open(VISITOR)).session_id
+    """A session with a first question and no final title."""
+    session_id = (await engine.memory.sessions.open(USER)).session_id
     begun = {"first_question": question, "title": title_from_question(question), **fields}
-    await engine.memory.sessions.change(VISITOR, session_id, lambda session: msgspec.structs.replace(session, **begun))
+    await engine.memory.sessions.change(USER, session_id, lambda session: msgspec.structs.replace(session, **begun))
     return session_id
 
 
 @pytest.mark.parametrize("question", [EN, ZH])
-async def test_a_real_model_settles_a_title_in_the_language_of_the_question(
+async def test_a_real_model_makes_a_title_in_the_language_of_the_question(
     model_server: ModelServer, question: str
 ) -> None:
-    """Whatever a small model says: the title is one line in the question's script, and final."""
+    """Whatever a small model writes: the title is one line in the question's script, and final."""
     async with engine_at("memory://", **through(model_server)) as engine:
         session_id = await begun(engine, question)
-        await engine.chat._titles.settle(VISITOR, ThreadKey(session_id, "elder"), "trace-1")
+        await engine.chat._titles.finalize(USER, ThreadKey(session_id, "elder"), "trace-1")
         title, by = await title_of(engine, session_id)
-    assert engine.memory.usage.spent.calls == 1
+    assert engine.memory.usage.process_total.calls == 1
     assert by in {"model", "rule"}
     assert 1 <= len(title) <= 60
     assert _writing(title) == _writing(question)
 
 
-async def test_a_title_survives_the_models_server(model_server: ModelServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Killed before it is asked for the title, it leaves the rule to make it."""
-    ask_model = titles._said
+async def test_a_title_is_made_without_the_models_server(
+    model_server: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If the server is killed before the call, the rule makes the title."""
+    ask_model = titles._model_output
 
     async def kill_first(*arguments: Any) -> str:
         model_server.kill()
         return await ask_model(*arguments)
 
-    monkeypatch.setattr(titles, "_said", kill_first)
+    monkeypatch.setattr(titles, "_model_output", kill_first)
     async with engine_at("memory://", **through(model_server)) as engine:
         session_id = await begun(engine, EN)
-        await engine.chat._titles.settle(VISITOR, ThreadKey(session_id, "elder"), "trace-1")
+        await engine.chat._titles.finalize(USER, ThreadKey(session_id, "elder"), "trace-1")
         assert await title_of(engine, session_id) == (title_from_question(EN), "rule")
 
 
-async def test_a_renaming_during_a_real_call_wins(model_server: ModelServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Between the question to the model and its answer."""
+async def test_a_rename_during_a_real_call_wins(model_server: ModelServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between the request to the model and its response."""
     async with engine_at("memory://", **through(model_server)) as engine:
-        ask_model = titles._said
+        ask_model = titles._model_output
         session_id = await begun(engine, EN)
 
         async def rename_meanwhile(*arguments: Any) -> str:
-            said = asyncio.create_task(ask_model(*arguments))
-            await engine.memory.sessions.rename(VISITOR, session_id, "Mine")
-            return await said
+            output = asyncio.create_task(ask_model(*arguments))
+            await engine.memory.sessions.rename(USER, session_id, "Mine")
+            return await output
 
-        monkeypatch.setattr(titles, "_said", rename_meanwhile)
-        await engine.chat._titles.settle(VISITOR, ThreadKey(session_id, "elder"), "trace-1")
+        monkeypatch.setattr(titles, "_model_output", rename_meanwhile)
+        await engine.chat._titles.finalize(USER, ThreadKey(session_id, "elder"), "trace-1")
         assert await title_of(engine, session_id) == ("Mine", "user")
-        assert engine.memory.usage.spent.calls == 1
+        assert engine.memory.usage.process_total.calls == 1
 
 
 @pytest.mark.soak
-async def test_what_a_real_model_uses_adds_up(model_server: ModelServer, tmp_path: Path) -> None:
-    """Session, user and tenant have the sum of the answer and its title, and so have the route and the metrics."""
+async def test_the_usage_of_a_real_model_adds_up(model_server: ModelServer, tmp_path: Path) -> None:
+    """Session, user and tenant have the sum of answer and title, and so have the route and the metrics."""
     profile = profile_of(tmp_path, prices={f"openai:{model_server.model}": PRICES})
     async with open_service(tmp_path, profile=profile, **through(model_server)) as service:
         engine = service.engine
@@ -165,7 +167,7 @@ async def test_what_a_real_model_uses_adds_up(model_server: ModelServer, tmp_pat
 
 
 async def check_sums(service: Service, found: list[TraceRecord], session_id: str) -> None:
-    """The session's record and what the route says are the sum of the traces."""
+    """The session's record and the route's response equal the sum of the traces."""
     total, shown = used_by(found), await usage(service, session_id=session_id)
     assert total.tokens > 0
     session = shown["session"]
@@ -177,12 +179,12 @@ async def check_sums(service: Service, found: list[TraceRecord], session_id: str
 
 
 async def test_turns_titles_and_replays_add_up(tmp_path: Path) -> None:
-    """Over two turns and a replay, none is missing and none counts twice."""
+    """Over two turns and a replay, none is missing or counted twice."""
     async with scripted(tmp_path, prices={"openai:scripted": PRICES}) as (script, service):
         first = await ask(service.engine)
         await ask(service.engine, "Who built the hall?", first.session_id)
         await service.engine.chat.drain()
-        await service.engine.chat.replay(VISITOR, first.trace_id)
+        await service.engine.chat.replay(USER, first.trace_id)
         found = await traces(service.engine)
         assert (len(script.asked), len(script.asked_for_titles), len(found)) == (3, 1, 3)
         await check_sums(service, found, first.session_id)
@@ -190,15 +192,15 @@ async def test_turns_titles_and_replays_add_up(tmp_path: Path) -> None:
 
 
 async def usage(service: Service, **query: str) -> Any:
-    """What the route tells the visitor."""
+    """The route's response to the user."""
     async with service.client_of(X_User_ID="visitor") as client:
         answer = await client.get("/v1/usage", params=query)
     assert answer.status_code == 200, answer.text
     return answer.json()
 
 
-async def test_a_hard_budget_ends_model_calls(model_server: ModelServer, tmp_path: Path) -> None:
-    """Nothing reaches the server any more: the answer comes from the evidence, the title from the rule."""
+async def test_a_hard_budget_stops_model_calls(model_server: ModelServer, tmp_path: Path) -> None:
+    """The server gets no further request: the answer is extractive, the title rule-made."""
     profile = profile_of(tmp_path, budgets={"session": {"tokens": 100, "hard": True}})
     port = httpx.URL(model_server.base_url).port
     assert port is not None
@@ -210,24 +212,24 @@ async def test_a_hard_budget_ends_model_calls(model_server: ModelServer, tmp_pat
             await engine.chat.drain()
             assert proxy.requests == 0
             assert await title_of(engine, session_id) == (title_from_question(EN), "rule")
-            trace = (await engine.traces.get(VISITOR, answer.trace_id)).record
+            trace = (await engine.traces.get(USER, answer.trace_id)).record
             fresh = ThreadKey(await begun(engine, EN, total_tokens_used=99), "elder")
-            await engine.chat._titles.settle(VISITOR, fresh, "trace-1")
+            await engine.chat._titles.finalize(USER, fresh, "trace-1")
             assert proxy.requests > 0
     assert (answer.degraded, answer.policy_mode) == (["budget"], PolicyMode.CONSERVATIVE)
     assert "1523" in answer.answer_text
     assert (trace.policy_reason, trace.model, trace.prompt_tokens) == ("budget_exhausted: session", "offline", 0)
-    (standing,) = trace.details["budget"]
-    assert (standing["of"], standing["state"], standing["hard"]) == ("session", "exhausted", True)
+    (status,) = trace.details["budget"]
+    assert (status["of"], status["state"], status["hard"]) == ("session", "exhausted", True)
     assert [step["status"] for step in trace.tool_calls if step["name"] == "generate"] == ["degraded"]
 
 
-async def test_a_replay_is_refused_when_a_hard_budget_is_used_up(tmp_path: Path) -> None:
-    """Nothing but a model could do it: 429, and the model is not asked."""
+async def test_a_replay_is_refused_when_a_hard_budget_is_exhausted(tmp_path: Path) -> None:
+    """A replay needs the model: 429, and the model is not called."""
     async with scripted(tmp_path, budgets={"user_day": {"tokens": 1, "hard": True}}) as (script, service):
         answer = await ask(service.engine)
         with pytest.raises(BudgetExhausted, match="user_day"):
-            await service.engine.chat.replay(VISITOR, answer.trace_id)
+            await service.engine.chat.replay(USER, answer.trace_id)
         async with service.client_of(X_User_ID="visitor") as client:
             refused = await client.post(f"/api/v1/npc/traces/{answer.trace_id}/replay")
         assert (refused.status_code, refused.json()["type"]) == (429, "urn:problem:wenmai:budget-exhausted")
@@ -236,7 +238,7 @@ async def test_a_replay_is_refused_when_a_hard_budget_is_used_up(tmp_path: Path)
 
 @asynccontextmanager
 async def scripted(folder: Path, **fields: Any) -> AsyncIterator[tuple[ScriptedModel, Service]]:
-    """A service whose model says what the test writes down, and whose profile has these fields."""
+    """A service with a scripted model and these fields in its profile."""
     async with scripted_model() as script:
         profile = profile_of(folder, **fields)
         async with open_service(folder, profile=profile, **script.settings) as service:
@@ -247,13 +249,13 @@ EACH = PROMPT_TOKENS + COMPLETION_TOKENS
 
 
 async def test_a_soft_budget_only_warns(tmp_path: Path) -> None:
-    """The model is asked as before; the trace shows how the budgets stand."""
+    """The model is called as before; the trace has the budget status."""
     budgets = {"session": {"tokens": 1}, "user_day": {"tokens": 10 * EACH}}
     async with scripted(tmp_path, budgets=budgets) as (script, service):
         first = await ask(service.engine)
         await service.engine.chat.drain()
         second = await ask(service.engine, EN, first.session_id)
-        trace = (await service.engine.traces.get(VISITOR, second.trace_id)).record
+        trace = (await service.engine.traces.get(USER, second.trace_id)).record
         assert len(script.asked) == 2
         assert second.degraded == []
         assert [(each["of"], each["state"]) for each in trace.details["budget"]] == [
@@ -262,13 +264,13 @@ async def test_a_soft_budget_only_warns(tmp_path: Path) -> None:
         ]
 
 
-async def test_a_budget_of_the_day_ends_with_the_day_and_the_tenants_binds_all_users(tmp_path: Path) -> None:
-    """One user's calls use up what another's may cost; the next day there is a new budget."""
+async def test_a_daily_budget_ends_with_the_day_and_the_tenants_applies_to_all_users(tmp_path: Path) -> None:
+    """One user's calls exhaust the tenant's budget for another; the next day there is a new one."""
     budgets = {"tenant_day": {"cost_usd": 0.0001, "hard": True}}
     async with scripted(tmp_path, budgets=budgets, prices={"openai:scripted": PRICES}) as (script, service):
         await ask(service.engine)
         await service.engine.chat.drain()
-        request = TurnRequest(scope=VISITOR._replace(user_id="another"), npc_id="village_elder", query=EN)
+        request = TurnRequest(scope=USER._replace(user_id="another"), npc_id="village_elder", query=EN)
         assert (await service.engine.chat.ask(request)).degraded == ["budget"]
         assert len(script.asked) == 1
         shown = await usage(service)
@@ -278,7 +280,7 @@ async def test_a_budget_of_the_day_ends_with_the_day_and_the_tenants_binds_all_u
 
 
 async def test_a_cost_budget_without_a_price_is_refused_at_start(tmp_path: Path) -> None:
-    """It could never be reached; the error names the budget's key and where prices are stated."""
+    """It could never be reached; the error names the budget's key and where prices are configured."""
     profile = profile_of(tmp_path, budgets={"user_day": {"cost_usd": 1}})
     with pytest.raises(InvalidInput, match=r"budgets\.user_day\.cost_usd.*prices"):
         async with engine_at("memory://", profile=profile, model="openai:any", model_base_url="http://127.0.0.1:9/v1"):
@@ -287,14 +289,14 @@ async def test_a_cost_budget_without_a_price_is_refused_at_start(tmp_path: Path)
         pass
 
 
-async def test_prices_of_the_settings_beat_those_of_the_profile(tmp_path: Path) -> None:
-    """Both or neither: half a price is refused by its key."""
+async def test_prices_of_the_settings_override_those_of_the_profile(tmp_path: Path) -> None:
+    """Both or neither: a partial price is rejected by its key."""
     async with scripted_model() as script:
         profile = profile_of(tmp_path, prices={script.model: PRICES})
         flags = script.settings | {"profile": profile}
         async with engine_at("memory://", **flags, price_prompt=0, price_completion=1000) as engine:
             answer = await ask(engine)
-            trace = (await engine.traces.get(VISITOR, answer.trace_id)).record
+            trace = (await engine.traces.get(USER, answer.trace_id)).record
         assert trace.cost_usd == pytest.approx(COMPLETION_TOKENS / 1000)
         with pytest.raises(InvalidInput, match="price_completion"):
             async with engine_at("memory://", **flags, price_prompt=1):
@@ -302,7 +304,7 @@ async def test_prices_of_the_settings_beat_those_of_the_profile(tmp_path: Path) 
 
 
 async def test_an_answer_that_broke_off_is_counted(tmp_path: Path) -> None:
-    """As far as it came, in the trace and for the user, although the answer is the composed one."""
+    """As far as it was received, in the trace and for the user, although the answer is the extractive one."""
     async with scripted(tmp_path) as (script, service):
         script.breaks_off = True
         answer = await ask(service.engine)
@@ -315,7 +317,7 @@ async def test_an_answer_that_broke_off_is_counted(tmp_path: Path) -> None:
 
 
 async def test_a_turn_that_is_cancelled_is_counted(tmp_path: Path) -> None:
-    """The model had begun to answer when the turn was given up."""
+    """The model had started to answer when the turn was cancelled."""
     async with scripted(tmp_path) as (_, service):
         heard = asyncio.Event()
 
@@ -324,7 +326,7 @@ async def test_a_turn_that_is_cancelled_is_counted(tmp_path: Path) -> None:
                 heard.set()
                 await asyncio.Event().wait()
 
-        request = TurnRequest(scope=VISITOR, npc_id="ancestor_yan", query="你好")
+        request = TurnRequest(scope=USER, npc_id="ancestor_yan", query="你好")
         turn = asyncio.create_task(service.engine.chat.ask(request, on_event=listen))
         await heard.wait()
         turn.cancel()
@@ -338,8 +340,8 @@ async def test_a_turn_that_is_cancelled_is_counted(tmp_path: Path) -> None:
     assert shown["user"]["prompt_tokens"] == trace.prompt_tokens
 
 
-async def test_usage_is_shown_by_day_and_of_the_callers_alone(tmp_path: Path) -> None:
-    """A stranger of the tenant has zeros beside the tenant's sums; other tenants have zeros."""
+async def test_usage_is_reported_by_day_for_the_caller_only(tmp_path: Path) -> None:
+    """Another user of the tenant has zeros and the tenant's sums; other tenants have zeros."""
     async with scripted(tmp_path) as (_, service):
         answer = await ask(service.engine)
         await service.engine.chat.drain()
@@ -378,10 +380,8 @@ async def test_usage_is_shown_by_day_and_of_the_callers_alone(tmp_path: Path) ->
         ({"session_id": "a/b"}, "session_id"),
     ],
 )
-async def test_a_query_that_cannot_be_is_refused_by_its_field(
-    tmp_path: Path, query: dict[str, str], field: str
-) -> None:
-    """Days that are none, in the wrong order, or too many."""
+async def test_an_invalid_query_is_rejected_by_its_field(tmp_path: Path, query: dict[str, str], field: str) -> None:
+    """Invalid days, in the wrong order, or too many."""
     async with open_service(tmp_path) as service:
         answer = await service.client.get("/v1/usage", params=query)
         most = await service.client.get("/v1/usage", params={"from": "2026-01-01", "to": "2026-04-02"})
@@ -390,8 +390,8 @@ async def test_a_query_that_cannot_be_is_refused_by_its_field(
     assert len(most.json()["days"]) == 92
 
 
-async def spend_in_processes(url: str, processes: int, tasks: int, times: int) -> Spent:
-    """What the payer's tenant is charged after so many processes have spent; user and session are the same."""
+async def record_in_processes(url: str, processes: int, tasks: int, times: int) -> TokenUsage:
+    """The tenant's usage after so many processes have recorded theirs; user and session are the same."""
     async with open_memory(url) as memory:
         await memory.sessions.open(PAYER, SESSION_ID)
     command = [sys.executable, str(WORKER), url, str(tasks), str(times)]
@@ -405,9 +405,9 @@ async def spend_in_processes(url: str, processes: int, tasks: int, times: int) -
     return day.tenant
 
 
-def calls(count: int) -> Spent:
-    """So many of the worker's calls."""
-    return Spent(
+def calls(count: int) -> TokenUsage:
+    """The usage of so many calls of the worker."""
+    return TokenUsage(
         calls=count,
         prompt_tokens=count * CALL.prompt_tokens,
         completion_tokens=count * CALL.completion_tokens,
@@ -418,9 +418,9 @@ def calls(count: int) -> Spent:
 @pytest.mark.xdist_group("postgresql")
 async def test_processes_lose_nothing_on_postgresql(postgres_server: PostgresServer) -> None:
     """Four processes of 16 tasks each, all for one user, one tenant and one session."""
-    assert await spend_in_processes(postgres_server.database(), 4, 16, 3) == calls(192)
+    assert await record_in_processes(postgres_server.database(), 4, 16, 3) == calls(192)
 
 
 async def test_processes_lose_nothing_on_sqlite(tmp_path: Path) -> None:
     """The same on one file."""
-    assert await spend_in_processes(f"sqlite:///{tmp_path}/wenmai.db", 4, 16, 3) == calls(192)
+    assert await record_in_processes(f"sqlite:///{tmp_path}/wenmai.db", 4, 16, 3) == calls(192)

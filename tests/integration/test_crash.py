@@ -7,9 +7,9 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from crash_checker import Found, complaints
+from crash_checker import Found, violations
 from crash_victim import Victim
-from crash_writer import Acknowledged, batch_contents, settled
+from crash_writer import Acknowledged, batch_contents, completed
 from store_places import Place, opened, sqlite_at
 
 from wenmai import WindowLimits
@@ -57,9 +57,9 @@ async def kill_again_and_again(store: Place, *, rounds: int, processes: int, lon
         sessions = [f"round-{number}-a", f"round-{number}-b", THROUGHOUT]
         for found in await found_after_crash(store, sessions):
             assert found.transcript
-            assert complaints(everything, found) == []
+            assert violations(everything, found) == []
     for found in await found_after_crash(store, [f"round-{number}-a" for number in range(rounds)]):
-        assert complaints(everything, found) == []
+        assert violations(everything, found) == []
 
 
 async def test_fifty_kills_of_two_processes_with_four_writers_each_lose_nothing(tmp_path: Path) -> None:
@@ -82,7 +82,7 @@ async def test_a_store_whose_creation_was_killed_opens_and_serves(tmp_path: Path
         await asyncio.sleep(random.random() * 0.02)  # noqa: S311 — the moment should differ from run to run
         acknowledged = await victim.kill()
         (found,) = await found_after_crash(store, ["talk"])
-        assert complaints(acknowledged, found) == []
+        assert violations(acknowledged, found) == []
         async with opened(store) as (memory, _):
             session = await memory.session("talk")
             appended = await session.append([{"role": "user", "content": "你好"}])
@@ -118,9 +118,9 @@ def sound_history() -> tuple[list[Acknowledged], Found]:
         ]
         acknowledged.append(acknowledgement(pair))
         transcript += pair
-    filled = msgspec.structs.replace(transcript[9], content=settled(transcript[9].content))
+    filled = msgspec.structs.replace(transcript[9], content=completed(transcript[9].content))
     transcript[9] = filled
-    acknowledged.append(msgspec.structs.replace(acknowledgement([filled]), kind="settle"))
+    acknowledged.append(msgspec.structs.replace(acknowledgement([filled]), kind="complete"))
     return acknowledged, Found("s", transcript, transcript[4:10])
 
 
@@ -200,9 +200,9 @@ FAULTS = {
 
 
 def test_the_checker_finds_nothing_in_a_sound_history() -> None:
-    """Otherwise its complaints below would prove nothing."""
+    """Otherwise the violations below would prove nothing."""
     acknowledged, found = sound_history()
-    assert complaints(acknowledged, found) == []
+    assert violations(acknowledged, found) == []
 
 
 @pytest.mark.parametrize(("fault", "complaint"), FAULTS.items(), ids=lambda value: getattr(value, "__name__", value))
@@ -212,20 +212,20 @@ def test_the_checker_complains_of_every_broken_promise(
     """A history with one fabricated fault is complained of, by the name of the fault."""
     acknowledged, found = sound_history()
     broken = found._replace(transcript=fault(found.transcript))
-    assert any(each.startswith(complaint) for each in complaints(acknowledged, broken))
+    assert any(each.startswith(complaint) for each in violations(acknowledged, broken))
 
 
 def test_the_checker_complains_of_a_half_turn_shown_as_whole() -> None:
     """A window with the question whose answer never came, and one that forgets a whole turn."""
     acknowledged, found = sound_history()
     with_half = found._replace(window=found.transcript[6:])
-    assert any(each.startswith("half turn") for each in complaints(acknowledged, with_half))
+    assert any(each.startswith("half turn") for each in violations(acknowledged, with_half))
     too_old = found._replace(window=found.transcript[:8])
-    assert any(each.startswith("window") for each in complaints(acknowledged, too_old))
+    assert any(each.startswith("window") for each in violations(acknowledged, too_old))
 
 
 def test_the_checker_complains_of_a_writer_whose_batches_were_reordered() -> None:
     """The acknowledgements of one writer come in the order in which it wrote; so must the numbers."""
     acknowledged, found = sound_history()
     reordered = [acknowledged[1], acknowledged[0], *acknowledged[2:]]
-    assert any(each.startswith("order") for each in complaints(reordered, found))
+    assert any(each.startswith("order") for each in violations(reordered, found))

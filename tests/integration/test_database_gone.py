@@ -1,4 +1,4 @@
-"""PostgreSQL goes while the tiers in front of it hold copies: what is cached is read, nothing is half-written."""
+"""PostgreSQL fails behind the cache: cached sessions are read, nothing is half-written."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -8,31 +8,31 @@ from urllib.parse import urlsplit
 
 import httpx
 import pytest
+from cache_load import OWNER, PERSONA, QUESTION, cached_store, until
 from http_service import Service
-from tier_load import OWNER, PERSONA, QUESTION, tiered, until
 
 from fault_proxy import FaultProxy, fault_proxy
 from postgres_server import PostgresServer
 from redis_server import RedisServer
 from support import empty_database, empty_redis
 from wenmai.engine import load_engine_settings, open_engine
-from wenmai.stores.breaker import BreakerPolicy
-from wenmai.stores.degradation import collected_degradation
-from wenmai.stores.registry import open_store
-from wenmai.stores.tiers.reading import RESPITE_SECONDS
+from wenmai.resilience.breaker import BreakerPolicy
+from wenmai.resilience.degradation import collected_degradation
+from wenmai.stores.cache.read_through import BACKOFF_SECONDS
+from wenmai.stores.opening import open_store
 
 pytestmark = pytest.mark.xdist_group("database gone")
 
 BREAKING = BreakerPolicy(wait_seconds=0.5)
 SECONDS = 1
-"""For a connection, and for a statement."""
+"""Connect timeout and statement timeout."""
 
 LONGEST = 12.0
-"""Seconds for one request while PostgreSQL hangs: a connection, a statement and the wait for the server's word on it,
-each more than once."""
+"""Seconds for one request while PostgreSQL hangs: several connect and statement timeouts, and waits for the server's
+reply to a cancelled statement."""
 
 COMPARED = ("conversations", "preferences", "threads", "messages", "traces", "idempotent_turns")
-"""Tables in which a refused write must leave no trace; leases and counters come and go."""
+"""Tables that a refused write must not change; leases and counters change anyway."""
 
 Gone = Literal["stopped", "hanging", "hanging like Redis"]
 
@@ -48,7 +48,7 @@ class Stand:
         self._to_database, self._to_redis = proxies
 
     async def lose(self, gone: Gone) -> None:
-        """Take PostgreSQL away, and Redis too if it says so."""
+        """Take PostgreSQL down, and Redis too if requested."""
         if gone == "stopped":
             await asyncio.to_thread(self._server.stop)
             return
@@ -57,18 +57,18 @@ class Stand:
             await self._to_redis.break_with("hang")
 
     async def recover(self) -> None:
-        """Give back what was taken."""
+        """Bring everything back up."""
         await asyncio.to_thread(self._server.start)
         await self._to_database.heal()
         await self._to_redis.heal()
 
     async def everything(self) -> str:
-        """What the durable store holds, row by row, asked of the server itself."""
+        """All rows of the compared tables, read directly from the server."""
         listing = [f"SELECT '{table}', t::text FROM {table} t ORDER BY t::text;" for table in COMPARED]  # noqa: S608
         return await asyncio.to_thread(self._server.sql, f"\\connect {self._database}\n" + "\n".join(listing))
 
     async def prepare(self, session_id: str) -> None:
-        """A session with two turns, preferences and a title, that has been read."""
+        """Create and read a session with two turns, preferences and a title."""
         for query in (QUESTION, "族长是谁？"):
             await self.service.ask(query, session_id=session_id)
         await self.service.engine.chat.drain()
@@ -76,7 +76,7 @@ class Stand:
         assert chosen.status_code == 200
 
     async def read(self, session_id: str, client: httpx.AsyncClient | None = None) -> list[httpx.Response]:
-        """The session as a visitor reads it, in every way in which copies can answer."""
+        """The session as a user reads it, in every way that cache entries can answer."""
         client, plain, npc = client or self.client, f"/v1/sessions/{session_id}", f"/api/v1/npc/sessions/{session_id}"
         context = {"query": "那么呢？", "npc_id": PERSONA}
         async with asyncio.timeout(LONGEST):
@@ -109,11 +109,11 @@ class Stand:
 
 @pytest.fixture
 async def stand(request: pytest.FixtureRequest, postgres_server: PostgresServer) -> AsyncIterator[Stand]:
-    """A running service; what a test has taken away is given back."""
+    """A running service; servers that a test took down are restarted."""
     direct = empty_database(request)
     database = urlsplit(direct).path[1:]
     async with open_store(direct):
-        pass  # makes the tables, for which the bounds below are too narrow
+        pass  # creates the tables, for which the timeouts below are too short
     empty_redis(request)
     redis: RedisServer = request.getfixturevalue("redis_server")
     async with (
@@ -132,10 +132,10 @@ async def stand(request: pytest.FixtureRequest, postgres_server: PostgresServer)
 
 @asynccontextmanager
 async def service_over(store: str, hot: str) -> AsyncIterator[Service]:
-    """The service over these servers, for visitors of the load's scope."""
+    """The service over these servers, for users of the load's scope."""
     loaded = load_engine_settings(flags={"store": store, "hot": hot}, environment={})
-    async with open_engine(loaded.values, breaking=BREAKING) as engine:
-        await until(lambda: tiered(engine).breaker.status.state == "closed", 5)
+    async with open_engine(loaded.values, breaker_policy=BREAKING) as engine:
+        await until(lambda: cached_store(engine).breaker.status.state == "closed", 5)
         service = Service(engine)
         service.client = service.client_of(X_User_ID=OWNER.user_id)
         async with service.app.router.lifespan_context(service.app), service.client:
@@ -143,7 +143,7 @@ async def service_over(store: str, hot: str) -> AsyncIterator[Service]:
 
 
 def bodies(answers: list[httpx.Response]) -> list[Any]:
-    """What they say, all of them successes; without when the session ends, which in a copy may lag by a second."""
+    """The bodies, all of them successes, without the session's end, which may lag by a second in a cache entry."""
     assert [answer.status_code for answer in answers] == [200] * len(answers), [answer.text for answer in answers]
     lagging = {"updated_at", "expires_at"}
     return [{name: value for name, value in answer.json().items() if name not in lagging} for answer in answers]
@@ -153,9 +153,9 @@ def bodies(answers: list[httpx.Response]) -> list[Any]:
 async def test_without_the_database_cached_sessions_are_read_and_writes_are_refused_whole(
     gone: Gone, stand: Stand
 ) -> None:
-    """The same bodies as before, told as degraded; writes 503 with Retry-After, nothing of them stored; then all works.
+    """Reads return the same bodies, marked degraded; writes get 503 with Retry-After and store nothing.
 
-    No request takes longer than a bound, whatever hangs.
+    Every request ends within a time limit, whatever hangs. After recovery everything works.
     """
     await stand.prepare("cached")
     before, stored = bodies(await stand.read("cached")), await stand.everything()
@@ -176,10 +176,10 @@ async def test_without_the_database_cached_sessions_are_read_and_writes_are_refu
     finally:
         await stand.recover()
     assert await stand.everything() == stored
-    await until(lambda: tiered(stand.service.engine).breaker.status.state == "closed", 5)
+    await until(lambda: cached_store(stand.service.engine).breaker.status.state == "closed", 5)
     assert (await stand.client.get("/readyz")).status_code == 200
-    await asyncio.sleep(RESPITE_SECONDS)
-    await stand.read("cached")  # of which one asks the database, and finds it back
+    await asyncio.sleep(BACKOFF_SECONDS)
+    await stand.read("cached")  # one of these probes the database
     with collected_degradation() as degraded:
         assert bodies(await stand.read("cached")) == before
     assert not degraded
@@ -187,8 +187,8 @@ async def test_without_the_database_cached_sessions_are_read_and_writes_are_refu
     assert (answer["turn_id"], answer["degraded"]) == (3, [])
 
 
-async def test_without_the_database_a_stranger_is_told_nothing(stand: Stand) -> None:
-    """Whoever asks for another's cached session gets what an unknown one gives, byte for byte; the owner is served."""
+async def test_without_the_database_another_user_learns_nothing(stand: Stand) -> None:
+    """For another user a cached session gives the same bytes as an unknown one; the owner is served."""
     await stand.prepare("cached")
     await stand.read("cached")
     await stand.lose("stopped")

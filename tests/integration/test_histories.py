@@ -1,6 +1,6 @@
-"""Random histories: sessions of a few names are opened, used, deleted and begun again, by several users and processes.
+"""Random histories: sessions of a few names are opened, used, deleted and recreated by several users and processes.
 
-The seed of a history that fails is in the failure; ``HISTORY_SEED=…`` in the environment repeats its choices.
+A failure names the seed of its history; ``HISTORY_SEED=…`` in the environment repeats the random choices.
 """
 
 import os
@@ -12,33 +12,33 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from history_checker import complaints
-from history_run import Run, history_of, past_of
+from history_checker import violations
+from history_run import Run, history_of, model_of
 
 from fault_proxy import fault_proxy
 from postgres_server import PostgresServer
 from redis_server import RedisServer
-from support import PATIENCE, TIERS, settings_of
-from wenmai.stores.registry import open_store
+from support import CACHED, REDIS_TIMEOUTS, settings_of
+from wenmai.stores.opening import open_store
 
 pytestmark = pytest.mark.xdist_group("services")
 
-STORES = ("sqlite", "postgresql", "redis", TIERS)
+STORES = ("sqlite", "postgresql", "redis", CACHED)
 LONG_SECONDS = 150.0
-"""Of the long form, for each store."""
+"""Duration of the soak test, per store."""
 
 SECONDS = (3.0, 8.0)
-"""Of one of its histories."""
+"""Durations of its histories."""
 
 
 def new_seed() -> int:
-    """Another one in each run, unless one is to be repeated."""
+    """A new one in each run, unless one is to be repeated."""
     return int(os.environ.get("HISTORY_SEED") or random.randrange(10**9))  # noqa: S311
 
 
 @asynccontextmanager
 async def cut_off(direct: dict[str, str], request: pytest.FixtureRequest) -> AsyncIterator[Run]:
-    """A history whose processes reach their servers through proxies."""
+    """A history with connections to the servers through proxies."""
     postgres: PostgresServer = request.getfixturevalue("postgres_server")
     redis: RedisServer = request.getfixturevalue("redis_server")
     async with (
@@ -49,7 +49,7 @@ async def cut_off(direct: dict[str, str], request: pytest.FixtureRequest) -> Asy
         throughs = {
             "postgresql": f"postgresql://postgres@127.0.0.1:{to_postgres.port}/{database}"
             "?connect_timeout=5&statement_timeout=5000",
-            "redis": f"redis://127.0.0.1:{to_redis.port}/0?{PATIENCE}",
+            "redis": f"redis://127.0.0.1:{to_redis.port}/0?{REDIS_TIMEOUTS}",
         }
         store = {name: throughs[urlsplit(url).scheme] for name, url in direct.items()}
         proxies = [to_postgres] * ("postgresql" in direct["store"]) + [to_redis] * ("redis" in str(direct))
@@ -58,7 +58,7 @@ async def cut_off(direct: dict[str, str], request: pytest.FixtureRequest) -> Asy
 
 @asynccontextmanager
 async def run_at(direct: dict[str, str], request: pytest.FixtureRequest, *, cuts: bool) -> AsyncIterator[Run]:
-    """A history over the store at ``direct``, with cut connections if there are any to cut."""
+    """A history over the store at ``direct``, with cut connections if it has connections."""
     if not cuts or direct["store"].startswith("sqlite"):
         yield Run(seed=0, folder=Path(), store=direct, direct=direct)
         return
@@ -67,23 +67,23 @@ async def run_at(direct: dict[str, str], request: pytest.FixtureRequest, *, cuts
 
 
 async def check(run: Run) -> int:
-    """Find nothing to complain of; how many events there were."""
+    """Run a history without violations; returns the number of events."""
     run.folder.mkdir()
     events = await history_of(run)
-    found = complaints(past_of(run, events))
+    found = violations(model_of(run, events))
     assert not found, "\n".join([f"HISTORY_SEED={run.seed}, events in {run.folder}", *found])
     return len(events)
 
 
 async def settings_at(store: str, request: pytest.FixtureRequest) -> dict[str, str]:
-    """The settings of an empty store, with its tables made."""
+    """The settings of an empty store with its tables."""
     settings = settings_of(store, request)
     async with open_store(settings["store"]):
         return settings
 
 
 @pytest.mark.parametrize("store", STORES)
-async def test_a_random_history_breaks_no_promise(store: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+async def test_a_random_history_has_no_violations(store: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     """Two processes with four actors each, one of them killed; a few seconds."""
     seed = new_seed()
     direct = await settings_at(store, request)
@@ -94,7 +94,7 @@ async def test_a_random_history_breaks_no_promise(store: str, tmp_path: Path, re
 @pytest.mark.soak
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("store", STORES)
-async def test_many_random_histories_break_no_promise(
+async def test_many_random_histories_have_no_violations(
     store: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     """Three processes, many kills, another history every few seconds; ten minutes over all stores."""

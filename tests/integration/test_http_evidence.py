@@ -1,4 +1,4 @@
-"""Evidence over HTTP, on the real engine and SQLite: ingested, listed, searched, removed."""
+"""Evidence over HTTP, on the real engine and SQLite: ingest, list, search, delete."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from http_service import Service, open_service
 
-from wenmai.http.limits import UPLOAD_BYTES
+from wenmai.http.limits import MAX_UPLOAD_BYTES
 
 BASE = "/api/v1/evidence"
 SITE = {"X-Tenant-ID": "museum"}
@@ -15,7 +15,7 @@ SITE = {"X-Tenant-ID": "museum"}
 
 @pytest.fixture
 async def service(tmp_path: Path) -> AsyncIterator[Service]:
-    """A service over a new file, for a site that has no evidence yet."""
+    """A service over a new file, for a site without evidence."""
     async with open_service(tmp_path) as opened:
         opened.client.headers.update(SITE)
         yield opened
@@ -36,17 +36,17 @@ async def listed(service: Service, **params: Any) -> list[str]:
 
 
 async def test_an_ingested_passage_is_read_as_it_was_given(service: Service) -> None:
-    """Every field comes back, what was not given is filled in, and the id is found under its own name."""
+    """All given fields are returned, the others have defaults, and the id works in the path."""
     given = {"text": "The bell was cast in 1651.", "title": "The bell", "evidence_id": "bell/1", "domains": ["bells"]}
     assert (await ingest(service, given))["evidence_ids"] == ["bell/1"]
-    shown = (await service.client.get(f"{BASE}/bell/1")).json()
-    assert {name: shown[name] for name in given} == given
-    assert (shown["language"], shown["verified"], shown["confidence"]) == ("en", True, 1.0)
-    assert shown["created_at"].endswith("Z")
+    passage = (await service.client.get(f"{BASE}/bell/1")).json()
+    assert {name: passage[name] for name in given} == given
+    assert (passage["language"], passage["verified"], passage["confidence"]) == ("en", True, 1.0)
+    assert passage["created_at"].endswith("Z")
 
 
 async def test_ingesting_the_same_again_changes_nothing(service: Service) -> None:
-    """Counts tell what was new, what changed and what was there."""
+    """The report counts new, changed and unchanged passages."""
     first = await ingest(service, {"text": "One."}, {"text": "Two.", "evidence_id": "two"})
     assert (first["added"], first["unchanged"]) == (2, 0)
     again = await ingest(service, {"text": "One."}, {"text": "Two, better.", "evidence_id": "two"})
@@ -55,7 +55,7 @@ async def test_ingesting_the_same_again_changes_nothing(service: Service) -> Non
 
 
 async def test_a_source_is_replaced_and_deleted_whole(service: Service) -> None:
-    """What did not come again is removed; another source stays."""
+    """Passages that are not ingested again are deleted; other sources are kept."""
     await ingest(service, {"text": "Old.", "source_ref": "book"}, {"text": "Other.", "source_ref": "film"})
     replaced = await ingest(service, {"text": "New.", "source_ref": "book"}, replace_source=True)
     assert (replaced["added"], replaced["removed"]) == (1, 1)
@@ -66,7 +66,7 @@ async def test_a_source_is_replaced_and_deleted_whole(service: Service) -> None:
 
 
 async def test_passages_are_found_best_first_with_scores(service: Service) -> None:
-    """The score is 0 to 1, the domain filter holds, and a deleted passage is found no more."""
+    """The score is 0 to 1, the domain filter applies, and a deleted passage is no longer found."""
     await ingest(
         service,
         {"text": "The bell was cast in 1651.", "evidence_id": "bell", "domains": ["bells"]},
@@ -94,29 +94,29 @@ async def test_passages_are_found_best_first_with_scores(service: Service) -> No
     ],
 )
 async def test_a_file_is_taken_as_the_body(service: Service, media_type: str, data: str) -> None:
-    """The content type tells the format."""
+    """The content type gives the format."""
     response = await service.client.post(f"{BASE}/files", content=data, headers={"Content-Type": media_type})
     assert response.json()["added"] == 1
     assert response.json()["bad_line_count"] == 0
 
 
 async def test_a_file_is_taken_from_a_form(service: Service) -> None:
-    """Its name tells the format and is the source of its passages."""
+    """Its name gives the format and is the source of its passages."""
     response = await service.client.post(f"{BASE}/files", files={"file": ("bell.md", b"# Bell\n\nCast in 1651.")})
     assert (response.json()["file"], response.json()["added"]) == ("bell.md", 1)
     assert len(await listed(service, source_ref="bell.md")) == 1
 
 
-async def test_bad_lines_are_named_and_the_rest_is_used(service: Service) -> None:
-    """Each with its number and why; a file with nothing else is refused at its first bad line."""
+async def test_bad_lines_are_reported_and_the_rest_is_ingested(service: Service) -> None:
+    """Each with number and reason; a file without usable lines is rejected with its first bad line."""
     data = '{"text": "One."}\nnot json\n{"text": "Two.", "colour": "red"}\n{"text": "Three."}\n'
     response = await service.client.post(f"{BASE}/files?name=a.jsonl", content=data)
     report = response.json()
     assert (report["added"], [each["line"] for each in report["bad_lines"]]) == (2, [2, 3])
     assert "colour" in report["bad_lines"][1]["reason"]
-    hopeless = await service.client.post(f"{BASE}/files?name=b.jsonl", content="not json\n")
-    assert hopeless.status_code == 422
-    assert [each["field"] for each in hopeless.json()["errors"]] == ["b.jsonl:1"]
+    unusable = await service.client.post(f"{BASE}/files?name=b.jsonl", content="not json\n")
+    assert unusable.status_code == 422
+    assert [each["field"] for each in unusable.json()["errors"]] == ["b.jsonl:1"]
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ async def test_bad_lines_are_named_and_the_rest_is_used(service: Service) -> Non
 async def test_a_file_that_cannot_be_read_is_refused(
     service: Service, url: str, headers: dict[str, str], data: bytes, field: str
 ) -> None:
-    """422 says what is wrong; nothing is stored."""
+    """422 with the field; nothing is stored."""
     response = await service.client.post(BASE + url, content=data, headers=headers)
     assert response.status_code == 422
     assert [each["field"] for each in response.json()["errors"]] == [field]
@@ -139,20 +139,20 @@ async def test_a_file_that_cannot_be_read_is_refused(
 
 
 async def test_a_file_of_another_type_is_refused(service: Service) -> None:
-    """415 names the types that are taken."""
+    """415 lists the accepted types."""
     response = await service.client.post(f"{BASE}/files", content=b"x", headers={"Content-Type": "application/pdf"})
     assert response.status_code == 415
     assert "text/markdown" in response.json()["detail"]
 
 
 async def test_a_file_over_the_limit_is_refused(service: Service) -> None:
-    """413, while one of ten times the ordinary limit is read."""
+    """413; a file beyond the limit of other bodies is accepted."""
 
-    async def pieces() -> AsyncIterator[bytes]:
-        for _ in range(UPLOAD_BYTES // 1_000_000 + 1):
+    async def chunks() -> AsyncIterator[bytes]:
+        for _ in range(MAX_UPLOAD_BYTES // 1_000_000 + 1):
             yield b"x" * 1_000_000
 
-    too_large = await service.client.post(f"{BASE}/files", content=pieces(), headers={"Content-Type": "text/plain"})
+    too_large = await service.client.post(f"{BASE}/files", content=chunks(), headers={"Content-Type": "text/plain"})
     assert too_large.status_code == 413
     line = b'{"text": "' + b"x" * 19_000 + b'"}\n'
     large = await service.client.post(f"{BASE}/files?name=large.jsonl", content=line * 200)
@@ -172,10 +172,10 @@ async def test_a_file_over_the_limit_is_refused(service: Service) -> None:
         ({"text": "x", "colour": "red"}, "colour"),
     ],
 )
-async def test_a_passage_that_is_not_allowed_names_its_place(
+async def test_an_invalid_passage_is_rejected_with_its_position(
     service: Service, passage: dict[str, Any], field: str
 ) -> None:
-    """All or none."""
+    """All passages are stored or none."""
     response = await service.client.post(BASE, json={"evidence": [{"text": "good"}, passage]})
     assert [each["field"] for each in response.json()["errors"]] == [f"evidence[1].{field}"]
     assert await listed(service) == []

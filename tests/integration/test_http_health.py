@@ -18,7 +18,7 @@ async def service(tmp_path: Path) -> AsyncIterator[Service]:
         yield opened
 
 
-async def figures(service: Service) -> dict[tuple[str, ...], float]:
+async def samples(service: Service) -> dict[tuple[str, ...], float]:
     """Every sample of /metrics by its name and label values, in the labels' order by name."""
     text = (await service.client.get("/metrics")).text
     return {
@@ -29,7 +29,7 @@ async def figures(service: Service) -> dict[tuple[str, ...], float]:
 
 
 async def test_a_running_service_is_alive_and_ready(service: Service) -> None:
-    """Each store says so."""
+    """Every store is ok."""
     assert (await service.client.get("/healthz")).json() == {"status": "ok"}
     ready = (await service.client.get("/readyz")).json()
     search = {"state": "closed", "failures": 0, "refused": 0}
@@ -42,7 +42,7 @@ async def test_a_running_service_is_alive_and_ready(service: Service) -> None:
 
 
 async def test_with_a_store_down_it_is_alive_and_not_ready(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    """503 names the store, whatever the breakers say; liveness asks no store."""
+    """503 with the store, regardless of breakers; liveness does not check the store."""
 
     async def down(*_: Any) -> None:
         raise StoreUnavailable("sqlite", "gone")
@@ -55,8 +55,8 @@ async def test_with_a_store_down_it_is_alive_and_not_ready(service: Service, mon
 
 
 async def test_with_the_file_deleted_writes_are_503_and_it_is_not_ready(service: Service, tmp_path: Path) -> None:
-    """Nothing is acknowledged that would be lost with the process."""
-    for each in tmp_path.glob("*.db*"):  # noqa: ASYNC240 — what another program does
+    """Nothing is acknowledged that would be lost when the process exits."""
+    for each in tmp_path.glob("*.db*"):  # noqa: ASYNC240 — as another program would
         each.unlink()
     created = await service.client.post("/v1/sessions", json={})
     assert created.status_code == 503
@@ -70,7 +70,7 @@ async def test_requests_and_turns_are_counted(service: Service) -> None:
     answer = await service.ask("你好")
     for session_id in ("a", "b", answer["session_id"]):
         await service.client.get(f"/api/v1/npc/sessions/{session_id}")
-    found = await figures(service)
+    found = await samples(service)
     route = "/api/v1/npc/sessions/{session_id}"
     assert found["wenmai_http_requests_total", "GET", route, "404"] == 2
     assert found["wenmai_http_requests_total", "GET", route, "200"] == 1
@@ -79,19 +79,19 @@ async def test_requests_and_turns_are_counted(service: Service) -> None:
 
 
 async def test_labels_do_not_grow_with_what_callers_send(service: Service) -> None:
-    """Unknown paths and methods share a label each."""
+    """Unknown paths share one label value, and so do unknown methods."""
     for n in range(5):
         await service.client.get(f"/nowhere/{n}")
         await service.client.request(f"METHOD{n}", "/v1/sessions")
-    found = await figures(service)
+    found = await samples(service)
     requests = {labels for labels in found if labels[0] == "wenmai_http_requests_total"}
     assert ("wenmai_http_requests_total", "GET", "unmatched", "404") in requests
     assert not [labels for labels in requests if "nowhere" in str(labels) or "METHOD" in str(labels)]
 
 
-async def test_two_applications_count_for_themselves(service: Service, tmp_path: Path) -> None:
-    """Nothing is shared by the process."""
+async def test_metrics_of_two_applications_are_separate(service: Service, tmp_path: Path) -> None:
+    """There is no process-wide registry."""
     await service.ask("你好")
     (tmp_path / "other").mkdir()
     async with open_service(tmp_path / "other") as other:
-        assert ("wenmai_turns_total", "no", "normal") not in await figures(other)
+        assert ("wenmai_turns_total", "no", "normal") not in await samples(other)

@@ -1,4 +1,4 @@
-"""Bodies made to be costly: they are answered, briefly, and other requests go on meanwhile."""
+"""Expensive bodies: they get a short response and do not block other requests."""
 
 import asyncio
 import json
@@ -17,13 +17,13 @@ from heap import heap_frozen
 FILES = "/api/v1/evidence/files"
 JSON = {"Content-Type": "application/json"}
 
-MOST_STOPPED = 0.3
-"""Seconds of processor that the loop's thread spends without letting a task in. The aim is 0.1; machines differ."""
+MAX_BLOCKED_SECONDS = 0.3
+"""CPU seconds for which the event loop may be blocked. The aim is 0.1; machines differ."""
 
 
 @pytest.fixture
 async def service(tmp_path: Path) -> AsyncIterator[Service]:
-    """A service over a new file that has had a request: FastAPI builds its routes at the first one."""
+    """A service over a new file, after a first request, at which FastAPI builds its routes."""
     async with open_service(tmp_path) as opened:
         assert (await opened.client.get("/nothing/here")).status_code == 404
         yield opened
@@ -31,15 +31,15 @@ async def service(tmp_path: Path) -> AsyncIterator[Service]:
 
 @asynccontextmanager
 async def watched_loop() -> AsyncIterator[None]:
-    """Fail if the event loop stops for long."""
+    """Fail if the event loop is blocked for too long."""
     worst, ended = 0.0, False
 
     async def watch() -> None:
         nonlocal worst
         while not ended:
-            begun = time.thread_time()
+            started = time.thread_time()
             await asyncio.sleep(0.005)
-            worst = max(worst, time.thread_time() - begun)
+            worst = max(worst, time.thread_time() - started)
 
     with heap_frozen():
         watching = asyncio.create_task(watch())
@@ -47,7 +47,7 @@ async def watched_loop() -> AsyncIterator[None]:
         yield
         ended = True
         await watching
-    assert worst < MOST_STOPPED, worst
+    assert worst < MAX_BLOCKED_SECONDS, worst
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ async def watched_loop() -> AsyncIterator[None]:
     ],
 )
 async def test_a_costly_file_is_refused_while_others_are_served(service: Service, name: str, data: bytes) -> None:
-    """422 with the line, in a moment, and never 500."""
+    """422 with the line, quickly, and never 500."""
     async with watched_loop():
         response = await service.client.post(FILES, params={"name": name}, content=data)
     assert response.status_code == 422
@@ -71,7 +71,7 @@ async def test_a_costly_file_is_refused_while_others_are_served(service: Service
 
 
 async def test_a_large_file_is_ingested_while_others_are_served(service: Service) -> None:
-    """It is read in another process and stored batch by batch."""
+    """It is parsed in another process and stored in batches."""
     text = "".join(
         f"第{number}家的祠堂建于清代，前后修过三次，如今仍在村中，逢年过节有人祭扫。\n\n" for number in range(2_000)
     )
@@ -82,7 +82,7 @@ async def test_a_large_file_is_ingested_while_others_are_served(service: Service
 
 
 async def test_long_passages_are_ingested_while_others_are_served(service: Service) -> None:
-    """Their words are analysed off the loop, a few at a time."""
+    """Text analysis runs off the event loop, in batches."""
     random = Random(1)  # noqa: S311 — any words will do
     words = ["".join(random.choices("abcdefghijklmnoprstuy", k=random.randint(3, 11))) for _ in range(20_000)]
     passages = [{"text": " ".join(random.sample(words, 2_500))[:20_000], "source_ref": "a"} for _ in range(20)]
@@ -109,7 +109,7 @@ async def test_long_passages_are_ingested_while_others_are_served(service: Servi
     ids=["unknown fields", "long field", "bad messages", "tool calls", "no messages", "tags", "bad passages"],
 )
 async def test_a_body_full_of_mistakes_has_a_short_answer(service: Service, url: str, body: Any) -> None:
-    """At most 20 of them are named, and looking for more stops nobody."""
+    """At most 20 errors are listed, and validation does not block other requests."""
     content = json.dumps(body, separators=(",", ":")).encode()
     async with watched_loop():
         response = await service.client.post(url, content=content, headers=JSON)
@@ -121,7 +121,7 @@ async def test_a_body_full_of_mistakes_has_a_short_answer(service: Service, url:
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999", "1" * 5_000])
 @pytest.mark.parametrize("url", ["/v1/sessions", "/api/v1/evidence", "/api/v1/npc/chat"])
 async def test_numbers_that_json_does_not_have_are_refused(service: Service, url: str, number: str) -> None:
-    """Not stored as null in silence: 422 names the body and says what is wrong."""
+    """422 with the body and the reason; not silently stored as null."""
     response = await service.client.post(url, content=f'{{"metadata": {{"a": {number}}}}}', headers=JSON)
     assert response.status_code == 422
     (error,) = response.json()["errors"]
@@ -131,27 +131,27 @@ async def test_numbers_that_json_does_not_have_are_refused(service: Service, url
 
 
 @pytest.mark.parametrize(("levels", "status"), [(98, 201), (99, 422), (5_000, 422)])
-async def test_json_is_nested_to_a_bound(service: Service, levels: int, status: int) -> None:
-    """What was taken can be shown again."""
+async def test_json_nesting_is_limited(service: Service, levels: int, status: int) -> None:
+    """An accepted body can be returned again."""
     body = '{"metadata": {"a": ' + "[" * levels + "]" * levels + "}}"
     created = await service.client.post("/v1/sessions", content=body, headers=JSON)
     assert created.status_code == status
-    shown = await service.client.get("/v1/sessions")
-    assert (shown.status_code, len(shown.json()["sessions"])) == (200, int(status == 201))
+    listed = await service.client.get("/v1/sessions")
+    assert (listed.status_code, len(listed.json()["sessions"])) == (200, int(status == 201))
 
 
 @pytest.mark.parametrize("character", ["\0", "\x1b", "\x9b"])
 @pytest.mark.parametrize("field", ["text", "title", "source_ref"])
 async def test_passages_with_control_characters_are_refused(service: Service, field: str, character: str) -> None:
-    """422 with the passage's place."""
+    """422 with the passage's position."""
     passage = {"text": "a", field: f"a{character}b"}
     response = await service.client.post("/api/v1/evidence", json={"evidence": [{"text": "good"}, passage]})
     assert response.status_code == 422
     assert [error["field"] for error in response.json()["errors"]] == [f"evidence[1].{field}"]
 
 
-async def test_passages_that_no_persona_finds_are_named_with_what_to_do(service: Service) -> None:
-    """The profile's personas speak about domains of their own; a passage of one of these gives no warning."""
+async def test_passages_that_no_persona_finds_give_a_warning(service: Service) -> None:
+    """The warning lists the personas' domains; a passage with one of them gives no warning."""
     hidden = (await service.client.post("/api/v1/evidence", json={"evidence": [{"text": "One."}]})).json()
     (warning,) = hidden["warnings"]
     assert "no persona finds 1 of the 1 passages" in warning

@@ -1,4 +1,4 @@
-"""What a session remembers, preferences, and traces, over the real engine on SQLite."""
+"""Session summaries, preferences and traces, over the real engine on SQLite."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -29,35 +29,35 @@ async def read(service: Service, url: str, **params: Any) -> dict[str, Any]:
 
 
 async def test_a_session_is_shown_merged_over_its_personas_by_time(service: Service) -> None:
-    """All messages in the order of the talk, with their counts and moments, and the preferences."""
+    """All messages in order of time, with counts and timestamps, and the preferences."""
     summary = await read(service, SESSION)
     assert (summary["session_id"], summary["npc_id"], summary["message_count"]) == ("s1", None, 6)
     assert summary["title"] == "请问严氏家训有哪些？"
-    talked_with = [message["npc_id"] for message in summary["recent_messages"]]
-    assert talked_with == ["ancestor_yan"] * 2 + ["village_elder"] * 2 + ["ancestor_yan"] * 2
+    personas = [message["npc_id"] for message in summary["recent_messages"]]
+    assert personas == ["ancestor_yan"] * 2 + ["village_elder"] * 2 + ["ancestor_yan"] * 2
     assert summary["first_message_at"] == summary["recent_messages"][0]["timestamp"]
     assert summary["last_message_at"] == summary["recent_messages"][-1]["timestamp"]
     assert summary["preference"]["verbosity"] == "normal"
 
 
 async def test_a_session_is_shown_for_one_persona(service: Service) -> None:
-    """Only that thread; a persona never spoken to has none."""
+    """Only that thread; an unused persona has no messages."""
     elder = await read(service, SESSION, npc_id="village_elder")
     assert (elder["npc_id"], elder["message_count"]) == ("village_elder", 2)
     assert [message["role"] for message in elder["recent_messages"]] == ["user", "assistant"]
-    nobody = await read(service, SESSION, npc_id="nobody")
-    assert (nobody["message_count"], nobody["recent_messages"], nobody["first_message_at"]) == (0, [], None)
+    unused = await read(service, SESSION, npc_id="unused")
+    assert (unused["message_count"], unused["recent_messages"], unused["first_message_at"]) == (0, [], None)
 
 
 async def test_max_messages_keeps_the_newest(service: Service) -> None:
-    """The count stays that of all."""
+    """The count covers all messages."""
     summary = await read(service, SESSION, max_messages=1)
     assert [message["turn_id"] for message in summary["recent_messages"]] == [2]
     assert summary["message_count"] == 6
 
 
-async def test_one_personas_part_is_deleted_and_the_others_stays(service: Service) -> None:
-    """The thread is empty afterwards; deleting it again changes nothing."""
+async def test_one_personas_thread_is_deleted_and_the_other_is_kept(service: Service) -> None:
+    """The thread is empty afterwards; deleting it again is a no-op."""
     for _ in range(2):
         deleted = await service.client.delete(f"{SESSION}?npc_id=ancestor_yan")
         assert deleted.json() == {"success": True, "session_id": "s1"}
@@ -67,7 +67,7 @@ async def test_one_personas_part_is_deleted_and_the_others_stays(service: Servic
 
 
 async def test_a_whole_session_is_deleted_with_its_preferences(service: Service) -> None:
-    """Afterwards it is not found, and a new one of that id has none of it."""
+    """It is then 404, and a new session of that id is empty."""
     await service.client.put(f"{SESSION}/preference?verbosity=brief")
     assert (await service.client.delete(SESSION)).json() == {"success": True, "session_id": "s1"}
     assert (await service.client.get(SESSION)).status_code == 404
@@ -78,7 +78,7 @@ async def test_a_whole_session_is_deleted_with_its_preferences(service: Service)
 
 
 async def test_a_change_of_preferences_is_answered_with_what_is_stored(service: Service) -> None:
-    """Not with what was there before: fields add up, tags are added and removed, every persona sees them."""
+    """Not with the previous values: changes are merged, tags are added and removed, for every persona."""
     url = f"{SESSION}/preference"
     first = await service.client.put(url, params={"verbosity": "detailed", "interest_tag": ["家训", "祠堂"]})
     assert first.json()["success"] is True
@@ -94,7 +94,7 @@ async def test_a_change_of_preferences_is_answered_with_what_is_stored(service: 
 
 
 async def test_preferences_are_set_by_a_body_too(service: Service) -> None:
-    """The body's fields; together with query parameters it is refused."""
+    """The body's fields; combined with query parameters it is rejected."""
     url = f"{SESSION}/preference"
     by_body = await service.client.put(url, json={"language": "en", "interest_tags": ["hall"]})
     assert by_body.json()["preference"]["language"] == "en"
@@ -114,7 +114,7 @@ async def test_preferences_are_set_by_a_body_too(service: Service) -> None:
     ],
 )
 async def test_a_bad_preference_is_refused_and_changes_nothing(service: Service, field: str, value: str) -> None:
-    """422 with the field, though a good value stands beside it."""
+    """422 with the field, even with another valid field."""
     good = {"tone": "casual"} if field != "tone" else {"verbosity": "brief"}
     response = await service.client.put(f"{SESSION}/preference", params={**good, field: value})
     assert response.status_code == 422
@@ -122,8 +122,8 @@ async def test_a_bad_preference_is_refused_and_changes_nothing(service: Service,
     assert (await read(service, SESSION))["preference"]["updated_at"] is None
 
 
-async def test_a_trace_tells_how_the_answer_came_about(service: Service) -> None:
-    """Question as asked and as searched for, steps, evidence, blocks with tokens, policy."""
+async def test_a_trace_explains_the_answer(service: Service) -> None:
+    """Question as asked and as rewritten, steps, evidence, blocks with tokens, policy."""
     answer = await service.ask("第二条呢？", session_id="s1")
     trace = await read(service, f"/api/v1/npc/traces/{answer['trace_id']}")
     assert trace["request_input"]["query"] == "第二条呢？"
@@ -136,8 +136,8 @@ async def test_a_trace_tells_how_the_answer_came_about(service: Service) -> None
     assert "session_summary" not in trace
 
 
-async def test_a_trace_is_shown_with_its_session_if_that_is_asked_for(service: Service) -> None:
-    """The session as it is now; when that is deleted, its traces are gone with it."""
+async def test_a_trace_includes_its_session_on_request(service: Service) -> None:
+    """The current session; deleting it deletes its traces."""
     answer = await service.ask("第二条呢？", session_id="s1")
     url = f"/api/v1/npc/traces/{answer['trace_id']}"
     assert (await read(service, url, include_session=True))["session_summary"]["message_count"] == 8
@@ -147,7 +147,7 @@ async def test_a_trace_is_shown_with_its_session_if_that_is_asked_for(service: S
 
 
 async def test_traces_are_listed_by_filter_page_by_page(service: Service) -> None:
-    """Newest first; each filter leaves only what it names; following ``next`` gives every trace once."""
+    """Newest first; filters apply; following ``next`` gives every trace once."""
     await service.ask("你好")
     everything = (await read(service, "/api/v1/npc/traces"))["traces"]
     assert [line["query"] for line in everything][:2] == ["你好", "第一条是什么？"]
@@ -166,7 +166,7 @@ async def test_traces_are_listed_by_filter_page_by_page(service: Service) -> Non
 
 
 async def test_a_replay_sets_both_answers_side_by_side(service: Service) -> None:
-    """Without a model the same blocks give the same answer; the transcript is not touched."""
+    """Without a model the same blocks give the same answer; the transcript is not changed."""
     answer = await service.ask("第二条呢？", session_id="s1")
     before = await read(service, SESSION)
     replay = (await service.client.post(f"/api/v1/npc/traces/{answer['trace_id']}/replay")).json()

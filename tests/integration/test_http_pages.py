@@ -1,4 +1,4 @@
-"""The pages for people, and what all answers have in common."""
+"""HTML pages, and headers of all responses."""
 
 import re
 from collections.abc import AsyncIterator
@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from http_service import Service, open_service
 
+from wenmai.config.settings import Settings
 from wenmai.http.app import serve_app
-from wenmai.settings import Settings
 
 
 @pytest.fixture
@@ -19,8 +19,8 @@ async def service(tmp_path: Path) -> AsyncIterator[Service]:
         yield opened
 
 
-async def test_the_start_page_says_where_to_go_on(service: Service) -> None:
-    """It links to what there is, and its example is an address and a persona of this service."""
+async def test_the_start_page_has_working_links(service: Service) -> None:
+    """All links work, and the example uses the service's address and a persona."""
     page = (await service.client.get("/")).text
     for link in re.findall(r'href="([^"]+)"', page):
         assert (await service.client.get(f"/{link}")).status_code == 200, link
@@ -29,7 +29,7 @@ async def test_the_start_page_says_where_to_go_on(service: Service) -> None:
 
 
 async def test_docs_need_no_other_server(service: Service) -> None:
-    """Every script, style and icon of the page is the service's own, so it works without a network."""
+    """All scripts, styles and icons come from the service, so the page works offline."""
     page = (await service.client.get("/docs")).text
     loaded = re.findall(r'(?:src|href)="([^"]+)"', page)
     assert len(loaded) == 3
@@ -43,7 +43,7 @@ async def test_docs_need_no_other_server(service: Service) -> None:
 
 
 async def test_head_is_get_without_the_body(service: Service) -> None:
-    """Same status and headers, on every route that can be read."""
+    """Same status and headers, on every GET route."""
     paths: dict[str, Any] = serve_app(Settings()).openapi()["paths"]
     for path in [*(path for path, methods in paths.items() if "get" in methods), "/", "/docs", "/openapi.json"]:
         url = re.sub(r"\{[^}]+\}", "1", path)
@@ -54,8 +54,8 @@ async def test_head_is_get_without_the_body(service: Service) -> None:
     assert 'method="HEAD",route="/healthz",status="200"' in (await service.client.get("/metrics")).text
 
 
-async def test_answers_are_kept_by_no_cache_and_guessed_by_no_browser(service: Service) -> None:
-    """Answers depend on headers; problems too, and those of routes that there are not."""
+async def test_responses_are_not_cached_and_not_sniffed(service: Service) -> None:
+    """On all routes, for problems and for unknown routes too."""
     session = await service.create_session()
     for path in (f"/v1/sessions/{session}", "/v1/sessions/absent", "/nowhere", "/metrics", "/docs"):
         headers = (await service.client.get(path)).headers

@@ -1,4 +1,4 @@
-"""Whatever goes wrong is told as problem details, and nothing of the inside is told."""
+"""Errors are problem details without internals."""
 
 import logging
 from collections.abc import AsyncIterator
@@ -13,8 +13,8 @@ from http_service import Service, open_service
 import wenmai
 from wenmai.errors import InvalidInput, StoreUnavailable
 from wenmai.http import problems
-from wenmai.http.binding import check_binding
-from wenmai.http.limits import BODY_BYTES
+from wenmai.http.limits import MAX_BODY_BYTES
+from wenmai.http.loopback import check_bind_host
 
 JSON = {"Content-Type": "application/json"}
 
@@ -27,7 +27,7 @@ async def service(tmp_path: Path) -> AsyncIterator[Service]:
 
 
 def problem(response: httpx.Response, status: int, slug: str) -> dict[str, Any]:
-    """The problem's body, after a look at what all problems have."""
+    """The problem's body, after checking the common fields."""
     assert response.status_code == status
     assert response.headers["content-type"] == "application/problem+json"
     body: dict[str, Any] = response.json()
@@ -39,13 +39,13 @@ def problem(response: httpx.Response, status: int, slug: str) -> dict[str, Any]:
 
 
 async def test_an_unknown_route_is_a_problem(service: Service) -> None:
-    """404, also where only a slash is too many."""
+    """404, also for a trailing slash."""
     for url in ("/nowhere", "/v1/sessions/", "/api/v1/npc"):
         problem(await service.client.get(url), 404, "no-such-route")
 
 
 async def test_a_method_that_a_route_does_not_have_is_a_problem(service: Service) -> None:
-    """405 names in Allow every method of the path, not those of its first route alone."""
+    """The Allow header has all methods of the path, not only those of its first route."""
     response = await service.client.put("/v1/sessions/s1")
     problem(response, 405, "method-not-allowed")
     assert response.headers["allow"] == "DELETE, GET, HEAD, PATCH"
@@ -66,8 +66,8 @@ async def test_a_method_that_a_route_does_not_have_is_a_problem(service: Service
         b'{"metadata": {"a": ' + b"1" * 5_000 + b"}}",
     ],
 )
-async def test_json_that_cannot_be_kept_is_refused(service: Service, body: bytes) -> None:
-    """422, nothing is stored, and it is no mistake of the service."""
+async def test_json_that_cannot_be_stored_is_rejected(service: Service, body: bytes) -> None:
+    """422 instead of 500, and nothing is stored."""
     response = await service.client.post("/v1/sessions", content=body, headers=JSON)
     assert problem(response, 422, "invalid-input")["errors"]
     assert (await service.client.get("/v1/sessions")).json()["sessions"] == []
@@ -75,7 +75,7 @@ async def test_json_that_cannot_be_kept_is_refused(service: Service, body: bytes
 
 @pytest.mark.parametrize("media_type", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", ""])
 async def test_a_body_that_is_not_declared_as_json_is_refused(service: Service, media_type: str) -> None:
-    """415: what a page of another site could send without asking first is not taken for JSON."""
+    """415: bodies that browsers send cross-site without a preflight are not parsed as JSON."""
     headers = {"Content-Type": media_type} if media_type else {}
     response = await service.client.post("/v1/sessions", content=b"{}", headers=headers)
     assert "application/json" in problem(response, 415, "media-type")["detail"]
@@ -83,21 +83,21 @@ async def test_a_body_that_is_not_declared_as_json_is_refused(service: Service, 
 
 @pytest.mark.parametrize("media_type", ["application/json; charset=utf-8", "Application/JSON"])
 async def test_json_may_be_declared_with_parameters(service: Service, media_type: str) -> None:
-    """As clients do."""
+    """Media type parameters and case are ignored."""
     response = await service.client.post("/v1/sessions", content=b"{}", headers={"Content-Type": media_type})
     assert response.status_code == 201
 
 
-async def test_a_body_that_may_be_left_out_needs_no_type(service: Service) -> None:
-    """A request without a body declares none."""
+async def test_an_optional_body_needs_no_content_type(service: Service) -> None:
+    """If the body is omitted."""
     session_id = await service.create_session()
     changed = await service.client.put(f"/api/v1/npc/sessions/{session_id}/preference?verbosity=brief")
     assert changed.status_code == 200
 
 
 @pytest.mark.parametrize("name", ["X-Tenant-ID", "X-Site-ID", "X-User-ID", "X-Trace-ID", "Idempotency-Key"])
-async def test_a_header_that_names_an_owner_is_given_once(service: Service, name: str) -> None:
-    """Two values, even equal ones, are refused: another reader of the request might take the other."""
+async def test_a_repeated_scope_header_is_rejected(service: Service, name: str) -> None:
+    """Even with equal values: another component might read the other one."""
     twice = httpx.Headers([(name, "a"), (name, "a")])
     body = {"npc_id": "ancestor_yan", "query": "你好"}
     response = await service.client.post("/api/v1/npc/chat", json=body, headers=twice)
@@ -106,18 +106,18 @@ async def test_a_header_that_names_an_owner_is_given_once(service: Service, name
 
 @pytest.mark.parametrize("declared", [True, False])
 async def test_a_body_over_the_limit_is_refused(service: Service, declared: bool) -> None:  # noqa: FBT001
-    """413, whether its length is declared or it comes in pieces."""
+    """413, with Content-Length and with chunked encoding."""
 
-    async def pieces() -> AsyncIterator[bytes]:
-        for _ in range(BODY_BYTES // 100_000 + 1):
+    async def chunks() -> AsyncIterator[bytes]:
+        for _ in range(MAX_BODY_BYTES // 100_000 + 1):
             yield b" " * 100_000
 
-    content = b" " * (BODY_BYTES + 1) if declared else pieces()
+    content = b" " * (MAX_BODY_BYTES + 1) if declared else chunks()
     problem(await service.client.post("/v1/sessions", content=content, headers=JSON), 413, "too-large")
 
 
-async def test_a_field_is_named_as_callers_write_it(service: Service) -> None:
-    """Nested fields by path, headers by their name, and the offending value is not repeated."""
+async def test_field_names_are_those_of_the_request(service: Service) -> None:
+    """Nested fields by path, headers by name; the invalid value is not repeated."""
     secret = "hunter2 " * 3
     response = await service.client.post(
         "/v1/sessions/s1/messages", json={"messages": [{"role": secret, "content": 5}]}, headers={"X-User-ID": "a b"}
@@ -130,7 +130,7 @@ async def test_a_field_is_named_as_callers_write_it(service: Service) -> None:
 async def test_a_store_that_is_down_is_503_with_a_time_to_retry(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The reason stays in the log."""
+    """The reason is only in the log."""
 
     async def down(*_: Any, **__: Any) -> None:
         raise StoreUnavailable("sqlite", "disk I/O error in /secret/path", retry_after=7)
@@ -142,10 +142,10 @@ async def test_a_store_that_is_down_is_503_with_a_time_to_retry(
     assert "secret" not in response.text
 
 
-async def test_a_mistake_of_ours_is_500_and_is_logged_whole(
+async def test_an_unexpected_error_is_500_and_logged(
     service: Service, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The caller learns nothing of the inside; the log has the traceback."""
+    """The response has no internals; the log has the traceback."""
 
     async def broken(*_: Any, **__: Any) -> None:
         raise RuntimeError("secret detail")
@@ -160,20 +160,20 @@ async def test_a_mistake_of_ours_is_500_and_is_logged_whole(
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.9.9.9", "::1", "[::1]", "localhost", "LOCALHOST"])
 def test_loopback_may_be_bound(host: str) -> None:
-    """Nobody but this machine can reach it."""
-    check_binding(host)
+    """Loopback is reachable from this machine only."""
+    check_bind_host(host)
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.5", "example.org", ""])  # noqa: S104 — to be refused
-def test_anything_else_may_not_be_bound(host: str) -> None:
-    """Without authentication, and the error says why."""
+def test_other_addresses_may_not_be_bound(host: str) -> None:
+    """The error names the missing authentication."""
     with pytest.raises(InvalidInput, match="authentication") as refused:
-        check_binding(host)
+        check_bind_host(host)
     assert refused.value.field == "host"
 
 
 async def test_an_application_that_embeds_the_library_answers_its_errors() -> None:
-    """A bad id, an absent session and a store that is down are problems; what is the application's own stays so."""
+    """An invalid id, an absent session and an unavailable store are problems; other errors are not changed."""
     app = FastAPI()
     problems.install(app)
 
@@ -185,8 +185,8 @@ async def test_an_application_that_embeds_the_library_answers_its_errors() -> No
     async def down() -> None:
         raise StoreUnavailable("sqlite", "/secret/path", retry_after=7)
 
-    @app.get("/talks/{session_id}")
-    async def talk(session_id: str, limit: int = 10) -> int:
+    @app.get("/conversations/{session_id}")
+    async def append(session_id: str, limit: int = 10) -> int:
         async with wenmai.open("memory://") as memory:
             session = await memory.session(session_id)
             await session.delete()
@@ -194,10 +194,12 @@ async def test_an_application_that_embeds_the_library_answers_its_errors() -> No
         return limit
 
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://application") as client:
-        assert problem(await client.get("/talks/a b"), 422, "invalid-input")["errors"][0]["field"] == "session_id"
-        problem(await client.get("/talks/a"), 404, "not-found")
+        assert (
+            problem(await client.get("/conversations/a b"), 422, "invalid-input")["errors"][0]["field"] == "session_id"
+        )
+        problem(await client.get("/conversations/a"), 404, "not-found")
         unavailable = await client.get("/down")
         problem(unavailable, 503, "store-unavailable")
         assert (unavailable.headers["retry-after"], "secret" in unavailable.text) == ("7", False)
         assert (await client.get("/own")).json() == {"detail": "own words"}
-        assert "detail" in (await client.get("/talks/a?limit=x")).json()
+        assert "detail" in (await client.get("/conversations/a?limit=x")).json()

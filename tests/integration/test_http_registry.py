@@ -30,14 +30,14 @@ async def service(tmp_path: Path) -> AsyncIterator[Service]:
 
 
 def body_of(what: str, mark: str, npc_id: str = "doctor") -> dict[str, Any]:
-    """The body that creates a version whose text has ``mark``."""
+    """The body that creates a version with the text ``mark``."""
     if what == "personas":
         return {"npc_id": npc_id, "persona": PERSONA | {"system": {"zh": mark}}, "note": mark}
     return {"npc_id": npc_id, "text": mark, "note": mark}
 
 
 async def create(service: Service, what: str, mark: str, npc_id: str = "doctor") -> dict[str, Any]:
-    """The version made."""
+    """The created version."""
     response = await service.client.post(f"/api/v1/{what}", json=body_of(what, mark, npc_id))
     assert response.status_code == 201, response.text
     version: dict[str, Any] = response.json()
@@ -45,8 +45,8 @@ async def create(service: Service, what: str, mark: str, npc_id: str = "doctor")
 
 
 @pytest.mark.parametrize("what", ["personas", "prompts"])
-async def test_versions_are_made_activated_and_deleted(service: Service, what: str) -> None:
-    """The first is active at once, the next when activated; both are told; the active one cannot be deleted."""
+async def test_versions_are_created_activated_and_deleted(service: Service, what: str) -> None:
+    """The first is activated at once, the next explicitly; the active one cannot be deleted."""
     base = f"/api/v1/{what}/doctor"
     assert (await create(service, what, "one"))["active"]
     second = await create(service, what, "two")
@@ -63,7 +63,7 @@ async def test_versions_are_made_activated_and_deleted(service: Service, what: s
 
 @pytest.mark.parametrize("what", ["personas", "prompts"])
 async def test_an_activation_that_expects_another_version_conflicts(service: Service, what: str) -> None:
-    """Compare-and-set: 409, and the active version stays."""
+    """Compare-and-set: 409, and the active version is unchanged."""
     await create(service, what, "one")
     await create(service, what, "two")
     late = await service.client.post(f"/api/v1/{what}/doctor/set-active", json={"number": 2, "expected": 2})
@@ -74,20 +74,20 @@ async def test_an_activation_that_expects_another_version_conflicts(service: Ser
 
 @pytest.mark.parametrize("what", ["personas", "prompts"])
 async def test_versions_are_listed_newest_first_page_by_page(service: Service, what: str) -> None:
-    """Following ``next`` gives every version once; of something unknown there are none to find."""
+    """Following ``next`` gives every version once; an unknown id is 404."""
     for mark in ("one", "two", "three"):
         await create(service, what, mark)
     first = (await service.client.get(f"/api/v1/{what}/doctor/versions?limit=2")).json()
     second = (await service.client.get(f"/api/v1/{what}/doctor/versions?limit=2&cursor={first['next']}")).json()
     assert [version["number"] for version in first["versions"] + second["versions"]] == [3, 2, 1]
     assert second["next"] is None
-    assert (await service.client.get(f"/api/v1/{what}/nobody/versions")).status_code == 404
-    assert (await service.client.get(f"/api/v1/{what}/nobody")).status_code == 404
-    assert (await service.client.post(f"/api/v1/{what}/nobody/set-active", json={"number": 1})).status_code == 404
+    assert (await service.client.get(f"/api/v1/{what}/unknown/versions")).status_code == 404
+    assert (await service.client.get(f"/api/v1/{what}/unknown")).status_code == 404
+    assert (await service.client.post(f"/api/v1/{what}/unknown/set-active", json={"number": 1})).status_code == 404
 
 
-async def test_the_profiles_personas_are_listed_as_version_1_and_stay(service: Service) -> None:
-    """They are there without being stored, and cannot be deleted even when another version is active."""
+async def test_the_profiles_personas_are_version_1_and_cannot_be_deleted(service: Service) -> None:
+    """They are not stored, and cannot be deleted even when another version is active."""
     listed = (await service.client.get("/api/v1/personas")).json()["versions"]
     assert {(version["npc_id"], version["number"]) for version in listed} == {
         ("ancestor_yan", 1),
@@ -99,7 +99,7 @@ async def test_the_profiles_personas_are_listed_as_version_1_and_stay(service: S
 
 
 async def test_a_registered_persona_answers_and_the_trace_names_the_versions(service: Service) -> None:
-    """Persona and prompt versions stand in the trace, and where the prompt came from."""
+    """The trace has persona and prompt versions and the source of the prompt."""
     await create(service, "personas", "你是村医。")
     await create(service, "prompts", "说话要慢。")
     answer = await service.ask("你好", npc_id="doctor")
@@ -113,8 +113,8 @@ async def test_a_registered_persona_answers_and_the_trace_names_the_versions(ser
     "change",
     [{"name": None}, {"name": {}}, {"greetings": {}}, {"greetings": "hello"}, {"humour": "dry"}, {"policy": {"x": 1}}],
 )
-async def test_a_persona_that_could_not_answer_is_refused(service: Service, change: dict[str, Any]) -> None:
-    """422, and there is no such persona afterwards."""
+async def test_an_invalid_persona_is_rejected(service: Service, change: dict[str, Any]) -> None:
+    """422, and it is not stored."""
     response = await service.client.post("/api/v1/personas", json={"npc_id": "doctor", "persona": PERSONA | change})
     assert response.status_code == 422, response.text
     assert (await service.client.get("/api/v1/personas/doctor")).status_code == 404

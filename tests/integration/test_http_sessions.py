@@ -20,14 +20,14 @@ async def service(tmp_path: Path) -> AsyncIterator[Service]:
 
 
 async def append(service: Service, session_id: str, *messages: dict[str, Any]) -> list[dict[str, Any]]:
-    """The stored messages of an append that succeeds."""
+    """The stored messages of a successful append."""
     response = await service.client.post(f"/v1/sessions/{session_id}/messages", json={"messages": messages})
     assert response.status_code == 201, response.text
     stored: list[dict[str, Any]] = response.json()["messages"]
     return stored
 
 
-def talk(count: int, **fields: Any) -> list[dict[str, Any]]:
+def conversation(count: int, **fields: Any) -> list[dict[str, Any]]:
     """Messages numbered from 1, user and assistant in turn."""
     roles = ("user", "assistant")
     return [{"role": roles[n % 2], "content": f"m{n + 1}", **fields} for n in range(count)]
@@ -40,7 +40,7 @@ async def contents(service: Service, url: str) -> tuple[list[str], str | None]:
 
 
 async def test_a_created_session_is_read_back_with_what_was_given(service: Service) -> None:
-    """201 with the record; the owner, the title, the metadata and the persona are there when read again."""
+    """201 with the record; scope, title, metadata and persona are returned by a later read."""
     given = {"session_id": "trip", "title": "Planning", "metadata": {"a": [1]}, "npc_id": "guide"}
     created = await service.client.post("/v1/sessions", json=given)
     assert created.status_code == 201
@@ -53,14 +53,14 @@ async def test_a_created_session_is_read_back_with_what_was_given(service: Servi
 
 
 async def test_creating_an_own_session_again_changes_nothing(service: Service) -> None:
-    """200 instead of 201, with the record as it was first made."""
+    """200 instead of 201, with the existing record."""
     first = (await service.client.post("/v1/sessions", json={"session_id": "s", "title": "First"})).json()
     again = await service.client.post("/v1/sessions", json={"session_id": "s", "title": "Second"})
     assert (again.status_code, again.json()) == (200, first)
 
 
 async def test_a_strangers_id_gives_a_fresh_session(service: Service) -> None:
-    """Insert-if-absent: the owner keeps the session, the other one gets another id."""
+    """Insert-if-absent: the owner keeps the session, the other user gets another id."""
     await service.create_session(session_id="mine", title="Mine")
     stranger = service.client_of(X_User_ID="stranger")
     fresh = await stranger.post("/v1/sessions", json={"session_id": "mine"})
@@ -71,7 +71,7 @@ async def test_a_strangers_id_gives_a_fresh_session(service: Service) -> None:
 
 async def test_sessions_are_listed_newest_first_page_by_page(service: Service) -> None:
     """Following ``next`` gives every session once."""
-    made = [await service.create_session() for _ in range(5)]
+    created = [await service.create_session() for _ in range(5)]
     seen: list[str] = []
     cursor = ""
     while True:
@@ -80,11 +80,11 @@ async def test_sessions_are_listed_newest_first_page_by_page(service: Service) -
         if page["next"] is None:
             break
         cursor = f"&cursor={page['next']}"
-    assert seen == made[::-1]
+    assert seen == created[::-1]
 
 
 async def test_a_renamed_session_keeps_its_name(service: Service) -> None:
-    """The answer and later reads have the new title, without blanks around it; an empty one is refused."""
+    """The response and later reads have the stripped title; an invalid one is rejected."""
     session_id = await service.create_session(title="Old")
     renamed = await service.client.patch(f"/v1/sessions/{session_id}", json={"title": "  New name "})
     assert renamed.json()["title"] == "New name"
@@ -95,7 +95,7 @@ async def test_a_renamed_session_keeps_its_name(service: Service) -> None:
 
 
 async def test_appended_messages_come_back_with_ids_and_turns(service: Service) -> None:
-    """The caller's id and moment are kept, turns are counted, every field is there."""
+    """The caller's id and timestamp are kept, turns are numbered, all fields are returned."""
     session_id = await service.create_session()
     stored = await append(
         service,
@@ -117,8 +117,8 @@ async def test_appended_messages_come_back_with_ids_and_turns(service: Service) 
     assert listed == {"messages": stored, "next": None}
 
 
-async def test_messages_are_taken_as_clients_of_openai_send_them(service: Service) -> None:
-    """Null beside tool calls, parts, the role developer and refusals are normalised, by the same rules as an import."""
+async def test_messages_in_openai_format_are_accepted(service: Service) -> None:
+    """Null with tool calls, parts, the role developer and refusals are normalized, as in an import."""
     session_id = await service.create_session()
     call = {"id": "c1", "type": "function", "function": {"name": "look_up", "arguments": "{}"}}
     stored = await append(
@@ -147,8 +147,8 @@ async def test_messages_are_taken_as_clients_of_openai_send_them(service: Servic
     ]
 
 
-async def test_the_first_user_message_gives_question_and_title(service: Service) -> None:
-    """Of all threads the first one, once; a session that was given a title keeps it."""
+async def test_the_first_user_message_becomes_question_and_title(service: Service) -> None:
+    """The first one over all threads, once; a given title is kept."""
     session_id = await service.create_session()
     await append(service, session_id, {"role": "assistant", "content": "你好。"})
     await append(service, session_id, {"role": "user", "content": " 祠堂是哪一年建的？ ", "npc_id": "elder"})
@@ -161,8 +161,8 @@ async def test_the_first_user_message_gives_question_and_title(service: Service)
     assert (record["first_question"], record["title"]) == ("Where were we?", "Mine")
 
 
-async def test_a_repeated_id_changes_nothing(service: Service) -> None:
-    """The stored message comes back, and there is one of it."""
+async def test_a_repeated_message_id_changes_nothing(service: Service) -> None:
+    """The stored message is returned, and it is stored once."""
     session_id = await service.create_session()
     (first,) = await append(service, session_id, {"role": "user", "content": "one", "id": "m"})
     (again,) = await append(service, session_id, {"role": "user", "content": "two", "id": "m"})
@@ -171,7 +171,7 @@ async def test_a_repeated_id_changes_nothing(service: Service) -> None:
 
 
 async def test_messages_go_to_the_threads_of_their_personas(service: Service) -> None:
-    """``npc_id`` names the thread, the session's persona is meant without; each thread counts its own turns."""
+    """``npc_id`` selects the thread, default is the session's persona; each thread numbers its own turns."""
     session_id = await service.create_session(npc_id="guide")
     stored = await append(
         service,
@@ -188,9 +188,9 @@ async def test_messages_go_to_the_threads_of_their_personas(service: Service) ->
 
 
 async def test_one_thread_is_listed_page_by_page_from_the_newest(service: Service) -> None:
-    """Pages are ascending, ``before`` takes ``next``, and the first page of the thread ends it."""
+    """Pages are oldest first, ``before`` takes ``next``, and the last page has no ``next``."""
     session_id = await service.create_session()
-    await append(service, session_id, *talk(5))
+    await append(service, session_id, *conversation(5))
     url = f"/v1/sessions/{session_id}/messages?limit=2&npc_id=assistant"
     newest, place = await contents(service, url)
     middle, second = await contents(service, f"{url}&before={place}")
@@ -200,12 +200,14 @@ async def test_one_thread_is_listed_page_by_page_from_the_newest(service: Servic
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 7, 20])
 async def test_all_threads_are_merged_and_paged_without_loss(service: Service, limit: int) -> None:
-    """Every message once, each thread in its own order whatever its timestamps; later ones disturb nothing."""
+    """Every message once, each thread in its own order whatever its timestamps; new messages do not shift pages."""
     session_id = await service.create_session()
-    await append(service, session_id, *talk(4, npc_id="a"))
-    await append(service, session_id, *talk(3, npc_id="b", timestamp="2020-01-01T00:00:00Z"))
+    await append(service, session_id, *conversation(4, npc_id="a"))
+    await append(service, session_id, *conversation(3, npc_id="b", timestamp="2020-01-01T00:00:00Z"))
     backwards = [f"20{20 - n:02}-01-01T00:00:00Z" for n in range(6)]
-    old = [message | {"timestamp": moment} for message, moment in zip(talk(6, npc_id="c"), backwards, strict=True)]
+    old = [
+        message | {"timestamp": moment} for message, moment in zip(conversation(6, npc_id="c"), backwards, strict=True)
+    ]
     await append(service, session_id, *old)
     url = f"/v1/sessions/{session_id}/messages?limit={limit}"
     seen: list[dict[str, Any]] = []
@@ -224,8 +226,8 @@ async def test_all_threads_are_merged_and_paged_without_loss(service: Service, l
 
 
 @pytest.mark.parametrize("before", ["x", "0", "-1", "a:0", "a", "a:1;b:2", "²", "a:99999999999999999999"])
-async def test_a_before_that_is_no_next_is_refused(service: Service, before: str) -> None:
-    """422 names the field, with a persona and without."""
+async def test_an_invalid_cursor_is_rejected(service: Service, before: str) -> None:
+    """422 with the field, with and without a persona."""
     session_id = await service.create_session()
     for thread in ({}, {"npc_id": "assistant"}):
         response = await service.client.get(f"/v1/sessions/{session_id}/messages", params={"before": before, **thread})
@@ -254,10 +256,10 @@ async def test_a_before_that_is_no_next_is_refused(service: Service, before: str
         ({"role": "user", "content": "x", "name": ""}, "name"),
     ],
 )
-async def test_a_message_that_is_not_allowed_names_its_place_and_stores_nothing(
+async def test_an_invalid_message_is_rejected_with_its_position(
     service: Service, message: dict[str, Any], field: str
 ) -> None:
-    """All or none: the good message beside it is not stored either."""
+    """The append is atomic: the valid message is not stored either."""
     session_id = await service.create_session()
     url = f"/v1/sessions/{session_id}/messages"
     good = {"role": "user", "content": "good", "npc_id": "other"}
@@ -268,9 +270,9 @@ async def test_a_message_that_is_not_allowed_names_its_place_and_stores_nothing(
 
 
 async def test_the_context_keeps_to_its_budget_and_ends_with_the_question(service: Service) -> None:
-    """Blocks, messages, tokens and what was cut; a budget smaller than the question is refused."""
+    """Blocks, messages, tokens and what was cut; a budget smaller than the question is rejected."""
     session_id = await service.create_session()
-    await append(service, session_id, *talk(40))
+    await append(service, session_id, *conversation(40))
     url = f"/v1/sessions/{session_id}/context"
     whole = (await service.client.post(url, json={"query": "Where were we?"})).json()
     assert whole["messages"][-1] == {"role": "user", "content": "Where were we?"}
@@ -283,10 +285,10 @@ async def test_the_context_keeps_to_its_budget_and_ends_with_the_question(servic
 
 
 async def test_an_export_has_the_record_and_every_message_in_order(service: Service) -> None:
-    """JSON lines: the session, then each thread ascending, more than one page of the store."""
+    """JSON lines: the session, then each thread in order, over more than one store page."""
     session_id = await service.create_session(title="Long")
-    await append(service, session_id, *talk(700))
-    await append(service, session_id, *talk(3, npc_id="other"))
+    await append(service, session_id, *conversation(700))
+    await append(service, session_id, *conversation(3, npc_id="other"))
     export = await service.client.get(f"/v1/sessions/{session_id}/export")
     assert export.headers["content-type"] == "application/jsonl"
     record, *messages = [json.loads(line) for line in export.text.splitlines()]
@@ -297,10 +299,10 @@ async def test_an_export_has_the_record_and_every_message_in_order(service: Serv
 
 
 async def test_a_deleted_session_is_gone_and_deleting_it_again_is_not_found(service: Service) -> None:
-    """Its neighbours with similar names stay."""
+    """A session with a similar id is not affected."""
     for session_id in ("session-1", "session-10"):
         await service.create_session(session_id=session_id)
-        await append(service, session_id, *talk(2))
+        await append(service, session_id, *conversation(2))
     gone = await service.client.delete("/v1/sessions/session-1")
     assert gone.json() == {"success": True, "session_id": "session-1"}
     assert (await service.client.get("/v1/sessions/session-1/messages")).status_code == 404
@@ -309,14 +311,14 @@ async def test_a_deleted_session_is_gone_and_deleting_it_again_is_not_found(serv
 
 
 async def test_nothing_is_appended_to_an_expired_session(tmp_path: Path) -> None:
-    """404 that says why; the transcript can still be read."""
+    """404 with its own type; the transcript can still be read."""
     clock = MovableClock()
     async with open_service(tmp_path, clock=clock, session_lifetime_seconds=60) as service:
         session_id = await service.create_session()
-        await append(service, session_id, *talk(2))
+        await append(service, session_id, *conversation(2))
         clock.advance(timedelta(seconds=61))
         url = f"/v1/sessions/{session_id}/messages"
-        late = await service.client.post(url, json={"messages": talk(1)})
+        late = await service.client.post(url, json={"messages": conversation(1)})
         assert late.status_code == 404
         assert late.json()["type"].endswith("session-expired")
         assert (await contents(service, url))[0] == ["m1", "m2"]

@@ -1,4 +1,4 @@
-"""A turn as server-sent events: their order, what is stored by then, readers who are slow or gone, shutdown."""
+"""Turns as server-sent events: order, durability, slow and disconnected readers, shutdown."""
 
 import asyncio
 import contextlib
@@ -15,7 +15,7 @@ from wenmai.chat.turn import TurnEvent
 from wenmai.errors import StoreUnavailable
 from wenmai.http import stream
 from wenmai.http.app import serve_app
-from wenmai.http.running import RunningTurns, Turn
+from wenmai.http.turn_tasks import TurnTask, TurnTasks
 
 CHAT = "/api/v1/npc/chat"
 BODY = {"npc_id": "ancestor_yan", "query": "请问严氏家训有哪些？", "session_id": "s1"}
@@ -25,20 +25,20 @@ MESSAGES = "/v1/sessions/s1/messages"
 
 @pytest.fixture
 async def service(tmp_path: Path) -> AsyncIterator[Service]:
-    """A service over a new file, in this loop."""
+    """A service over a new file, in this event loop."""
     async with open_service(tmp_path) as opened:
         yield opened
 
 
 @pytest.fixture
 def address(tmp_path: Path) -> Iterator[str]:
-    """The address of a service on a real port."""
+    """The URL of a service on a real port."""
     with listening(serve_app(settings_in(tmp_path))) as base:
         yield base
 
 
 def events_in(text: str) -> list[tuple[str, Any]]:
-    """Name and data of each event, comments left out."""
+    """Name and data of each event, without comments."""
     found = []
     for block in text.split("\n\n"):
         if block and not block.startswith(":"):
@@ -49,7 +49,7 @@ def events_in(text: str) -> list[tuple[str, Any]]:
 
 @pytest.mark.parametrize("by", ["header", "body"])
 async def test_events_come_in_order_and_the_tokens_make_the_answer(service: Service, by: str) -> None:
-    """start, steps and tokens, done with what the plain route would answer; by Accept as by ``stream``."""
+    """start, steps and tokens, done with the same answer as the JSON response; by Accept or ``stream``."""
     headers, body = (SSE, BODY) if by == "header" else ({}, BODY | {"stream": True})
     response = await service.client.post(CHAT, json=body, headers=headers)
     assert response.headers["content-type"].startswith("text/event-stream")
@@ -66,12 +66,12 @@ async def test_events_come_in_order_and_the_tokens_make_the_answer(service: Serv
 
 
 async def test_done_is_sent_when_the_answer_is_stored(service: Service) -> None:
-    """Whoever reads done finds the finished answer and its trace: they are looked up before it is let through."""
-    coming = [{"type": "http.request", "body": json.dumps(BODY | {"stream": True}).encode()}]
+    """When done is sent, the completed answer and its trace are stored; both are read before it is passed on."""
+    incoming = [{"type": "http.request", "body": json.dumps(BODY | {"stream": True}).encode()}]
     found: list[bool] = []
 
     async def receive() -> Any:
-        return coming.pop() if coming else await asyncio.Event().wait()
+        return incoming.pop() if incoming else await asyncio.Event().wait()
 
     async def send(message: Any) -> None:
         if not message.get("body", b"").startswith(b"event: done"):
@@ -88,20 +88,20 @@ async def test_done_is_sent_when_the_answer_is_stored(service: Service) -> None:
     assert found == [True, True]
 
 
-async def test_what_fails_before_the_first_event_is_an_ordinary_problem(service: Service) -> None:
-    """The status says it: no stream is begun for an unknown persona or a malformed body."""
-    unknown = await service.client.post(CHAT, json=BODY | {"npc_id": "nobody"}, headers=SSE)
+async def test_an_error_before_the_first_event_is_an_ordinary_problem(service: Service) -> None:
+    """No stream is started for an unknown persona or an invalid body."""
+    unknown = await service.client.post(CHAT, json=BODY | {"npc_id": "unknown"}, headers=SSE)
     assert (unknown.status_code, unknown.headers["content-type"]) == (404, "application/problem+json")
     assert (await service.client.post(CHAT, json=BODY | {"query": ""}, headers=SSE)).status_code == 422
 
 
-async def test_what_fails_later_is_an_error_event(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_later_error_is_an_error_event(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     """The last event is the problem, and no done follows."""
 
     async def down(*_: Any, **__: Any) -> None:
         raise StoreUnavailable("sqlite", "disk full")
 
-    monkeypatch.setattr(service.engine.memory.transcript, "settle", down)
+    monkeypatch.setattr(service.engine.memory.transcript, "complete", down)
     response = await service.client.post(CHAT, json=BODY, headers=SSE)
     events = events_in(response.text)
     assert events[0][0] == "start"
@@ -110,8 +110,8 @@ async def test_what_fails_later_is_an_error_event(service: Service, monkeypatch:
     assert "done" not in [name for name, _ in events]
 
 
-async def test_while_nothing_happens_a_comment_is_sent(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pings come before the first event, and the stream goes on as ever."""
+async def test_pings_are_sent_while_idle(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pings precede the first event, and the stream continues normally."""
     monkeypatch.setattr(stream, "PING_SECONDS", 0.01)
     hold = Hold(monkeypatch)
     post = asyncio.create_task(service.client.post(CHAT, json=BODY, headers=SSE))
@@ -123,8 +123,8 @@ async def test_while_nothing_happens_a_comment_is_sent(service: Service, monkeyp
     assert [name for name, _ in events_in(text)][-1] == "done"
 
 
-async def test_a_real_reader_gets_the_stream_over_a_socket(address: str) -> None:
-    """Through uvicorn, as bytes on the wire."""
+async def test_a_stream_over_a_real_connection(address: str) -> None:
+    """Through uvicorn, over a socket."""
     async with httpx.AsyncClient(base_url=address) as client:
         response = await client.post(CHAT, json=BODY, headers=SSE)
         names = [name for name, _ in events_in(response.text)]
@@ -133,8 +133,8 @@ async def test_a_real_reader_gets_the_stream_over_a_socket(address: str) -> None
 
 
 @pytest.mark.parametrize("headers", [SSE, {}])
-async def test_a_turn_runs_on_when_its_reader_goes_away(address: str, headers: dict[str, str]) -> None:
-    """The connection is cut as soon as the question is stored; the answer is completed all the same."""
+async def test_a_turn_continues_when_its_client_disconnects(address: str, headers: dict[str, str]) -> None:
+    """The connection is aborted as soon as the question is stored; the answer is still completed."""
     host, port = address.removeprefix("http://").split(":")
     body = json.dumps(BODY).encode()
     head = f"POST {CHAT} HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\n"
@@ -143,25 +143,25 @@ async def test_a_turn_runs_on_when_its_reader_goes_away(address: str, headers: d
     writer.write(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
     await writer.drain()
     async with httpx.AsyncClient(base_url=address) as client:
-        begun: list[dict[str, Any]] = [{}]
-        while not begun[-1].get("messages"):
-            begun.append((await client.get(MESSAGES)).json())
+        pages: list[dict[str, Any]] = [{}]
+        while not pages[-1].get("messages"):
+            pages.append((await client.get(MESSAGES)).json())
         writer.transport.abort()
         async with asyncio.timeout(10):
-            while not all(message["completed"] for message in begun[-1]["messages"]):
-                begun.append((await client.get(MESSAGES)).json())
-    assert [message["role"] for message in begun[-1]["messages"]] == ["user", "assistant"]
+            while not all(message["completed"] for message in pages[-1]["messages"]):
+                pages.append((await client.get(MESSAGES)).json())
+    assert [message["role"] for message in pages[-1]["messages"]] == ["user", "assistant"]
 
 
 async def test_a_cancelled_request_does_not_cancel_its_turn(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As servers do when a connection is gone; the set of running turns is empty afterwards."""
+    """Servers cancel requests of closed connections; the turn completes and is removed from the set."""
     hold = Hold(monkeypatch)
     post = asyncio.create_task(service.client.post(CHAT, json=BODY))
     await hold.waiting.wait()
     post.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await post
-    turns: RunningTurns = service.app.state.turns
+    turns: TurnTasks = service.app.state.turns
     assert len(turns) == 1
     hold.go.set()
     await turns.drain(10)
@@ -170,63 +170,63 @@ async def test_a_cancelled_request_does_not_cancel_its_turn(service: Service, mo
 
 
 async def test_stopping_waits_for_running_turns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The lifespan ends after the turn has, though nobody waits for its answer any more."""
+    """The lifespan ends after the turn, even if no client waits for its answer."""
     async with open_service(tmp_path) as service:
         hold = Hold(monkeypatch)
         post = asyncio.create_task(service.client.post(CHAT, json=BODY))
         await hold.waiting.wait()
         post.cancel()
         asyncio.get_running_loop().call_later(0.05, hold.go.set)
-        turns: RunningTurns = service.app.state.turns
+        turns: TurnTasks = service.app.state.turns
     assert len(turns) == 0
     async with open_service(tmp_path) as again:
         messages = (await again.client.get(MESSAGES)).json()["messages"]
         assert [message["completed"] for message in messages] == [True, True]
 
 
-async def test_a_turn_that_does_not_end_is_cancelled_when_the_time_is_over() -> None:
-    """Stopping is bounded; the turn is told, and the set is empty."""
-    turns = RunningTurns(in_process=1, in_thread=1)
-    told: list[str] = []
+async def test_a_turn_is_cancelled_when_the_drain_times_out() -> None:
+    """The turn is cancelled and the set is empty."""
+    turns = TurnTasks(max_total=1, max_per_thread=1)
+    outcome: list[str] = []
 
-    async def endless(_turn: Turn[None]) -> None:
+    async def endless(_turn: TurnTask[None]) -> None:
         try:
             await asyncio.Event().wait()
         finally:
-            told.append("cancelled")
+            outcome.append("cancelled")
 
     turns.start(endless)
     await turns.drain(0.01)
-    assert (told, len(turns)) == (["cancelled"], 0)
+    assert (outcome, len(turns)) == (["cancelled"], 0)
 
 
-async def test_what_waits_for_a_slow_reader_stays_bounded_and_whole() -> None:
-    """100 000 tokens that nobody reads are a few events, and together they are still the whole text."""
-    events = stream.Events[None]()
+async def test_the_queue_of_a_slow_reader_is_bounded_and_complete() -> None:
+    """100 000 unread tokens are merged into a few events that still contain the whole text."""
+    events = stream.EventQueue[None]()
     for n in range(100_000):
         await events.put(TurnEvent("token", {"text": f"{n},"}))
-    assert len(events) <= stream.WAITING_EVENTS
+    assert len(events) <= stream.MAX_PENDING_EVENTS
     ended: asyncio.Task[None] = asyncio.create_task(asyncio.sleep(0))
     await ended
-    events.end_with(ended)
+    events.finish(ended)
     text = b"".join([chunk async for chunk in events.chunks()]).decode()
-    told = "".join(data["text"] for name, data in events_in(text) if name == "token")
-    assert told == "".join(f"{n}," for n in range(100_000))
+    received = "".join(data["text"] for name, data in events_in(text) if name == "token")
+    assert received == "".join(f"{n}," for n in range(100_000))
 
 
-async def test_nothing_is_kept_for_a_reader_who_is_gone() -> None:
-    """Events of a turn that runs on alone are dropped."""
-    events = stream.Events[None]()
+async def test_events_for_a_disconnected_reader_are_dropped() -> None:
+    """The turn continues; its events are not queued."""
+    events = stream.EventQueue[None]()
     await events.put(TurnEvent("start", {}))
-    events.leave()
+    events.close()
     await events.put(TurnEvent("token", {"text": "x"}))
     assert len(events) == 0
     assert [chunk async for chunk in events.chunks()] == []
 
 
 async def test_a_stream_ends_with_an_error_if_an_event_cannot_be_sent() -> None:
-    """A reader that waits for its end gets one."""
-    events = stream.Events[None]()
+    """Every stream has a final event."""
+    events = stream.EventQueue[None]()
     await events.put(TurnEvent("token", {"text": "\ud83d"}))
     await events.put(TurnEvent("token", {"text": "x"}))
     text = b"".join([chunk async for chunk in events.chunks()]).decode()

@@ -9,8 +9,8 @@ from fastapi import FastAPI
 from http_service import listening
 
 from redis_server import free_port
+from wenmai.config.settings import Settings
 from wenmai.http.app import serve_app
-from wenmai.settings import Settings
 
 ROOT = Path(__file__).parents[2]
 HEALTH_CHECK = ROOT / "deploy/healthcheck.py"
@@ -57,7 +57,7 @@ def test_installed_package_brings_its_profile_and_evidence(tmp_path: Path) -> No
     )
     assert "孝悌" in asked.stdout
     found = subprocess.run(
-        [sys.executable, "-c", "from wenmai.configuration import profile_path as path; print(path('npc'))"],
+        [sys.executable, "-c", "from wenmai.config.sources import profile_path as path; print(path('npc'))"],
         cwd=tmp_path,
         env={"PYTHONPATH": str(tmp_path / "installed")},
         capture_output=True,

@@ -1,4 +1,4 @@
-"""Imports keep what they are given and never double; exports import again equal."""
+"""Imports keep all data without duplicates; exports round-trip."""
 
 import json
 from collections.abc import AsyncIterator
@@ -13,7 +13,7 @@ from wenmai import InvalidInput, Memory, NewMessage, Scope, SessionNotFound
 from wenmai.interchange import Report, export_lines, import_files
 from wenmai.memory.preferences import PreferenceChange
 from wenmai.scope import ThreadKey
-from wenmai.stores.conformance.samples import unplaced
+from wenmai.stores.conformance.samples import without_incarnation
 from wenmai.stores.records import Message
 
 OWNER = Scope("village", "hall", "u1")
@@ -27,7 +27,7 @@ async def memory(tmp_path: Path) -> AsyncIterator[Memory]:
 
 
 def lines(path: Path, *values: object) -> Path:
-    """A file of these values, a line each; bytes are written as they are."""
+    """A file with these values, one per line; bytes are written unchanged."""
     path.write_bytes(
         b"".join(
             (value if isinstance(value, bytes) else json.dumps(value, ensure_ascii=False).encode()) + b"\n"
@@ -37,7 +37,7 @@ def lines(path: Path, *values: object) -> Path:
     return path
 
 
-def said(content: str, role: str = "user", session_id: str = "s1", **more: object) -> dict[str, Any]:
+def message_line(content: str, role: str = "user", session_id: str = "s1", **more: object) -> dict[str, Any]:
     """A message line."""
     return {"session_id": session_id, "role": role, "content": content, **more}
 
@@ -81,13 +81,13 @@ LOCOMO = {
 }
 
 
-async def test_json_lines_keep_ids_moments_names_and_personas(memory: Memory, tmp_path: Path) -> None:
-    """What a line names is stored as it is; a moment with an offset becomes the same moment in UTC."""
+async def test_json_lines_keep_ids_timestamps_names_and_personas(memory: Memory, tmp_path: Path) -> None:
+    """The fields of a line are stored unchanged; a timestamp with an offset is converted to UTC."""
     file = lines(
         tmp_path / "talk.jsonl",
-        said("你好", id="m:1", name="小梅", timestamp="2024-02-29T08:00:00+08:00", npc_id="ancestor_yan"),
-        said("后生好", role="assistant", id="m:2", timestamp=1709164801, npc_id="ancestor_yan"),
-        said("hi", npc_id="village_elder", mood="glad"),
+        message_line("你好", id="m:1", name="小梅", timestamp="2024-02-29T08:00:00+08:00", npc_id="ancestor_yan"),
+        message_line("后生好", role="assistant", id="m:2", timestamp=1709164801, npc_id="ancestor_yan"),
+        message_line("hi", npc_id="village_elder", mood="glad"),
     )
     assert counts(await import_files(memory, OWNER, [file])) == (1, 1, 3, 0, 0)
     first, second = await thread(memory, "s1", "ancestor_yan")
@@ -100,42 +100,44 @@ async def test_json_lines_keep_ids_moments_names_and_personas(memory: Memory, tm
 
 
 async def test_second_import_changes_nothing(memory: Memory, tmp_path: Path) -> None:
-    """Messages without ids are known again, equal ones among them included."""
-    file = lines(tmp_path / "talk.jsonl", *(said("好的", role) for role in ("user", "assistant", "user", "user")))
+    """Messages without ids are recognised, including equal ones."""
+    file = lines(
+        tmp_path / "talk.jsonl", *(message_line("好的", role) for role in ("user", "assistant", "user", "user"))
+    )
     assert counts(await import_files(memory, OWNER, [file])) == (1, 1, 4, 0, 0)
     before = await exported(memory)
     assert counts(await import_files(memory, OWNER, [file, file])) == (1, 0, 0, 8, 0)
     assert await exported(memory) == before
 
 
-async def test_grown_and_mended_file_adds_only_what_is_new(memory: Memory, tmp_path: Path) -> None:
-    """A bad line that was mended and lines at the end are added; the others are not doubled."""
-    file = lines(tmp_path / "talk.jsonl", said("one"), b"{broken", said("three"))
+async def test_grown_and_fixed_file_adds_only_new_messages(memory: Memory, tmp_path: Path) -> None:
+    """A fixed line and lines at the end are added; the others are not duplicated."""
+    file = lines(tmp_path / "talk.jsonl", message_line("one"), b"{broken", message_line("three"))
     assert counts(await import_files(memory, OWNER, [file])) == (1, 1, 2, 0, 1)
-    lines(file, said("one"), said("two"), said("three"), said("four"))
+    lines(file, message_line("one"), message_line("two"), message_line("three"), message_line("four"))
     assert counts(await import_files(memory, OWNER, [file])) == (1, 0, 2, 2, 0)
     assert sorted(each.content for each in await thread(memory, "s1")) == ["four", "one", "three", "two"]
 
 
 async def test_bad_lines_are_named_and_the_rest_is_imported(memory: Memory, tmp_path: Path) -> None:
-    """Each unusable line is named with its number and why; good neighbours in the same batch are kept."""
+    """Each unusable line is reported with its number and reason; valid lines of the batch are kept."""
     file = lines(
         tmp_path / "talk.jsonl",
-        said("first"),
+        message_line("first"),
         b'{"session_id": "s1", "role": "user"',
-        said("x", session_id="../etc"),
-        said("x", role="wizard"),
+        message_line("x", session_id="../etc"),
+        message_line("x", role="wizard"),
         {"session_id": "s1", "role": "user"},
         b"",
         b'{"session_id": "s1", "role": "user", "content": "\xff"}',
-        said("x", timestamp="2024-01-01T00:00:00"),
-        said("nul \0"),
-        said("x", id="with space"),
+        message_line("x", timestamp="2024-01-01T00:00:00"),
+        message_line("nul \0"),
+        message_line("x", id="with space"),
         b"[1, 2]",
         {"colour": "red"},
         {"role": "user", "content": "whose?", "type": "message"},
-        said("x", name=""),
-        said("last"),
+        message_line("x", name=""),
+        message_line("last"),
     )
     report = await import_files(memory, OWNER, [file])
     named = {bad.line: bad.reason for bad in report.skipped}
@@ -151,11 +153,11 @@ async def test_bad_lines_are_named_and_the_rest_is_imported(memory: Memory, tmp_
     assert report.skipped_count == 13
 
 
-async def test_strangers_session_is_an_error_line(memory: Memory, tmp_path: Path) -> None:
-    """A session id that another user has is named, nothing is written, no session appears instead."""
+async def test_another_users_session_is_an_error_line(memory: Memory, tmp_path: Path) -> None:
+    """Another user's session id is reported, nothing is written, and no other session is created."""
     stranger = OWNER._replace(user_id="u2")
     await memory.sessions.open(stranger, "s1")
-    file = lines(tmp_path / "talk.jsonl", said("mine?"), said("free", session_id="s2"))
+    file = lines(tmp_path / "talk.jsonl", message_line("mine?"), message_line("free", session_id="s2"))
     report = await import_files(memory, OWNER, [file])
     assert counts(report) == (1, 1, 1, 0, 1)
     assert (report.skipped[0].line, "'s1'" in report.skipped[0].reason) == (1, True)
@@ -164,24 +166,24 @@ async def test_strangers_session_is_an_error_line(memory: Memory, tmp_path: Path
 
 
 async def test_batches_keep_the_order_of_interleaved_sessions(memory: Memory, tmp_path: Path) -> None:
-    """4 300 lines over three sessions, more than is written at once: each has its own in the order of the file."""
-    file = lines(tmp_path / "talk.jsonl", *(said(str(at), session_id=f"s{at % 3}") for at in range(4300)))
+    """4 300 lines over three sessions, more than the buffer: each session has its lines in the order of the file."""
+    file = lines(tmp_path / "talk.jsonl", *(message_line(str(at), session_id=f"s{at % 3}") for at in range(4300)))
     report = await import_files(memory, OWNER, [file])
     assert counts(report) == (3, 3, 4300, 0, 0)
     assert [each.content for each in await thread(memory, "s2")] == [str(at) for at in range(2, 4300, 3)]
 
 
-async def test_import_leaves_records_of_known_sessions_alone(memory: Memory, tmp_path: Path) -> None:
-    """A session that is there already keeps its title and metadata."""
+async def test_import_does_not_change_records_of_existing_sessions(memory: Memory, tmp_path: Path) -> None:
+    """An existing session keeps its title and metadata."""
     await memory.sessions.open(OWNER, "s1", title="Mine", metadata={"kept": True})
     session = {"type": "session", "session_id": "s1", "title": "Theirs"}
-    await import_files(memory, OWNER, [lines(tmp_path / "talk.jsonl", session, said("one"))])
+    await import_files(memory, OWNER, [lines(tmp_path / "talk.jsonl", session, message_line("one"))])
     record = (await memory.sessions.get(OWNER, "s1")).record
     assert (record.title, record.metadata) == ("Mine", {"kept": True})
 
 
-async def test_locomo_sessions_become_ours(memory: Memory, tmp_path: Path) -> None:
-    """Each session with turns is one of ours, with speakers, dates a second apart, ids and captions."""
+async def test_locomo_sessions_are_imported(memory: Memory, tmp_path: Path) -> None:
+    """Each session with turns becomes a session, with speakers, timestamps a second apart, ids and captions."""
     file = tmp_path / "kites.json"
     file.write_text(json.dumps(LOCOMO, indent=2), encoding="utf-8")
     report = await import_files(memory, OWNER, [file])
@@ -201,8 +203,8 @@ async def test_locomo_sessions_become_ours(memory: Memory, tmp_path: Path) -> No
     assert counts(await import_files(memory, OWNER, [file])) == (2, 0, 0, 4, 0)
 
 
-async def test_bad_locomo_turns_are_named_by_their_place(memory: Memory, tmp_path: Path) -> None:
-    """An unknown speaker, a missing text and an undated session are named; the other turns are imported."""
+async def test_bad_locomo_turns_are_named_by_their_position(memory: Memory, tmp_path: Path) -> None:
+    """An unknown speaker, a missing text and an undated session are reported; the other turns are imported."""
     broken = {
         "speaker_a": "Mei",
         "speaker_b": "Ken",
@@ -218,7 +220,7 @@ async def test_bad_locomo_turns_are_named_by_their_place(memory: Memory, tmp_pat
 
 
 async def test_openai_chat_keeps_parts_and_tool_calls(memory: Memory, tmp_path: Path) -> None:
-    """Text parts are joined, others noted; tool calls keep their results; roles have our names."""
+    """Text parts are joined, others kept in the metadata; tool calls keep their results; roles are renamed."""
     call = {"id": "call_1", "type": "function", "function": {"name": "weather", "arguments": "{}"}}
     chat = {
         "id": "chat-1",
@@ -256,7 +258,7 @@ async def test_openai_chat_keeps_parts_and_tool_calls(memory: Memory, tmp_path: 
 
 
 async def test_openai_chats_without_ids_get_stable_ones(memory: Memory, tmp_path: Path) -> None:
-    """A chat a line: chats that begin alike stay apart, one that went on continues its session."""
+    """One chat per line: chats with the same beginning are separate, a grown one continues its session."""
     hello = [{"role": "user", "content": "hello"}, {"role": "assistant", "content": "hi"}]
     more = [*hello, {"role": "user", "content": "and now?"}]
     other = [{"role": "user", "content": "你好"}]
@@ -267,15 +269,15 @@ async def test_openai_chats_without_ids_get_stable_ones(memory: Memory, tmp_path
 
 
 async def test_bare_list_of_messages_is_one_chat(memory: Memory, tmp_path: Path) -> None:
-    """A document that is nothing but a list of messages is one chat."""
+    """A document that is only a list of messages is one chat."""
     file = tmp_path / "list.json"
     file.write_text(json.dumps([{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}], indent=2))
     assert counts(await import_files(memory, OWNER, [file])) == (1, 1, 2, 0, 0)
 
 
-async def test_forced_format_refuses_other_shapes(memory: Memory, tmp_path: Path) -> None:
-    """With a format given nothing is guessed; an unknown one is refused before anything is read."""
-    file = lines(tmp_path / "talk.jsonl", said("one"))
+async def test_forced_format_rejects_other_formats(memory: Memory, tmp_path: Path) -> None:
+    """With a given format nothing is detected; an unknown one is rejected before anything is read."""
+    file = lines(tmp_path / "talk.jsonl", message_line("one"))
     report = await import_files(memory, OWNER, [file], format_name="locomo")
     assert counts(report) == (0, 0, 0, 0, 1)
     with pytest.raises(InvalidInput, match="jsonl"):
@@ -286,10 +288,8 @@ async def test_forced_format_refuses_other_shapes(memory: Memory, tmp_path: Path
     ("content", "reason"),
     [(b"\xff\xfe{\x00", "UTF-16"), (b"[", "not JSON")],
 )
-async def test_file_without_anything_usable_is_named(
-    memory: Memory, tmp_path: Path, content: bytes, reason: str
-) -> None:
-    """A file of another encoding, or of half a value, is one bad line."""
+async def test_unusable_file_is_one_bad_line(memory: Memory, tmp_path: Path, content: bytes, reason: str) -> None:
+    """A file in another encoding, or with a truncated value."""
     file = tmp_path / "odd.jsonl"
     file.write_bytes(content)
     report = await import_files(memory, OWNER, [file])
@@ -297,25 +297,27 @@ async def test_file_without_anything_usable_is_named(
 
 
 @pytest.mark.parametrize("content", [b"", b"\n\n"])
-async def test_an_empty_file_is_no_mistake(memory: Memory, tmp_path: Path, content: bytes) -> None:
+async def test_an_empty_file_is_no_error(memory: Memory, tmp_path: Path, content: bytes) -> None:
     """The export of a user without sessions is imported: nothing is added or skipped, and a note says so."""
     assert [line async for line in export_lines(memory, OWNER)] == []
     file = tmp_path / "export.jsonl"
     file.write_bytes(content)
     report = await import_files(memory, OWNER, [file])
     assert counts(report) == (0, 0, 0, 0, 0)
-    assert report.notes == ["export.jsonl: there is nothing in it"]
+    assert report.notes == ["export.jsonl: the file is empty"]
 
 
-async def test_byte_order_mark_and_crlf_are_no_matter(memory: Memory, tmp_path: Path) -> None:
-    """Files as Windows writes them are read."""
+async def test_byte_order_mark_and_crlf_are_accepted(memory: Memory, tmp_path: Path) -> None:
+    """As in files written on Windows."""
     file = tmp_path / "talk.jsonl"
-    file.write_bytes(b"\xef\xbb\xbf" + json.dumps(said("one")).encode() + b"\r\n" + json.dumps(said("two")).encode())
+    file.write_bytes(
+        b"\xef\xbb\xbf" + json.dumps(message_line("one")).encode() + b"\r\n" + json.dumps(message_line("two")).encode()
+    )
     assert counts(await import_files(memory, OWNER, [file])) == (1, 1, 2, 0, 0)
 
 
 async def fill(memory: Memory) -> None:
-    """Two sessions, three threads, with everything that a message and a session can have."""
+    """Two sessions, three threads, with all fields of messages and sessions."""
     session = await memory.session("talk-1", scope=OWNER, npc_id="ancestor_yan", title="家训")
     await session.append(
         [
@@ -353,11 +355,11 @@ async def test_export_import_export_is_byte_equal(memory: Memory, tmp_path: Path
                 await memory.sessions.get(OWNER, "talk-1"),
                 await other.sessions.get(OWNER, "talk-1"),
             )
-            assert unplaced(mine.record) == unplaced(theirs.record)
+            assert without_incarnation(mine.record) == without_incarnation(theirs.record)
 
 
 async def test_export_imported_into_its_own_store_changes_nothing(memory: Memory, tmp_path: Path) -> None:
-    """Ids that the store made are known again too."""
+    """Ids that the store generated are recognised too."""
     await fill(memory)
     first = await exported(memory)
     file = tmp_path / "export.jsonl"
@@ -366,8 +368,8 @@ async def test_export_imported_into_its_own_store_changes_nothing(memory: Memory
     assert await exported(memory) == first
 
 
-async def test_export_is_in_order_and_of_the_owner_alone(memory: Memory) -> None:
-    """Sessions oldest first, their record before their messages, threads as they began, messages by seq."""
+async def test_export_is_in_order_and_only_of_the_owner(memory: Memory) -> None:
+    """Sessions oldest first, record before messages, threads by start, messages by seq."""
     await fill(memory)
     await (await memory.session(scope=OWNER._replace(user_id="u2"))).append([{"role": "user", "content": "no"}])
     seen = [json.loads(line) for line in (await exported(memory)).splitlines()]
@@ -384,7 +386,7 @@ async def test_export_is_in_order_and_of_the_owner_alone(memory: Memory) -> None
 
 
 async def test_export_of_one_session(memory: Memory) -> None:
-    """Only the session asked for; one that is absent or foreign is not found."""
+    """Only the requested session; an absent or foreign one is not found."""
     await fill(memory)
     only = [json.loads(line) async for line in export_lines(memory, OWNER, ["talk-0"])]
     assert {each["session_id"] for each in only} == {"talk-0"}
@@ -392,38 +394,38 @@ async def test_export_of_one_session(memory: Memory) -> None:
         [line async for line in export_lines(memory, OWNER._replace(user_id="u2"), ["talk-0"])]
 
 
-async def test_import_does_not_prolong_sessions(memory: Memory, tmp_path: Path) -> None:
-    """A session that is past its lifetime takes imports and stays past it."""
+async def test_import_does_not_extend_sessions(memory: Memory, tmp_path: Path) -> None:
+    """An expired session accepts imports and remains expired."""
     ended = {
         "type": "session",
         "session_id": "s1",
         "expires_at": "2020-01-01T00:00:00Z",
         "lifetime_seconds": 60,
     }
-    file = lines(tmp_path / "old.jsonl", ended, said("one"))
+    file = lines(tmp_path / "old.jsonl", ended, message_line("one"))
     assert counts(await import_files(memory, OWNER, [file])) == (1, 1, 1, 0, 0)
     assert counts(await import_files(memory, OWNER, [file])) == (1, 0, 0, 1, 0)
     assert (await memory.sessions.open(OWNER, "s1")).instead_of == "s1"
 
 
-async def test_import_leaves_preferences_alone(memory: Memory, tmp_path: Path) -> None:
-    """Preferences are no part of the transcript; an import neither writes nor resets them."""
+async def test_import_does_not_change_preferences(memory: Memory, tmp_path: Path) -> None:
+    """Preferences are not part of the transcript; an import neither writes nor resets them."""
     await memory.sessions.open(OWNER, "s1")
     await memory.preferences.set(OWNER, "s1", PreferenceChange(tone="casual"))
-    await import_files(memory, OWNER, [lines(tmp_path / "talk.jsonl", said("please be formal"))])
+    await import_files(memory, OWNER, [lines(tmp_path / "talk.jsonl", message_line("please be formal"))])
     assert (await memory.preferences.get(OWNER, "s1")).values.tone == "casual"
 
 
-async def test_moments_are_in_utc_in_every_store(tmp_path: Path) -> None:
-    """The offset that a line is written with is not what an export shows."""
-    file = lines(tmp_path / "talk.jsonl", said("hi", timestamp="2024-02-29T08:00:00+08:00"))
+async def test_timestamps_are_in_utc_in_every_store(tmp_path: Path) -> None:
+    """An export does not have the offset of the imported line."""
+    file = lines(tmp_path / "talk.jsonl", message_line("hi", timestamp="2024-02-29T08:00:00+08:00"))
     async with wenmai.open("memory://") as memory:
         await import_files(memory, OWNER, [file])
         assert b'"timestamp":"2024-02-29T00:00:00Z"' in await exported(memory)
 
 
-async def test_messages_that_the_transcript_refuses_are_named_by_their_place(memory: Memory, tmp_path: Path) -> None:
-    """Within a chat the message is named, and the others are imported."""
+async def test_messages_rejected_by_the_transcript_are_named_by_their_position(memory: Memory, tmp_path: Path) -> None:
+    """The message of the chat is reported, and the others are imported."""
     chat = {"messages": [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "\0"}]}
     report = await import_files(memory, OWNER, [lines(tmp_path / "chat.jsonl", chat)])
     assert (report.messages, report.skipped[0].line) == (1, 1)
@@ -431,7 +433,7 @@ async def test_messages_that_the_transcript_refuses_are_named_by_their_place(mem
 
 
 async def test_an_import_gives_an_untitled_session_its_question(memory: Memory, tmp_path: Path) -> None:
-    """A session that was there without a question gets one from what is imported; one that has one keeps it."""
+    """An existing session without a first question gets one from the import; one with a question keeps it."""
     await memory.sessions.open(OWNER, "empty")
     await (await memory.session("asked", scope=OWNER)).append([{"role": "user", "content": "Mine?"}])
     file = lines(

@@ -14,15 +14,15 @@ import pytest
 
 from support import engine_at
 from wenmai.chat.turn import TurnAnswer, TurnRequest
-from wenmai.chat.types import Intent
 from wenmai.engine import Engine, load_engine_settings
-from wenmai.memory.manager import Memory, open_memory
+from wenmai.grounding.types import DialogueAct
+from wenmai.memory.library import Memory, open_memory
 from wenmai.memory.window import WindowLimits
 from wenmai.scope import Scope, ThreadKey
-from wenmai.stores.base import SearchEntry
 from wenmai.stores.conformance import CASES
+from wenmai.stores.contracts import SearchEntry
+from wenmai.stores.opening import open_store
 from wenmai.stores.records import TraceRecord
-from wenmai.stores.registry import open_store
 from wenmai.stores.sqlite.schema import connect
 
 ROOT = Path(__file__).parents[2]
@@ -263,7 +263,7 @@ async def test_a_question_about_history_is_no_greeting(engine: Engine) -> None:
     """``hi`` is a greeting of the profile, and is not found in ``history``, ``this`` or ``which``."""
     assert "hi" in engine.profile.intents["greeting"]
     for query in ("Tell me the history of the hall", "Which clan is this?", "history"):
-        assert (await trace_of(engine, await ask(engine, query))).intent == Intent.FACT_SEEKING
+        assert (await trace_of(engine, await ask(engine, query))).intent == DialogueAct.FACT_SEEKING
 
 
 async def test_every_moment_that_is_kept_or_shown_is_aware_and_utc(engine: Engine) -> None:
@@ -312,13 +312,13 @@ async def test_the_set_of_background_tasks_shrinks_to_nothing(engine: Engine, mo
     """What is done after answers leaves the set when it is done, not when the service stops."""
     held = Held(engine, monkeypatch, expected=5)
     answers = await asyncio.gather(*(ask(engine, WISH) for _ in range(5)))
-    assert len(engine.chat._afterwards) == 5
+    assert len(engine.chat._background_tasks) == 5
     draining = asyncio.create_task(engine.chat.drain())
     await held.all_waiting.wait()
     assert not draining.done()
     held.go.set()
     await draining
-    assert len(engine.chat._afterwards) == 0
+    assert len(engine.chat._background_tasks) == 0
     for answer in answers:
         preferences = await engine.memory.preferences.get(VISITOR, answer.session_id)
         assert preferences.values.verbosity == "detailed"
@@ -349,12 +349,12 @@ async def test_an_explicit_zero_is_not_the_default() -> None:
     assert "history" not in kinds
 
 
-def test_there_is_one_gate() -> None:
-    """Before and after the model one function each decides, and the steps of the turn call no other."""
+def test_grounding_has_one_implementation() -> None:
+    """One function checks answerability and one verifies answers, and the steps of the turn call no others."""
     sources = {path: path.read_text(encoding="utf-8") for path in (ROOT / "src").rglob("*.py")}
-    for name in ("before_model", "after_model"):
+    for name in ("check_answerability", "verify_answer"):
         defining = [path for path, text in sources.items() if f"def {name}(" in text]
-        assert [path.parent.name for path in defining] == ["gate"]
-    for step, name in (("gate", "before_model"), ("check", "after_model")):
+        assert [path.parent.name for path in defining] == ["grounding"]
+    for step, name in (("ground", "check_answerability"), ("check", "verify_answer")):
         assert re.search(rf"^ +{name}[(,]", sources[ROOT / f"src/wenmai/chat/steps/{step}.py"], re.MULTILINE)
     assert [str(path) for path in sources if re.search(r"_(v\d|old|legacy)\.py$", path.name)] == []

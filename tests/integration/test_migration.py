@@ -1,4 +1,4 @@
-"""A store of an older schema is upgraded in place, whole or not at all; a newer one is refused."""
+"""A store of an older schema is upgraded in place, completely or not at all; a newer one is refused."""
 
 import asyncio
 import re
@@ -11,13 +11,13 @@ from time import sleep
 
 import pytest
 from cli_process import COMMAND, SECONDS, environment, wenmai
-from old_stores import SITTING, OldPostgresql, OldSqlite, OldStore, holdings, message
+from old_stores import MESSAGES, OldPostgresql, OldSqlite, OldStore, contents_digest, message
 
 from postgres_server import PostgresServer
 from wenmai.scope import Scope, ThreadKey
-from wenmai.stores.base import Store
-from wenmai.stores.identity import session_named_by
-from wenmai.stores.migrations import REVISION
+from wenmai.stores.contracts import Store
+from wenmai.stores.identity import bound_session
+from wenmai.stores.opening import open_store, schema_at
 from wenmai.stores.records import (
     IdempotentTurn,
     NewMessage,
@@ -26,9 +26,9 @@ from wenmai.stores.records import (
     Session,
     TraceRecord,
     TurnLease,
-    Usage,
+    UsageRecord,
 )
-from wenmai.stores.registry import open_store, schema_at
+from wenmai.stores.sql.migrations import REVISION
 from wenmai.stores.sqlite.schema import SCHEMA_VERSION
 from wenmai.stores.upgrades import Schema
 
@@ -57,7 +57,7 @@ def stuck(found):
 schema.upgrade_script = stuck
 """,
 }
-"""What makes a process stop after the last statement of the step to version 2, before its end."""
+"""Patches that block a process after the last statement of the step to version 2, before its commit."""
 
 RUN = "import sys, time\n{}\nfrom wenmai.cli.main import main\nsys.argv[1:] = ['migrate', '--store', {!r}]\nmain()"
 
@@ -85,7 +85,7 @@ def old_store(backend: str, request: pytest.FixtureRequest, tmp_path: Path) -> O
 
 @pytest.fixture
 def new_url(backend: str, request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """The URL of a store that is still to be made."""
+    """The URL of a store that does not exist yet."""
     if backend == "sqlite":
         return f"sqlite:///{tmp_path}/new.db"
     server: PostgresServer = request.getfixturevalue("postgres_server")
@@ -94,7 +94,7 @@ def new_url(backend: str, request: pytest.FixtureRequest, tmp_path: Path) -> str
 
 @pytest.fixture
 def stuck(backend: str, old_store: OldStore) -> Iterator[subprocess.Popen[str]]:
-    """A process that has done all of the step to version 2 but its end, and does not come to it."""
+    """A process that has run the step to version 2 and is blocked before its commit."""
     script = RUN.format(STUCK[backend], old_store.url)
     process = subprocess.Popen(
         [sys.executable, "-c", script], env=environment(), stdout=subprocess.PIPE, encoding="utf-8"
@@ -111,9 +111,9 @@ def stuck(backend: str, old_store: OldStore) -> Iterator[subprocess.Popen[str]]:
 
 
 def test_a_store_of_version_1_is_upgraded_in_place(old_store: OldStore, known: int, tmp_path: Path) -> None:
-    """100,000 messages are there unchanged after `wenmai migrate`, which tells what it does; again, it does nothing."""
+    """`wenmai migrate` keeps 100,000 messages unchanged and reports its steps; a second run does nothing."""
     old_store.fill(SESSIONS)
-    before = holdings(old_store)
+    before = contents_digest(old_store)
     done = wenmai("migrate", "--store", old_store.url, folder=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     first, *steps, last = done.stdout.splitlines()
@@ -123,7 +123,7 @@ def test_a_store_of_version_1_is_upgraded_in_place(old_store: OldStore, known: i
         assert begun == f"{held}begun"
         assert re.fullmatch(rf"{held}done in \d+\.\d\d s", ended)
     assert re.search(rf"schema {known} after \d+\.\d\d s$", last)
-    assert (old_store.version(), holdings(old_store)) == (known, before)
+    assert (old_store.version(), contents_digest(old_store)) == (known, before)
     again = wenmai("migrate", "--store", old_store.url, folder=tmp_path)
     assert (again.returncode, again.stdout.count("\n")) == (0, 1)
     assert again.stdout.endswith(f"schema {known}, nothing to do\n")
@@ -131,24 +131,24 @@ def test_a_store_of_version_1_is_upgraded_in_place(old_store: OldStore, known: i
 
 
 async def _use(url: str) -> None:
-    """Every message is read as it was written; a thread goes on; what is new of later versions can be kept."""
+    """Every message is read as written; a thread continues; records of later versions can be stored."""
     async with open_store(url) as store:
         assert store.logs is not None
         assert store.documents is not None
         for number in range(1, SESSIONS + 1):
-            kept = await store.logs.read(Scope(), ThreadKey(f"session-{number}", "elder"), limit=SITTING)
-            assert kept == [message(number, seq) for seq in range(1, SITTING + 1)]
+            kept = await store.logs.read(Scope(), ThreadKey(f"session-{number}", "elder"), limit=MESSAGES)
+            assert kept == [message(number, seq) for seq in range(1, MESSAGES + 1)]
         new = await store.logs.append(
             Scope(), ThreadKey("session-1", "elder"), [NewMessage(role="user", content="还在吗？")]
         )
-        assert new.messages[0].seq == SITTING + 1
-        usage = Usage(ref="user/u/2026-01-02/0", day="2026-01-02", kind="user", of="u", calls=3, cost_usd=0.25)
+        assert new.messages[0].seq == MESSAGES + 1
+        usage = UsageRecord(ref="user/u/2026-01-02/0", day="2026-01-02", kind="user", of="u", calls=3, cost_usd=0.25)
         await store.documents.put(Scope(), usage)
-        page = await store.documents.list(Scope(), Usage, where={"day": "2026-01-02"})
+        page = await store.documents.list(Scope(), UsageRecord, where={"day": "2026-01-02"})
         assert [stored.record for stored in page.items] == [usage]
 
 
-_LEFT_BEHIND = (
+_FORMER_OWNER = (
     """INSERT INTO preferences (tenant_id, site_id, user_id, session_id, verbosity, tone, language, interest_tags,
       chosen, sources, version, created_at, updated_at)
     SELECT tenant_id, site_id, 'former', session_id, 'brief', 'casual', 'zh', '["炭画"]', '[]', '{}', 1, created_at,
@@ -164,40 +164,40 @@ _LEFT_BEHIND = (
     SELECT tenant_id, site_id, 'former', 'key-' || session_id, '', session_id, '', created_at, '{"answer": ""}', 1,
       created_at, updated_at FROM conversations""",
 )
-"""What a user left in every store of version 1 whose session's id another user has taken since."""
+"""Records of a former user in a store of version 1, where another user has reused the session id since."""
 
 
-def test_what_hung_on_a_session_that_another_user_has_now_goes(old_store: OldStore, tmp_path: Path) -> None:
-    """It is not bound to the session of that user: neither read by who left it, nor in the way of who is there now."""
+def test_records_of_a_former_owner_of_a_session_id_are_removed(old_store: OldStore, tmp_path: Path) -> None:
+    """They are not bound to the new session: neither visible to the former user, nor in the way of the new one."""
     old_store.fill(2)
-    for sql in _LEFT_BEHIND:
+    for sql in _FORMER_OWNER:
         old_store.rows(sql)
     wenmai("migrate", "--store", old_store.url, folder=tmp_path)
     for table in ("preferences", "traces", "idempotent_turns"):
         assert old_store.rows(f"SELECT user_id FROM {table}") == [], table  # noqa: S608 — own
 
 
-async def test_what_hung_on_sessions_is_carried_over(old_store: OldStore) -> None:
-    """Preferences, answers and traces are their session's incarnation's and go with it; of a session gone none stay."""
+async def test_bound_records_are_migrated(old_store: OldStore) -> None:
+    """Preferences, answers and traces are bound to their session's incarnation, those of deleted sessions removed."""
     await asyncio.to_thread(old_store.fill, 2)
     for session_id in ("session-1", "session-2", "gone", ""):
-        await asyncio.to_thread(old_store.hang, session_id)
+        await asyncio.to_thread(old_store.add_bound_records, session_id)
     scope = Scope()
-    hung: list[tuple[type[Record], str]] = [
+    bound: list[tuple[type[Record], str]] = [
         (Preferences, "{}"),
         (IdempotentTurn, "key-{}"),
         (TraceRecord, "anonymous/trace-{}"),
     ]
     async with open_store(old_store.url) as store:
         assert store.documents is not None
-        for session_id, is_there in (("session-1", True), ("session-2", True), ("gone", False)):
+        for session_id, exists in (("session-1", True), ("session-2", True), ("gone", False)):
             session = await store.documents.get(scope, Session, session_id)
-            for of, key in hung:
+            for of, key in bound:
                 found = await store.documents.get(scope, of, key.format(session_id))
-                assert (found is not None) == is_there
+                assert (found is not None) == exists
                 if found is not None and session is not None:
-                    assert session_named_by(found.record) == (session_id, session.record.incarnation)
-        assert [await _count(store, of) for of, _ in hung] == [2, 2, 3]
+                    assert bound_session(found.record) == (session_id, session.record.incarnation)
+        assert [await _count(store, of) for of, _ in bound] == [2, 2, 3]
         assert await _count(store, TurnLease) == 0
         kept = await store.documents.get(scope, Preferences, "session-1")
         assert kept is not None
@@ -207,7 +207,7 @@ async def test_what_hung_on_sessions_is_carried_over(old_store: OldStore) -> Non
         assert (turn.record.asked_session, turn.record.response) == ("session-1", {"answer": "孝"})
         assert turn.record.attempt_id
         await store.documents.delete(scope, Session, "session-1")
-        assert [await _count(store, of) for of, _ in hung] == [1, 1, 2]
+        assert [await _count(store, of) for of, _ in bound] == [1, 1, 2]
         lone = await store.documents.get(scope, TraceRecord, "anonymous/trace-")
         assert lone is not None
         assert (lone.record.trace_id, lone.record.answer, lone.record.incarnation) == ("trace-", "孝悌", "")
@@ -221,20 +221,20 @@ async def _count(store: Store, of: type[Record]) -> int:
 
 
 def test_an_export_is_the_same_before_and_after(old_store: OldStore, new_url: str, tmp_path: Path) -> None:
-    """What comes out of an upgraded store is, byte by byte, what comes out of a new one that it was imported into."""
+    """The export of an upgraded store equals, byte by byte, that of a new store into which it was imported."""
     old_store.fill(3)
     out = [wenmai("export", "--store", old_store.url, "-o", "old.jsonl", folder=tmp_path)]
     out.append(wenmai("import", "old.jsonl", "--store", new_url, folder=tmp_path))
     out.append(wenmai("export", "--store", new_url, "-o", "new.jsonl", folder=tmp_path))
     assert [done.returncode for done in out] == [0, 0, 0]
-    assert (tmp_path / "old.jsonl").read_bytes().count(b"\n") == 3 + 3 * SITTING
+    assert (tmp_path / "old.jsonl").read_bytes().count(b"\n") == 3 + 3 * MESSAGES
     assert (tmp_path / "old.jsonl").read_bytes() == (tmp_path / "new.jsonl").read_bytes()
 
 
 def test_an_upgraded_store_has_the_tables_of_a_new_one(
     old_store: OldStore, new_url: str, known: int, tmp_path: Path
 ) -> None:
-    """A step that was forgotten, or that differs from what a new store gets, shows."""
+    """A missing or differing upgrade step is detected."""
     assert wenmai("migrate", "--store", old_store.url, folder=tmp_path).returncode == 0
     made = wenmai("migrate", "--store", new_url, folder=tmp_path)
     assert (made.returncode, f": new, to be schema {known}\n" in made.stdout) == (0, True)
@@ -253,7 +253,7 @@ def test_an_upgraded_store_has_the_tables_of_a_new_one(
 def test_a_process_killed_in_the_middle_leaves_version_1(
     stuck: subprocess.Popen[str], known: int, old_store: OldStore, tmp_path: Path
 ) -> None:
-    """After SIGKILL with all statements done but the last nothing has changed, nothing is locked, the next goes on."""
+    """After SIGKILL before the commit nothing has changed or is locked, and the next process continues."""
     before = old_store.tables()
     stuck.send_signal(signal.SIGKILL)
     stuck.wait(SECONDS)
@@ -268,9 +268,9 @@ def test_a_process_killed_in_the_middle_leaves_version_1(
 def test_a_process_killed_at_any_moment_leaves_a_whole_version(
     delay: float, old_store: OldStore, known: int, tmp_path: Path
 ) -> None:
-    """A version with just the tables that belong to it, and the next start uses the store."""
+    """The tables are exactly those of the version, and the next start uses the store."""
     old_store.fill(20)
-    before = holdings(old_store)
+    before = contents_digest(old_store)
     process = subprocess.Popen(
         [*COMMAND, "migrate", "--store", old_store.url], env=environment(), stdout=subprocess.DEVNULL
     )
@@ -281,11 +281,11 @@ def test_a_process_killed_at_any_moment_leaves_a_whole_version(
     left = old_store.version(), "usage" in tables
     assert left in ((1, False), (2, True), (3, True))
     assert wenmai("migrate", "--store", old_store.url, folder=tmp_path).returncode == 0
-    assert (old_store.version(), holdings(old_store)) == (known, before)
+    assert (old_store.version(), contents_digest(old_store)) == (known, before)
 
 
 def test_of_processes_that_start_at_once_one_upgrades(old_store: OldStore, known: int) -> None:
-    """All end well, and each step is told once."""
+    """All succeed, and each step is reported once."""
     old_store.fill(100)
     started = [
         subprocess.Popen(
@@ -297,9 +297,9 @@ def test_of_processes_that_start_at_once_one_upgrades(old_store: OldStore, known
         )
         for _ in range(4)
     ]
-    told = [process.communicate(timeout=SECONDS) for process in started]
-    assert [(process.returncode, err) for process, (_, err) in zip(started, told, strict=True)] == [(0, "")] * 4
-    assert sum(out.count("done in") for out, _ in told) == known - 1
+    outputs = [process.communicate(timeout=SECONDS) for process in started]
+    assert [(process.returncode, err) for process, (_, err) in zip(started, outputs, strict=True)] == [(0, "")] * 4
+    assert sum(out.count("done in") for out, _ in outputs) == known - 1
     assert old_store.version() == known
 
 
@@ -309,7 +309,7 @@ def test_of_processes_that_start_at_once_one_upgrades(old_store: OldStore, known
 def test_a_newer_store_is_refused_with_what_to_do(
     command: tuple[str, ...], old_store: OldStore, known: int, tmp_path: Path
 ) -> None:
-    """One line names the setting, both versions and the way out; nothing is changed."""
+    """One line names the setting, both versions and what to do; nothing is changed."""
     old_store.rows(old_store.newer)
     before = old_store.tables()
     done = wenmai(*command, "--store", old_store.url, folder=tmp_path)
@@ -319,8 +319,8 @@ def test_a_newer_store_is_refused_with_what_to_do(
 
 
 @pytest.mark.parametrize("workers", ["1", "3"])
-def test_serve_upgrades_and_says_so_in_its_log(workers: str, old_store: OldStore, tmp_path: Path) -> None:
-    """The service logs the step once, with how much there is, before it listens."""
+def test_serve_upgrades_and_logs_it(workers: str, old_store: OldStore, tmp_path: Path) -> None:
+    """The service logs the step once, with the number of sessions and messages, before it listens."""
     old_store.fill(20)
     with (tmp_path / "log").open("w") as log:
         process = subprocess.Popen(
@@ -343,19 +343,21 @@ def test_serve_upgrades_and_says_so_in_its_log(workers: str, old_store: OldStore
     assert "done in" in steps[1]
 
 
-async def test_looking_changes_nothing(old_store: OldStore, new_url: str, known: int, tmp_path: Path) -> None:
-    """`wenmai doctor` says that an upgrade is due and what does it, and leaves the store as it is."""
+async def test_reading_the_schema_changes_nothing(
+    old_store: OldStore, new_url: str, known: int, tmp_path: Path
+) -> None:
+    """`wenmai doctor` reports the pending upgrade and how to run it, and does not change the store."""
     assert await schema_at(old_store.url) == Schema(found=1, known=known)
     assert await schema_at(new_url) == Schema(found=0, known=known)
     assert await schema_at("memory://") is None
     examined = await asyncio.to_thread(wenmai, "doctor", "--store", old_store.url, folder=tmp_path)
     (line,) = [line for line in examined.stdout.splitlines() if "(schema 1)" in line]
     assert line.startswith("warn store")
-    assert line.endswith("the next start upgrades it to 3, or now: wenmai migrate")
+    assert line.endswith("the next start upgrades it to schema 3; to upgrade now, run: wenmai migrate")
     assert await asyncio.to_thread(old_store.version) == 1
 
 
 def test_a_store_without_tables_has_nothing_to_migrate(tmp_path: Path) -> None:
-    """The command is for any store, so that a deployment need not know."""
+    """The command accepts any store, so a deployment can always run it."""
     done = wenmai("migrate", "--store", "memory://", folder=tmp_path)
     assert (done.returncode, done.stdout) == (0, "memory://: has no schema, nothing to do\n")

@@ -1,4 +1,4 @@
-"""The whole turn, streamed, through a real OpenAI-protocol server; once with that server killed mid-answer."""
+"""The whole turn, streamed, with a real OpenAI-protocol server; once with that server killed mid-answer."""
 
 from contextlib import AbstractAsyncContextManager
 
@@ -6,21 +6,21 @@ import pytest
 
 from model_server import ModelServer
 from support import engine_at
-from wenmai.chat.gate.claims import find_claims
 from wenmai.chat.steps import generate
 from wenmai.chat.turn import TurnEvent, TurnRequest
-from wenmai.chat.types import PolicyMode
 from wenmai.engine import Engine
+from wenmai.grounding.claims.extraction import find_claims
+from wenmai.grounding.types import PolicyMode
 from wenmai.scope import Scope, ThreadKey
 
 pytestmark = pytest.mark.xdist_group("model")
 
-VISITOR = Scope("default", "default", "visitor")
+USER = Scope("default", "default", "visitor")
 QUESTION = "When was the Yan ancestral hall built?"
 
 
 def through(server: ModelServer) -> AbstractAsyncContextManager[Engine]:
-    """The engine with that model, and patience for a busy machine."""
+    """The engine with that model, and long timeouts for a busy machine."""
     return engine_at(
         "memory://",
         model=f"openai:{server.model}",
@@ -36,18 +36,18 @@ async def ask(engine: Engine, events: list[TurnEvent], query: str = QUESTION) ->
     async def listen(event: TurnEvent) -> None:
         events.append(event)
 
-    request = TurnRequest(scope=VISITOR, npc_id="village_elder", query=query)
+    request = TurnRequest(scope=USER, npc_id="village_elder", query=query)
     answer = await engine.chat.ask(request, on_event=listen)
     return answer.answer_text, answer.policy_mode, answer.degraded, answer.trace_id
 
 
 async def test_a_turn_runs_through_a_real_model(model_server: ModelServer) -> None:
-    """The model is shown the blocks, its tokens are counted, and what it invents is not said."""
+    """The model gets the blocks, its tokens are counted, and invented facts are not in the answer."""
     events: list[TurnEvent] = []
     async with through(model_server) as engine:
         text, mode, degraded, trace_id = await ask(engine, events)
-        trace = (await engine.traces.get(VISITOR, trace_id)).record
-        session = await engine.memory.sessions.get(VISITOR, trace.session_id)
+        trace = (await engine.traces.get(USER, trace_id)).record
+        session = await engine.memory.sessions.get(USER, trace.session_id)
     assert text
     assert degraded == (["model"] if trace.policy_reason.startswith("cut_off") else [])
     assert trace.model == f"openai:{model_server.model}"
@@ -65,7 +65,7 @@ async def test_a_turn_runs_through_a_real_model(model_server: ModelServer) -> No
 async def test_a_model_killed_mid_answer_leaves_a_whole_turn(
     model_server: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The turn completes from the evidence, says that the model is degraded, and nothing is half-written."""
+    """The turn completes from the evidence, reports the model as degraded, and nothing is half-written."""
     pieces: list[str] = []
     receive = generate._CheckedStream.add
 
@@ -78,9 +78,9 @@ async def test_a_model_killed_mid_answer_leaves_a_whole_turn(
     monkeypatch.setattr(generate._CheckedStream, "add", receive_and_kill)
     async with through(model_server) as engine:
         text, mode, degraded, trace_id = await ask(engine, [])
-        trace = (await engine.traces.get(VISITOR, trace_id)).record
+        trace = (await engine.traces.get(USER, trace_id)).record
         thread = ThreadKey(trace.session_id, "village_elder")
-        messages = await engine.memory.transcript.latest(VISITOR, thread, 10)
+        messages = await engine.memory.transcript.latest(USER, thread, 10)
     assert len(pieces) >= 2
     assert degraded == ["model"]
     assert mode is PolicyMode.CONSERVATIVE

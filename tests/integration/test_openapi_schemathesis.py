@@ -1,4 +1,4 @@
-"""What OpenAPI promises holds for whatever schemathesis makes of it: no 5xx, no undocumented status or shape."""
+"""Schemathesis against the OpenAPI document: no 5xx, no undocumented status or schema."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 from test_http_registry import body_of
 
+from wenmai.config.settings import Settings
 from wenmai.http.app import serve_app
-from wenmai.settings import Settings
 
 pytestmark = pytest.mark.xdist_group("schemathesis")
 
 EXAMPLES = 25
 KNOWN = {"session_id": "s1", "npc_id": "doctor", "trace_id": "t1", "evidence_id": "e1", "number": 1}
-"""Placeholder in a path → what there is of that name."""
+"""Path parameter → an existing value."""
 
 OPERATIONS = [
     (method, path) for path, operations in serve_app(Settings()).openapi()["paths"].items() for method in operations
@@ -35,13 +35,13 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def schema(address: str) -> Any:
-    """The schema as the service serves it."""
+    """The OpenAPI schema served by the service."""
     return schemathesis.openapi.from_url(f"{address}/openapi.json")
 
 
 @pytest.fixture
 def _stocked(address: str) -> None:
-    """The service has one of everything, whatever the tests before have deleted."""
+    """Create one resource of each kind, since earlier tests may have deleted them."""
     evidence = {"evidence": [{"text": "The bell was cast in 1651.", "evidence_id": "e1"}]}
     with httpx.Client(base_url=address) as client:
         client.post("/api/v1/personas", json=body_of("personas", "你是村医。"))
@@ -54,10 +54,10 @@ def _stocked(address: str) -> None:
 @pytest.mark.usefixtures("_stocked")
 @pytest.mark.parametrize(("method", "path"), OPERATIONS)
 def test_every_route_keeps_to_its_documentation(schema: Any, method: str, path: str) -> None:
-    """Statuses, media types, headers and bodies are those documented, whatever is sent; nothing is a 5xx.
+    """Statuses, media types, headers and bodies are as documented for any request; there is no 5xx.
 
-    Half of the requests name things that there are. That valid data is always accepted is not asked: whether a
-    cursor is one of ours, or a budget holds the question, no schema can say.
+    Half of the requests use existing resources. That schema-valid data is always accepted is not checked: a schema
+    cannot express whether a cursor is valid or a budget is large enough for the question.
     """
 
     @settings(

@@ -1,4 +1,4 @@
-"""Appends that come together share transactions of PostgreSQL; what one of them suffers is not the others' affair."""
+"""Concurrent appends share transactions of PostgreSQL; a failure of one does not affect the others."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -12,7 +12,7 @@ from postgres_server import PostgresServer
 from wenmai.clock import MovableClock, system_clock
 from wenmai.errors import InvalidInput, SessionNotFound, StoreUnavailable, WenmaiError
 from wenmai.scope import Scope, ThreadKey
-from wenmai.stores.base import Appended
+from wenmai.stores.contracts import Appended
 from wenmai.stores.postgresql import PostgresqlStore, open_store
 from wenmai.stores.records import NewMessage, Session
 
@@ -25,7 +25,7 @@ UNSTORABLE = "half a pair: \ud800"
 
 @pytest.fixture
 async def store(postgres_server: PostgresServer) -> AsyncIterator[PostgresqlStore]:
-    """A store with a few sessions that have begun to talk."""
+    """A store with a few sessions that have messages."""
     async with open_store(postgres_server.database(), clock=system_clock) as opened:
         end = system_clock() + timedelta(days=1)
         for number in range(SESSIONS):
@@ -48,8 +48,8 @@ async def said_in(store: PostgresqlStore, session: int) -> list[str]:
     return [message.content for message in found if message.role == "user"]
 
 
-async def test_appends_that_come_together_are_answered_each_with_its_own(store: PostgresqlStore) -> None:
-    """Sixty at once over six sessions: each learns its numbers and its thread's tail, in the order of the asking."""
+async def test_concurrent_appends_each_get_their_own_result(store: PostgresqlStore) -> None:
+    """Sixty at once over six sessions: each gets its numbers and its thread's tail."""
     texts = [f"turn {number}" for number in range(60)]
     done = await asyncio.gather(*(say(store, number % SESSIONS, text) for number, text in enumerate(texts)))
     for text, appended in zip(texts, done, strict=True):
@@ -60,12 +60,12 @@ async def test_appends_that_come_together_are_answered_each_with_its_own(store: 
         assert sorted(await said_in(store, session)) == sorted(["begin", *texts[session::SESSIONS]])
 
 
-async def test_what_one_append_suffers_is_not_the_others_affair(store: PostgresqlStore) -> None:
-    """A text that cannot be stored and a session that is absent are refused; those that came with them are stored."""
+async def test_a_failed_append_does_not_affect_the_others(store: PostgresqlStore) -> None:
+    """An unstorable text and an absent session are refused; concurrent appends are stored."""
     outcomes = await asyncio.gather(
         *(say(store, number % SESSIONS, f"turn {number}") for number in range(20)),
         say(store, 1, UNSTORABLE),
-        say(store, SESSIONS, "to nobody"),
+        say(store, SESSIONS, "to an absent session"),
         *(say(store, number % SESSIONS, f"turn {number}") for number in range(20, 40)),
         return_exceptions=True,
     )
@@ -75,8 +75,8 @@ async def test_what_one_append_suffers_is_not_the_others_affair(store: Postgresq
     assert sorted(stored) == sorted(["begin"] * SESSIONS + [f"turn {number}" for number in range(40)])
 
 
-async def test_who_gives_up_waiting_holds_nobody_up(store: PostgresqlStore) -> None:
-    """Cancelled appends are stored whole or not at all, and the others go on."""
+async def test_cancelled_appends_do_not_block_others(store: PostgresqlStore) -> None:
+    """Cancelled appends are stored completely or not at all, and the others continue."""
     tasks = [asyncio.create_task(say(store, number % SESSIONS, f"turn {number}")) for number in range(40)]
     await asyncio.sleep(0)
     for task in tasks[::4]:
@@ -87,8 +87,8 @@ async def test_who_gives_up_waiting_holds_nobody_up(store: PostgresqlStore) -> N
     assert (await say(store, 0, "after all")).repeated == 0
 
 
-async def test_appends_in_two_processes_never_wait_in_a_circle(postgres_server: PostgresServer) -> None:
-    """Two stores, the same sessions in opposite order, each append moving its session's end: nobody is turned away."""
+async def test_appends_in_two_processes_do_not_deadlock(postgres_server: PostgresServer) -> None:
+    """Two stores, the same sessions in opposite order, each append moving the expiry: all succeed."""
     database = postgres_server.database()
     start, seconds = system_clock(), count(step=2)
 
@@ -110,8 +110,8 @@ async def test_appends_in_two_processes_never_wait_in_a_circle(postgres_server: 
             assert len(await said_in(one, number)) == 193
 
 
-async def test_an_append_that_began_before_a_cut_goes_on_behind_it(postgres_server: PostgresServer) -> None:
-    """Its statement has seen the messages that are gone, and is made to wait until they are; its number has no gap."""
+async def test_an_append_that_began_before_a_truncate_continues_after_it(postgres_server: PostgresServer) -> None:
+    """Its snapshot has the removed messages, and it is blocked until the truncate is done; its number leaves no gap."""
     database, clock, thread = postgres_server.database(), MovableClock(), ThreadKey("s", "assistant")
     said = [NewMessage(role="user", content="so")]
     async with open_store(database, clock=clock) as store:
@@ -128,7 +128,7 @@ async def test_an_append_that_began_before_a_cut_goes_on_behind_it(postgres_serv
         clock.advance(timedelta(minutes=1))
         late = asyncio.create_task(store.logs.append(SCOPE, thread, said))
         waits = "SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND objid = 7 AND NOT granted)"
-        while not await connection.fetchval(waits):  # noqa: ASYNC110 — the server tells, and no event
+        while not await connection.fetchval(waits):  # noqa: ASYNC110 — only the server knows
             await asyncio.sleep(0.01)
         assert await store.logs.truncate(SCOPE, thread, 3) == 3
         await connection.close()
@@ -136,8 +136,8 @@ async def test_an_append_that_began_before_a_cut_goes_on_behind_it(postgres_serv
         assert [message.seq for message in await store.logs.read(SCOPE, thread)] == [1, 2, 3, 4]
 
 
-async def test_appends_race_with_cuts(postgres_server: PostgresServer) -> None:
-    """A thread that is cut by another process while appends run has no gap, and no made id comes back."""
+async def test_appends_race_with_truncates(postgres_server: PostgresServer) -> None:
+    """A thread truncated by another process during appends has no gap, and no generated id is reused."""
     database, thread = postgres_server.database(), ThreadKey("s", "assistant")
     async with open_store(database, clock=system_clock) as one, open_store(database, clock=system_clock) as other:
         end = system_clock() + timedelta(days=1)
@@ -158,8 +158,8 @@ async def test_appends_race_with_cuts(postgres_server: PostgresServer) -> None:
             assert len(kept) == len(made) - cut
 
 
-async def test_when_the_server_goes_everybody_is_told(store: PostgresqlStore, postgres_server: PostgresServer) -> None:
-    """Also those who wait behind others; afterwards the store is as before."""
+async def test_when_the_server_stops_all_appends_end(store: PostgresqlStore, postgres_server: PostgresServer) -> None:
+    """Queued ones too; afterwards the store works as before."""
     waiting = [asyncio.create_task(say(store, number % SESSIONS, f"turn {number}")) for number in range(40)]
     await asyncio.sleep(0)
     postgres_server.stop()

@@ -1,4 +1,4 @@
-"""How PostgreSQL plans what a turn needs: by the key, however many records there are and whatever it knows of them."""
+"""Query plans of PostgreSQL: lookups use the key's index, whatever the number of records and the statistics."""
 
 import json
 import re
@@ -11,12 +11,12 @@ import pytest
 from postgres_server import PostgresServer
 from wenmai.clock import MovableClock, system_clock
 from wenmai.scope import Scope, ThreadKey
-from wenmai.stores.base import SearchEntry
+from wenmai.stores.contracts import SearchEntry
 from wenmai.stores.postgresql import open_store
 from wenmai.stores.postgresql.address import parse_url
 from wenmai.stores.postgresql.database import Database, connect
 from wenmai.stores.postgresql.search import _filters, _query
-from wenmai.stores.postgresql.tables import LISTED, by_key
+from wenmai.stores.postgresql.tables import LISTING_HINT, by_key
 from wenmai.stores.records import RECORDS, NewMessage, Record, Session
 
 pytestmark = pytest.mark.xdist_group("postgresql")
@@ -25,7 +25,7 @@ SCOPE = Scope()
 
 
 async def plan(database: str, sql: str) -> str:
-    """How a statement is planned once and for all arguments, by a connection like the store's."""
+    """The generic plan of a statement, on a connection like the store's."""
     connection = await connect(parse_url(database))
     try:
         name = f"p{uuid4().hex}"
@@ -37,30 +37,28 @@ async def plan(database: str, sql: str) -> str:
 
 
 @pytest.mark.parametrize("of", RECORDS, ids=lambda record: record.spec.collection)
-async def test_a_look_at_one_key_is_planned_with_the_index_of_the_keys(
-    of: type[Record], conformance_database: str
-) -> None:
-    """Without statistics too: an index of a listing would do, and takes as long as its owner has records."""
+async def test_a_lookup_by_key_uses_the_key_index(of: type[Record], conformance_database: str) -> None:
+    """Even without statistics; the index of a listing would read all records of the owner."""
     async with open_store(conformance_database, clock=system_clock):
         found = await plan(conformance_database, by_key(of))
     columns = f"{of.spec.collection}_tenant_id_site_id_{of.spec.key}_key"
     assert f"Index Scan using {columns} on" in found
 
 
-async def test_a_listing_is_planned_with_its_index(conformance_database: str) -> None:
-    """The newest come from the index in their order: nothing is sorted."""
+async def test_a_listing_uses_its_index(conformance_database: str) -> None:
+    """The index yields the newest first, without a sort."""
     async with open_store(conformance_database, clock=system_clock):
         found = await plan(
             conformance_database,
             "SELECT session_id FROM conversations WHERE tenant_id = $1 AND site_id = $2 AND user_id = $3 "  # noqa: S608 — no input
-            f"AND {LISTED} ORDER BY created_at DESC, session_id DESC LIMIT 21",
+            f"AND {LISTING_HINT} ORDER BY created_at DESC, session_id DESC LIMIT 21",
         )
     assert "using conversations_by_age on" in found
     assert "Sort" not in found
 
 
 def rows_read(node: dict[str, Any], table: str) -> int:
-    """How many rows of a table a plan that was run has read, those that it threw away included."""
+    """The rows of a table that an executed plan has read, including discarded ones."""
     own = 0
     if node.get("Relation Name") == table:
         removed = sum(count for name, count in node.items() if name.startswith("Rows Removed by"))
@@ -69,10 +67,10 @@ def rows_read(node: dict[str, Any], table: str) -> int:
 
 
 @pytest.mark.parametrize("where", [{}, {"language": "en"}], ids=["all", "filtered"])
-async def test_a_word_search_planned_on_empty_tables_reads_the_postings_of_its_words_alone(
+async def test_a_word_search_planned_on_empty_tables_reads_only_the_postings_of_its_words(
     where: dict[str, str], postgres_server: PostgresServer
 ) -> None:
-    """A connection keeps the plan that it made when there was nothing: a rare word is still found by its index."""
+    """A connection keeps a plan made on empty tables: a rare word is still found through the index."""
     url = postgres_server.database()
     async with open_store(url, clock=system_clock) as store:
         rare = [SearchEntry(id=f"rare-{n}", text="孤本", fields={"language": "en"}) for n in range(5)]
@@ -96,8 +94,8 @@ async def test_a_word_search_planned_on_empty_tables_reads_the_postings_of_its_w
     assert rows_read(plan, "search_fields") <= 5 * len(where)
 
 
-async def test_a_number_that_is_taken_is_no_error(postgres_server: PostgresServer) -> None:
-    """An attempt whose row is there already has done nothing, and the connection serves the next one."""
+async def test_a_taken_number_is_not_an_error(postgres_server: PostgresServer) -> None:
+    """A statement that violates the unique index does nothing, and the connection remains usable."""
     url = postgres_server.database()
     async with open_store(url, clock=system_clock) as store:
         end = system_clock() + timedelta(days=1)
@@ -110,8 +108,8 @@ async def test_a_number_that_is_taken_is_no_error(postgres_server: PostgresServe
             "SELECT thread, seq + $1, turn_id, role, content, timestamp, tokens, completed FROM messages RETURNING seq"
         )
         try:
-            assert await database.attempt(again, 1) == []
-            assert [row["seq"] for row in await database.attempt(again, 2)] == [3, 4]
+            assert await database.fetch_unless_conflict(again, 1) == []
+            assert [row["seq"] for row in await database.fetch_unless_conflict(again, 2)] == [3, 4]
         finally:
             await database.close()
         kept = await store.logs.read(SCOPE, ThreadKey("s", "assistant"))
@@ -119,7 +117,7 @@ async def test_a_number_that_is_taken_is_no_error(postgres_server: PostgresServe
 
 
 async def test_an_append_slides_its_session_once_a_second_at_most(postgres_server: PostgresServer) -> None:
-    """The usual append moves the end of the session as the function does."""
+    """The fast path moves the expiry of the session like append_messages."""
     clock = MovableClock()
     lifetime, ends = timedelta(hours=1), []
     async with open_store(postgres_server.database(), clock=clock) as store:

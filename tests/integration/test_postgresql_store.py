@@ -1,4 +1,4 @@
-"""What is particular to the PostgreSQL store: what it refuses at opening, how it fails, and what its tables are."""
+"""PostgreSQL store: checks at opening, failures, and tables."""
 
 import asyncio
 import os
@@ -16,14 +16,14 @@ from postgres_server import LOCKED_USER, PASSWORD, PostgresServer
 from wenmai.clock import MovableClock, system_clock
 from wenmai.errors import InvalidInput, SessionNotFound, StoreTooNew, StoreUnavailable
 from wenmai.scope import Scope, ThreadKey
-from wenmai.stores.base import SearchEntry
-from wenmai.stores.conformance.incarnations import parts
-from wenmai.stores.conformance.samples import trace, unplaced
-from wenmai.stores.migrations import REVISION, VERSION_TABLE
+from wenmai.stores.conformance.incarnations import bound_records
+from wenmai.stores.conformance.samples import trace, without_incarnation
+from wenmai.stores.contracts import SearchEntry
 from wenmai.stores.postgresql import PostgresqlStore, open_store
 from wenmai.stores.postgresql.tables import SQL_TYPES
 from wenmai.stores.records import RECORDS, NewMessage, Preferences, Session, TraceRecord
-from wenmai.stores.sql_columns import columns_of
+from wenmai.stores.sql.columns import columns_of
+from wenmai.stores.sql.migrations import REVISION, VERSION_TABLE
 
 pytestmark = pytest.mark.xdist_group("postgresql")
 
@@ -53,7 +53,7 @@ END $$;
 CREATE TRIGGER noted AFTER DELETE ON messages REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION note();
 CREATE TRIGGER noted AFTER DELETE ON traces REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION note();
 """
-"""Makes a table of how many rows each statement removes."""
+"""Records in a table how many rows each statement removes."""
 
 
 @pytest.fixture
@@ -71,26 +71,26 @@ async def opened(url: str) -> AsyncIterator[PostgresqlStore]:
 
 
 async def refusal(url: str) -> str:
-    """What is said when the URL cannot be used, which must not be the moment's fault."""
+    """The InvalidInput message when the URL cannot be used."""
     with pytest.raises(InvalidInput) as caught:
         async with open_store(url, clock=system_clock):
             pass
     return str(caught.value)
 
 
-async def test_a_password_is_asked_for_and_never_told(postgres_server: PostgresServer) -> None:
+async def test_a_password_is_required_and_never_shown(postgres_server: PostgresServer) -> None:
     """A wrong password and a missing one are refused, naming the setting; the right one, escaped, opens."""
     url = postgres_server.database()
     database = url.partition("?")[0].rpartition("/")[2]
     postgres_server.sql(f"GRANT CREATE ON DATABASE {database} TO {LOCKED_USER}")
     for user in (LOCKED_USER, f"{LOCKED_USER}:wr0ng"):
-        told = await refusal(postgres_server.url(database, user))
-        assert told.startswith("store: ")
-        assert "password" in told
-        assert "wr0ng" not in told
-    told = await refusal(postgres_server.url(database, f"{LOCKED_USER}:{SECRET}"))
-    assert "create tables" in told
-    assert PASSWORD not in told
+        message = await refusal(postgres_server.url(database, user))
+        assert message.startswith("store: ")
+        assert "password" in message
+        assert "wr0ng" not in message
+    message = await refusal(postgres_server.url(database, f"{LOCKED_USER}:{SECRET}"))
+    assert "create tables" in message
+    assert PASSWORD not in message
     async with open_store(url, clock=system_clock):
         pass
     postgres_server.sql(f"\\c {database}\nGRANT ALL ON ALL TABLES IN SCHEMA public TO {LOCKED_USER}")
@@ -99,14 +99,14 @@ async def test_a_password_is_asked_for_and_never_told(postgres_server: PostgresS
 
 
 async def test_a_missing_database_is_named(postgres_server: PostgresServer) -> None:
-    """The error says which database is not there."""
-    told = await refusal(postgres_server.url("nowhere"))
-    assert "store: " in told
-    assert '"nowhere" does not exist' in told
+    """The error names the missing database."""
+    message = await refusal(postgres_server.url("nowhere"))
+    assert "store: " in message
+    assert '"nowhere" does not exist' in message
 
 
 @pytest.mark.parametrize(
-    ("url", "told"),
+    ("url", "message"),
     [
         ("postgresql://u:p/w@host:5432/db", "special characters escaped"),
         ("postgresql://u:pw@host:port/db", "special characters escaped"),
@@ -117,29 +117,29 @@ async def test_a_missing_database_is_named(postgres_server: PostgresServer) -> N
         ("postgresql://host/db?sslmode=perhaps", "store: "),
     ],
 )
-async def test_an_url_that_cannot_be_read_is_refused(url: str, told: str) -> None:
-    """The error says what is wrong with it, without the user part."""
-    said_ = await refusal(url)
-    assert told in said_
-    assert "u:p" not in said_
+async def test_an_invalid_url_is_refused(url: str, message: str) -> None:
+    """The error says what is wrong, without the user part."""
+    found = await refusal(url)
+    assert message in found
+    assert "u:p" not in found
 
 
-async def test_a_parameter_that_the_server_does_not_know_is_refused(url: str) -> None:
-    """A typing error in the URL is told in the server's words."""
+async def test_an_unknown_server_parameter_is_refused(url: str) -> None:
+    """A typo in the URL is reported in the server's words."""
     assert 'parameter "pol"' in await refusal(f"{url}&pol=3")
 
 
 @pytest.mark.parametrize("url", ["postgresql://127.0.0.1:1/db", "postgresql:///db?host=/nowhere"])
-async def test_a_server_that_is_not_there_is_unavailable(url: str) -> None:
-    """A refused connection is worth another try later; the error names the server."""
+async def test_an_unreachable_server_is_unavailable(url: str) -> None:
+    """A refused connection may be retried later; the error names the server."""
     with pytest.raises(StoreUnavailable, match="no connection to postgresql://") as caught:
         async with open_store(url, clock=system_clock):
             pass
     assert caught.value.retry_after > 0
 
 
-async def test_a_server_that_never_answers_is_given_up() -> None:
-    """Opening ends within the connection's bound, whatever takes the connection."""
+async def test_a_server_that_never_answers_times_out() -> None:
+    """Opening ends within the connect timeout, whatever accepts the connection."""
     held = asyncio.Event()
 
     async def silent(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -159,7 +159,7 @@ async def test_a_server_that_never_answers_is_given_up() -> None:
         await server.wait_closed()
 
 
-async def test_a_newer_schema_is_refused_and_left_alone(url: str) -> None:
+async def test_a_newer_schema_is_refused_and_not_changed(url: str) -> None:
     """The error names both versions and what to do."""
     async with open_store(url, clock=system_clock):
         pass
@@ -172,8 +172,8 @@ async def test_a_newer_schema_is_refused_and_left_alone(url: str) -> None:
     await connection.close()
 
 
-async def test_another_programs_tables_are_left_alone(url: str) -> None:
-    """A table of the same name that is not ours is no reason to add others."""
+async def test_another_programs_tables_are_not_changed(url: str) -> None:
+    """If a table of the same name belongs to another program, no tables are added."""
     connection = await asyncpg.connect(url)
     await connection.execute("CREATE TABLE conversations (theirs int)")
     with pytest.raises(StoreUnavailable, match="another program"):
@@ -184,8 +184,8 @@ async def test_another_programs_tables_are_left_alone(url: str) -> None:
     await connection.close()
 
 
-async def test_four_openings_at_once_make_one_schema(url: str) -> None:
-    """Of processes that start together on an empty database one creates the tables and the others wait for it."""
+async def test_four_concurrent_opens_create_one_schema(url: str) -> None:
+    """Of processes that start together on an empty database, one creates the tables and the others wait for it."""
 
     async def use(number: int) -> int:
         async with open_store(url, clock=system_clock) as store:
@@ -196,20 +196,20 @@ async def test_four_openings_at_once_make_one_schema(url: str) -> None:
 
 
 async def test_a_current_schema_needs_no_alembic(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only a schema that is not current pays for the migrations."""
+    """Migrations are loaded only for an outdated schema."""
     async with open_store(url, clock=system_clock):
         pass
 
-    def fails(_found: int) -> str:
-        raise AssertionError("the schema was taken for an old one")
+    def fails(_revision: int) -> str:
+        raise AssertionError("the current schema was treated as outdated")
 
     monkeypatch.setattr("wenmai.stores.postgresql.schema.upgrade_script", fails)
     async with open_store(url, clock=system_clock):
         pass
 
 
-async def test_the_tables_are_what_the_records_declare(url: str) -> None:
-    """Each field of each record is a column of the type that the store reads; a new field wants a revision."""
+async def test_the_tables_match_the_record_declarations(url: str) -> None:
+    """Each field of each record is a column of the expected type; a new field needs a revision."""
     async with open_store(url, clock=system_clock):
         pass
     connection = await asyncpg.connect(url)
@@ -224,8 +224,8 @@ async def test_the_tables_are_what_the_records_declare(url: str) -> None:
     await connection.close()
 
 
-async def test_a_server_that_stops_is_reported_and_used_again(postgres_server: PostgresServer, url: str) -> None:
-    """While the server is gone every call ends with StoreUnavailable; once it is back the same store works on."""
+async def test_a_stopped_server_is_reported_and_used_again(postgres_server: PostgresServer, url: str) -> None:
+    """While the server is down every call raises StoreUnavailable; once it is back the same store works again."""
     async with opened(url) as store:
         await store.logs.append(SCOPE, THREAD, said("before"))
         await asyncio.to_thread(postgres_server.stop)
@@ -247,8 +247,8 @@ async def test_a_server_that_stops_is_reported_and_used_again(postgres_server: P
     ]
 
 
-async def test_a_server_that_hangs_is_given_up(postgres_server: PostgresServer, url: str) -> None:
-    """A statement on a connection that has gone silent ends within its bound; the next one gets a new connection."""
+async def test_a_hanging_server_times_out(postgres_server: PostgresServer, url: str) -> None:
+    """A statement on a silent connection times out; the next one gets a new connection."""
     async with opened(f"{url}&statement_timeout=500") as store:
         await store.ping()
         [backend] = postgres_server.backends("SELECT 1")
@@ -262,8 +262,8 @@ async def test_a_server_that_hangs_is_given_up(postgres_server: PostgresServer, 
             os.kill(backend, signal.SIGCONT)
 
 
-async def test_a_statement_has_a_bound(url: str) -> None:
-    """A writer that waits for a lock for too long is told so, and nothing of it is stored."""
+async def test_a_statement_has_a_timeout(url: str) -> None:
+    """A write that waits too long for a lock gets an error and stores nothing."""
     async with opened(f"{url}&statement_timeout=300") as store:
         await store.logs.append(SCOPE, THREAD, said("before"))
         other = await asyncpg.connect(url)
@@ -275,8 +275,8 @@ async def test_a_statement_has_a_bound(url: str) -> None:
         assert [message.content for message in await store.logs.read(SCOPE, THREAD)] == ["before"] * 2
 
 
-async def test_waiting_for_a_connection_has_a_bound(url: str) -> None:
-    """When all connections are held, others wait for a bound and are told; afterwards all goes on."""
+async def test_waiting_for_a_connection_has_a_timeout(url: str) -> None:
+    """When all connections are in use, other calls time out; afterwards everything works again."""
     async with opened(f"{url}&max_connections=1&connect_timeout=1") as store:
         async with store._database.transaction():
             with pytest.raises(StoreUnavailable, match="all 1 connections were busy for 1 s"):
@@ -284,8 +284,8 @@ async def test_waiting_for_a_connection_has_a_bound(url: str) -> None:
         await asyncio.gather(*(store.ping() for _ in range(20)))
 
 
-async def test_a_call_that_is_given_up_harms_no_other(url: str) -> None:
-    """Cancelled appends leave whole batches, and the pool's places come back."""
+async def test_a_cancelled_call_affects_no_other(url: str) -> None:
+    """Cancelled appends leave whole batches, and the pool's slots are released."""
     async with opened(f"{url}&max_connections=2") as store:
         tasks = [asyncio.create_task(store.logs.append(SCOPE, THREAD, said(str(n)))) for n in range(50)]
         await asyncio.sleep(0.02)
@@ -298,8 +298,8 @@ async def test_a_call_that_is_given_up_harms_no_other(url: str) -> None:
     assert all(question.content == answer.content for question, answer in zip(kept[::2], kept[1::2], strict=True))
 
 
-async def test_appends_race_with_the_sessions_end(url: str) -> None:
-    """Appends while the session is deleted are stored before it or find it absent; nothing stays behind."""
+async def test_appends_race_with_a_session_delete(url: str) -> None:
+    """Appends during the delete are stored before it or find the session absent; no rows are left."""
     async with opened(url) as store:
         for _ in range(10):
             await store.documents.put(SCOPE, session())
@@ -318,9 +318,9 @@ async def test_appends_race_with_the_sessions_end(url: str) -> None:
 
 
 @pytest.mark.parametrize("how", ["erase", "delete", "sweep", "replace"])
-async def test_a_long_thread_is_removed_in_slices(how: str, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No statement removes more than a slice; all is gone in the end, other threads stay, and a count is exact."""
-    monkeypatch.setattr("wenmai.stores.postgresql.purging.SLICE", 100)
+async def test_a_long_thread_is_removed_in_batches(how: str, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No statement removes more than a batch; all rows are removed, other threads are kept, and the count is exact."""
+    monkeypatch.setattr("wenmai.stores.postgresql.purging.BATCH_ROWS", 100)
     clock = MovableClock()
     async with open_store(url, clock=clock) as store:
         for session_id in ("session-1", "session-2"):
@@ -358,12 +358,12 @@ async def test_a_long_thread_is_removed_in_slices(how: str, url: str, monkeypatc
         assert await store.documents.get(SCOPE, TraceRecord, "150") is not None
 
 
-async def test_the_purge_knows_every_record_that_is_bound_to_a_session(url: str) -> None:
-    """With the session none of them is left in its table; a new bound type wants a revision that purges it too."""
+async def test_the_purge_covers_every_bound_record_type(url: str) -> None:
+    """After a session delete none is left; a new bound type needs a revision that purges it too."""
     async with opened(url) as store:
         stored = await store.documents.get(SCOPE, Session, "session-1")
         assert stored is not None
-        bound = {type(record): record for record in parts(stored.record)}
+        bound = {type(record): record for record in bound_records(stored.record)}
         assert bound.keys() == {record for record in RECORDS if record.spec.bound_to}
         for record in bound.values():
             await store.documents.put(SCOPE, record)
@@ -374,16 +374,16 @@ async def test_the_purge_knows_every_record_that_is_bound_to_a_session(url: str)
     await connection.close()
 
 
-async def test_two_purges_never_wait_in_a_circle(url: str) -> None:
-    """What is to be removed has no order: a purge that has begun waits for no other, whatever is deleted meanwhile."""
+async def test_two_purges_do_not_deadlock(url: str) -> None:
+    """Purges have no lock order: a running one waits for no other, whatever is deleted meanwhile."""
     async with opened(url):
         one, other = [await asyncpg.connect(url) for _ in range(2)]
-        doomed = "INSERT INTO purged_sessions (incarnation) VALUES ($1)"
-        await other.execute(doomed, "later")
+        pending = "INSERT INTO purged_sessions (incarnation) VALUES ($1)"
+        await other.execute(pending, "later")
         begun = one.transaction()
         await begun.start()
         await one.fetchval("SELECT purge_unreachable(1000)")
-        await other.execute(doomed, "earlier")
+        await other.execute(pending, "earlier")
         second = asyncio.create_task(other.fetchval("SELECT purge_unreachable(1000)"))
         await asyncio.sleep(0.1)
         assert await one.fetchval("SELECT purge_unreachable(1000)") is False
@@ -393,8 +393,8 @@ async def test_two_purges_never_wait_in_a_circle(url: str) -> None:
             await connection.close()
 
 
-async def test_a_bound_record_is_written_before_its_sessions_end_or_refused(url: str) -> None:
-    """Puts while the session is deleted and taken again leave no record that hangs on none."""
+async def test_a_bound_record_is_written_before_a_session_delete_or_refused(url: str) -> None:
+    """Puts while the session is deleted and recreated leave no record without a session."""
     async with opened(url) as store, open_store(url, clock=system_clock) as another:
         for number in range(15):
             outcomes = await asyncio.gather(
@@ -413,8 +413,8 @@ async def test_a_bound_record_is_written_before_its_sessions_end_or_refused(url:
     assert tuple(left) == (0, 1)
 
 
-async def test_nul_comes_back_as_it_was(url: str) -> None:
-    """PostgreSQL refuses NUL in texts; records, messages and entries keep it all the same, and what stands for it."""
+async def test_nul_round_trips(url: str) -> None:
+    """PostgreSQL refuses NUL in texts; records, messages and entries still keep it, and the escape character."""
     odd = "a\0b\U0010ffff0\U0010ffff"
     async with opened(url) as store:
         record = Session(
@@ -427,7 +427,7 @@ async def test_nul_comes_back_as_it_was(url: str) -> None:
         await store.documents.put(SCOPE, record)
         got = await store.documents.get(SCOPE, Session, record.session_id)
         assert got is not None
-        assert unplaced(got.record) == record
+        assert without_incarnation(got.record) == record
         message = NewMessage(role="user", content=odd, name=odd, metadata={odd: odd}, tool_calls=[{"x": odd}])
         appended = await store.logs.append(SCOPE, THREAD, [message], tail=1)
         assert appended.tail == appended.messages == await store.logs.read(SCOPE, THREAD)
@@ -457,8 +457,8 @@ async def test_long_names_and_values_fit_the_indexes(url: str) -> None:
         assert [hit.id for hit in found] == [rare]
 
 
-async def test_what_cannot_be_kept_is_the_callers_fault(url: str) -> None:
-    """Names, numbers and vectors beyond what the database can hold are refused as input, and the store works on."""
+async def test_unstorable_values_are_invalid_input(url: str) -> None:
+    """Names, numbers and vectors beyond the database's limits are refused, and the store keeps working."""
     rare = "".join(map(chr, range(0x4E00, 0x4E00 + 512)))
     async with opened(url) as store:
         with pytest.raises(InvalidInput):
@@ -470,7 +470,7 @@ async def test_what_cannot_be_kept_is_the_callers_fault(url: str) -> None:
         assert (await store.logs.append(SCOPE, THREAD, said("x"))).messages[0].seq == 1
 
 
-async def test_a_vector_without_direction_is_like_nothing(url: str) -> None:
+async def test_a_zero_vector_has_similarity_0(url: str) -> None:
     """The cosine with a zero vector is 0, not undefined."""
     async with opened(url) as store:
         await store.search.index(SCOPE, "c", [SearchEntry(id="a", text="x", vector=[0.0, 0.0])])
@@ -479,7 +479,7 @@ async def test_a_vector_without_direction_is_like_nothing(url: str) -> None:
 
 
 async def test_a_closed_store_refuses_work(url: str) -> None:
-    """Nothing is taken that would not be done."""
+    """No call is accepted."""
     async with opened(url) as store:
         kept = store
     with pytest.raises(StoreUnavailable, match="closed"):
@@ -487,8 +487,8 @@ async def test_a_closed_store_refuses_work(url: str) -> None:
 
 
 def test_the_sql_of_the_revisions_is_shipped() -> None:
-    """The statements lie beside the modules that run them."""
-    folder = Path(__file__).parents[2] / "src/wenmai/stores/migrations/versions"
+    """The SQL files are beside the modules that run them."""
+    folder = Path(__file__).parents[2] / "src/wenmai/stores/sql/migrations/versions"
     assert {path.name for path in folder.glob("*.sql")} == {
         "r0001_documents.sql",
         "r0001_logs.sql",

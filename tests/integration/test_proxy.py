@@ -10,8 +10,8 @@ from proxied import ALICE, EDITOR, KEYS, RIVAL, SHOP, client_of, is_problem, sen
 from service_process import ServiceProcess
 
 from caddy_server import CaddyServer, Certificate
+from wenmai.config.settings import Settings
 from wenmai.http.app import serve_app
-from wenmai.settings import Settings
 
 pytestmark = pytest.mark.xdist_group("proxy")
 

@@ -1,4 +1,4 @@
-"""``wenmai serve --store redis://…``: the whole service on a Redis and nothing else, in processes of their own."""
+"""``wenmai serve --store redis://…``: the whole service with Redis as its only store, in processes."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -13,7 +13,7 @@ from redis import Redis
 from service_process import ServiceProcess
 
 from redis_server import RedisServer
-from support import PATIENCE, empty_redis
+from support import REDIS_TIMEOUTS, empty_redis
 
 SECONDS = 60
 WELL = "后山古井凿于崇祯三年，井深九丈。"
@@ -21,7 +21,7 @@ WELL = "后山古井凿于崇祯三年，井深九丈。"
 
 @asynccontextmanager
 async def serving(store: str, log: Path) -> AsyncIterator[httpx.AsyncClient]:
-    """A client of a service over the store, for as long as the context lasts."""
+    """A client of a service over the store, which runs as long as the context lasts."""
     service = ServiceProcess("--store", store, log=log)
     try:
         async with httpx.AsyncClient(base_url=service.url, timeout=SECONDS) as client:
@@ -32,7 +32,7 @@ async def serving(store: str, log: Path) -> AsyncIterator[httpx.AsyncClient]:
 
 
 async def asked(client: httpx.AsyncClient, query: str, **more: str) -> Any:
-    """The answer of a turn that succeeds."""
+    """The answer of a successful turn."""
     question = {"tenant_id": "default", "site_id": "default", "npc_id": "village_elder", "query": query, **more}
     response = await client.post("/api/v1/npc/chat", json=question)
     assert response.status_code == 200, response.text
@@ -40,12 +40,12 @@ async def asked(client: httpx.AsyncClient, query: str, **more: str) -> Any:
 
 
 def cited(answer: Any) -> list[str]:
-    """The ids of what an answer cites."""
+    """The ids of an answer's citations."""
     return [citation["evidence_id"] for citation in answer["citations"]]
 
 
-async def test_two_services_over_one_redis_are_one(request: pytest.FixtureRequest, tmp_path: Path) -> None:
-    """Both answer with citations, go on with each other's talks, and see what the other, or a command, ingested."""
+async def test_two_services_share_one_redis(request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    """Both answer with citations, continue each other's sessions, and see evidence ingested by the other or the CLI."""
     store, log = empty_redis(request), tmp_path / "log"
     async with serving(store, log) as first, serving(store, log) as second:
         answer = await asked(first, "严氏祠堂是哪一年建的？")
@@ -72,12 +72,12 @@ async def test_two_services_over_one_redis_are_one(request: pytest.FixtureReques
         assert {key.partition(b":")[0] for key in client.scan_iter()} == {b"yantian"}
 
 
-async def test_what_was_acknowledged_outlives_a_redis_that_appends_always(tmp_path: Path) -> None:
-    """After ``kill -9`` of the server and its restart the talk and its evidence are there, under the same service."""
+async def test_acknowledged_data_survives_a_kill_with_appendfsync_always(tmp_path: Path) -> None:
+    """After ``kill -9`` and a restart of the server conversation and evidence are there, in the same service."""
     server = RedisServer("--appendonly", "yes", "--appendfsync", "always", "--dir", str(tmp_path))
     server.start()
     try:
-        async with serving(f"{server.url}?{PATIENCE}", tmp_path / "log") as client:
+        async with serving(f"{server.url}?{REDIS_TIMEOUTS}", tmp_path / "log") as client:
             answer = await asked(client, "严氏祠堂是哪一年建的？")
             server.kill()
             messages = f"/v1/sessions/{answer['session_id']}/messages?npc_id=village_elder"

@@ -1,6 +1,6 @@
-"""What belongs to somebody else reads as absent, on every route: the table is checked against the routes themselves.
+"""On every route, resources of another scope look absent; the table is checked against the routes.
 
-A route with an id in its path that has no row here fails the test, so a new one cannot be forgotten.
+A route with a path parameter but without a row here fails the test.
 """
 
 from collections.abc import AsyncIterator
@@ -12,15 +12,15 @@ import pytest
 from http_service import Service, open_service
 from test_http_registry import body_of
 
+from wenmai.config.settings import Settings
 from wenmai.http.app import serve_app
-from wenmai.settings import Settings
 
 OWNER = {"X-Tenant-ID": "t1", "X-Site-ID": "s1", "X-User-ID": "u1"}
 OTHERS = {
     "user": OWNER | {"X-User-ID": "u2"},
     "site": OWNER | {"X-Site-ID": "s2"},
     "tenant": OWNER | {"X-Tenant-ID": "t2"},
-    "nobody in particular": {},
+    "anonymous": {},
 }
 IDS = {
     "session_id": ("own-session", "no-session"),
@@ -29,11 +29,11 @@ IDS = {
     "number": ("1", "1"),
     "evidence_id": ("own-evidence", "no-evidence"),
 }
-"""Placeholder in a path → the owner's id, and one that nobody has."""
+"""Path parameter → an id of the owner, and an unused id."""
 
 
 class Row(NamedTuple):
-    """How a route is called so that its owner succeeds; ``shared`` resources belong to the whole site."""
+    """A call that succeeds for the owner; ``shared`` resources belong to the whole site."""
 
     body: dict[str, Any] | None = None
     shared: bool = False
@@ -78,12 +78,12 @@ LISTS = {
     "/api/v1/evidence": "evidence",
     "/api/v1/prompts": "versions",
 }
-"""Lists, each of something that only the owner's site or user has, and where they name it."""
+"""List routes of resources that only the owner's site or user has → the field with the items."""
 
 
 @pytest.fixture
 async def service(tmp_path: Path) -> AsyncIterator[Service]:
-    """A service in which the owner has one of everything."""
+    """A service in which the owner has one resource of each kind."""
     async with open_service(tmp_path) as opened:
         owner = opened.client_of(**OWNER)
         chat = {"npc_id": "doctor", "query": "你好", "session_id": "own-session"}
@@ -106,15 +106,15 @@ async def call(service: Service, method: str, path: str, which: int, headers: di
 
 
 def test_every_route_with_an_id_has_a_row() -> None:
-    """And no row is of a route that is gone."""
+    """And every row has a route."""
     assert set(ROUTES) == set(ROWS)
 
 
 @pytest.mark.parametrize(("method", "path"), ROUTES)
-async def test_a_stranger_cannot_tell_what_is_foreign_from_what_is_absent(
+async def test_foreign_resources_are_indistinguishable_from_absent_ones(
     service: Service, method: str, path: str
 ) -> None:
-    """Status, headers and body are the same bytes; the owner's thing is unharmed and the owner succeeds afterwards."""
+    """Status, headers and body are identical; the owner's resource is unchanged and the owner succeeds afterwards."""
     row = ROWS[method, path]
     strangers = {who: headers for who, headers in OTHERS.items() if not (row.shared and who == "user")}
     for who, headers in strangers.items():
@@ -128,7 +128,7 @@ async def test_a_stranger_cannot_tell_what_is_foreign_from_what_is_absent(
 
 
 @pytest.mark.parametrize(("method", "path"), [route for route, row in ROWS.items() if row.shared])
-async def test_what_is_the_sites_is_there_for_its_other_users(service: Service, method: str, path: str) -> None:
+async def test_site_resources_are_shared_by_its_users(service: Service, method: str, path: str) -> None:
     """Personas, prompts and evidence are shared by the site."""
     response = await call(service, method, path, 0, OTHERS["user"])
     assert response.status_code == ROWS[method, path].status
@@ -136,7 +136,7 @@ async def test_what_is_the_sites_is_there_for_its_other_users(service: Service, 
 
 @pytest.mark.parametrize("path", LISTS)
 async def test_lists_and_search_give_a_stranger_nothing(service: Service, path: str) -> None:
-    """The owner's list has one thing, a stranger's none."""
+    """The owner's list has one item, a stranger's none."""
     assert len((await service.client_of(**OWNER).get(path)).json()[LISTS[path]]) == 1
     for who in ("site", "tenant"):
         stranger = service.client_of(**OTHERS[who])
@@ -146,8 +146,8 @@ async def test_lists_and_search_give_a_stranger_nothing(service: Service, path: 
 
 
 @pytest.mark.parametrize("who", OTHERS)
-async def test_usage_of_a_foreign_session_is_that_of_none(service: Service, who: str) -> None:
-    """Named in the query, a session is as absent for a stranger as in a path; its owner is told."""
+async def test_usage_of_a_foreign_session_is_not_found(service: Service, who: str) -> None:
+    """A foreign session in the query looks absent, as in a path; the owner gets the usage."""
     stranger = service.client_of(**OTHERS[who])
     foreign, absent = [await stranger.get("/v1/usage", params={"session_id": each}) for each in IDS["session_id"]]
     assert (foreign.status_code, foreign.content, foreign.headers) == (404, absent.content, absent.headers)
@@ -156,7 +156,7 @@ async def test_usage_of_a_foreign_session_is_that_of_none(service: Service, who:
 
 
 @pytest.mark.parametrize("who", OTHERS)
-async def test_a_strangers_question_in_a_foreign_session_goes_on_in_a_fresh_one(service: Service, who: str) -> None:
+async def test_a_question_in_a_foreign_session_creates_a_new_one(service: Service, who: str) -> None:
     """The answer has another session id, and the owner's transcript has not grown."""
     body = {"npc_id": "ancestor_yan", "query": "你好", "session_id": "own-session"}
     answer = await service.client_of(**OTHERS[who]).post("/api/v1/npc/chat", json=body)

@@ -1,4 +1,4 @@
-"""Redis behind a sentinel: where the primary is, is asked anew after each failure."""
+"""Redis behind a sentinel: the primary is looked up again after each failure."""
 
 import asyncio
 from datetime import UTC, datetime, timedelta
@@ -9,13 +9,13 @@ import pytest
 from redis_server import RedisServer, watched_pair
 from wenmai.clock import system_clock
 from wenmai.errors import InvalidInput, StoreUnavailable
+from wenmai.resilience.breaker import BreakerPolicy
 from wenmai.scope import Scope, ThreadKey
-from wenmai.stores.base import Logs
-from wenmai.stores.breaker import BreakerPolicy
+from wenmai.stores.cache import open_cache
+from wenmai.stores.contracts import Logs
+from wenmai.stores.opening import open_store
 from wenmai.stores.records import NewMessage, Session
 from wenmai.stores.redis.address import parse_address
-from wenmai.stores.registry import open_store
-from wenmai.stores.tiers import open_tiers
 
 OWNER = Scope("tenant", "site", "owner")
 THREAD = ThreadKey("s-1", "elder")
@@ -46,9 +46,9 @@ def test_a_url_names_sentinels_and_the_service() -> None:
 
 
 async def test_without_a_sentinel_that_answers_the_store_is_unavailable(redis_server: RedisServer) -> None:
-    """Nobody listening, and a server that is no sentinel: told as what it is, in bounded time."""
+    """No server, and a server that is no sentinel: a clear error in bounded time."""
     for url in ("redis+sentinel://127.0.0.1:1/talk", f"redis+sentinel://127.0.0.1:{redis_server.port}/talk"):
-        with pytest.raises(StoreUnavailable, match="no sentinel told where the primary is"):
+        with pytest.raises(StoreUnavailable, match="no sentinel knows the primary"):
             async with asyncio.timeout(5), open_store(url):
                 pytest.fail("it opened")
 
@@ -56,9 +56,9 @@ async def test_without_a_sentinel_that_answers_the_store_is_unavailable(redis_se
 @pytest.mark.soak
 @pytest.mark.parametrize("alone", [True, False], ids=["alone", "in front of a file"])
 async def test_a_failover_loses_nothing_that_the_durable_store_acknowledged(tmp_path: Path, *, alone: bool) -> None:
-    """The primary is killed under load. In front of a file no append fails, and the copies come back with the replica.
+    """The primary is killed under load. In front of a file no append fails, and the cache works again with the replica.
 
-    Alone, appends fail until the replica has taken over, and then the thread goes on where the replica had it.
+    Alone, appends fail until the replica has taken over, and then the thread continues from the replica's data.
     """
     with watched_pair(tmp_path) as (primary, _, sentinel):
         url = f"redis+sentinel://127.0.0.1:{sentinel.port}/talk"
@@ -71,20 +71,20 @@ async def test_a_failover_loses_nothing_that_the_durable_store_acknowledged(tmp_
                 await _append_until_it_fails_over(durable.logs, primary, may_fail=True)
                 return
             quick = BreakerPolicy(wait_seconds=0.5)
-            async with open_tiers(durable, url, clock=system_clock, breaking=quick) as tiered:
-                await tiered.documents.put(OWNER, begun(), expected=0)
-                acknowledged = await _append_until_it_fails_over(tiered.logs, primary, may_fail=False)
+            async with open_cache(durable, url, clock=system_clock, breaker_policy=quick) as cached:
+                await cached.documents.put(OWNER, begun(), expected=0)
+                acknowledged = await _append_until_it_fails_over(cached.logs, primary, may_fail=False)
                 assert durable.logs is not None
                 stored = await durable.logs.latest(OWNER, THREAD, 10_000)
                 assert [message.seq for message in stored] == list(range(1, acknowledged + 1))
                 async with asyncio.timeout(15):
-                    while tiered.breaker.status.state != "closed":  # noqa: ASYNC110 — the failover sets no event here
+                    while cached.breaker.status.state != "closed":  # noqa: ASYNC110 — the failover sets no event here
                         await asyncio.sleep(0.05)
-                assert await tiered.logs.latest(OWNER, THREAD, 10) == stored[-10:]
+                assert await cached.logs.latest(OWNER, THREAD, 10) == stored[-10:]
 
 
 async def _append_until_it_fails_over(logs: Logs, primary: RedisServer, *, may_fail: bool) -> int:
-    """Append, kill the primary, and append until appends have succeeded for a while; how many did."""
+    """Append, kill the primary, and append until appends have succeeded for a while; returns how many did."""
     acknowledged, good, killed = 0, 0, False
     async with asyncio.timeout(30):
         while good < 300:

@@ -1,4 +1,4 @@
-"""Services that share a store: killed, paused, left in the middle of an answer. What visitors were told stays true."""
+"""Services that share a store, with kills, pauses and disconnects: acknowledged answers remain valid."""
 
 import asyncio
 import random
@@ -10,22 +10,22 @@ import asyncpg
 import httpx
 import pytest
 from service_process import ServiceProcess, kill
+from simulated_users import CHAT, simulated_users
 from table_locks import cut_off_who_waits, held_at, somebody_waits
 from talk_checker import NPC, VISITOR, Answered, Json, wrong_talks
-from visitors import CHAT, visiting
 
 from postgres_server import PostgresServer
 from wenmai.memory.idempotency import key_digest
-from wenmai.memory.turns import LEASE
+from wenmai.memory.thread_lock import LEASE
 
 pytestmark = pytest.mark.xdist_group("services")
 
 SLACK_SECONDS = 10.0
-"""For a busy machine, on top of a bound."""
+"""Added to time limits for a busy machine."""
 
-PATIENCE_SECONDS = 60.0
-BETWEEN_KILLS = 4
-"""So many answers are heard between two kills, so that there is something to be lost."""
+TIMEOUT_SECONDS = 60.0
+ANSWERS_BETWEEN_KILLS = 4
+"""Answers between two kills, so that there is something to lose."""
 
 
 @pytest.fixture(scope="module")
@@ -52,37 +52,37 @@ def two_services(database: str, tmp_path: Path) -> Iterator[list[ServiceProcess]
 
 
 async def kill_workers(service: ServiceProcess, database: str, kills: int) -> None:
-    """``kill -9`` for one worker after the other while visitors ask; then every thread goes on within the bound."""
-    async with visiting([service.url], own=5, hot=3) as visitors:
+    """Kill one worker after another under load; afterwards every thread continues within the time limit."""
+    async with simulated_users([service.url], own=5, hot=3) as users:
         for _ in range(kills):
             await asyncio.sleep(random.random() * 0.3)  # noqa: S311 — the moment should differ from run to run
-            for _ in range(BETWEEN_KILLS):
-                await visitors.hear()
+            for _ in range(ANSWERS_BETWEEN_KILLS):
+                await users.next_answer()
             kill(random.choice(service.workers()))  # noqa: S311
         async with asyncio.timeout(LEASE.total_seconds() + SLACK_SECONDS):
-            await visitors.all_hear()
-    print(f"{kills} kills, {visitors}")  # noqa: T201 — of the long form
-    assert await wrong_talks(database, visitors.answered) == []
+            await users.next_answer_of_each()
+    print(f"{kills} kills, {users}")  # noqa: T201 — for the soak test
+    assert await wrong_talks(database, users.answered) == []
 
 
 async def ask(service: ServiceProcess, key: str) -> Json:
     """The answer to a request with this key."""
     body = {"npc_id": NPC, "query": question(key)}
     headers = {"Idempotency-Key": key, "X-User-ID": VISITOR.user_id}
-    async with httpx.AsyncClient(timeout=PATIENCE_SECONDS, trust_env=False) as client:
+    async with httpx.AsyncClient(timeout=TIMEOUT_SECONDS, trust_env=False) as client:
         answer = await client.post(service.url + CHAT, json=body, headers=headers)
     assert answer.status_code == httpx.codes.OK
-    told: Json = answer.json()
-    return told
+    parsed: Json = answer.json()
+    return parsed
 
 
 def question(key: str) -> str:
-    """What is asked with this key."""
+    """The question for this key."""
     return f"家训第一条是什么？ {key}"
 
 
 async def an_answer_is_stored(database: str, key: str) -> None:
-    """Return when the turn of this key is complete."""
+    """Wait until the turn of this key is complete."""
     connection = await asyncpg.connect(database)
     stored = "SELECT count(*) FROM messages, pg_sleep(0.02) WHERE given_id LIKE $1 AND completed"
     try:
@@ -93,14 +93,14 @@ async def an_answer_is_stored(database: str, key: str) -> None:
         await connection.close()
 
 
-async def test_kills_of_workers_lose_and_double_nothing(four_workers: ServiceProcess, database: str) -> None:
-    """Ten at random under load, then all four between effect and answer, in two places.
+async def test_kills_of_workers_lose_and_duplicate_nothing(four_workers: ServiceProcess, database: str) -> None:
+    """Ten random kills under load, then all four workers killed between effect and response, at two points.
 
-    Every answer that a visitor got is in the transcript, once, under its key, and no thread stays blocked. Killed
-    before the answer is filled in, or after but before the key knows it: one question, one answer.
+    Every received answer is in the transcript exactly once, under its key, and no thread stays blocked. Killed before
+    the answer is completed, or after that but before the key is recorded: one question, one answer.
     """
     await kill_workers(four_workers, database, 10)
-    told = []
+    answers = []
     for table in ("traces", "idempotent_turns"):
         async with held_at(database, table):
             first = asyncio.create_task(ask(four_workers, table))
@@ -112,33 +112,33 @@ async def test_kills_of_workers_lose_and_double_nothing(four_workers: ServicePro
             await cut_off_who_waits(database)
         answer = await ask(four_workers, table)
         assert await ask(four_workers, table) == answer
-        told.append(Answered(table, question(table), answer))
-    assert await wrong_talks(database, told) == []
+        answers.append(Answered(table, question(table), answer))
+    assert await wrong_talks(database, answers) == []
 
 
 @pytest.mark.soak
-async def test_two_hundred_kills_of_workers_lose_and_double_nothing(
+async def test_two_hundred_kills_of_workers_lose_and_duplicate_nothing(
     four_workers: ServiceProcess, database: str
 ) -> None:
-    """The same for long."""
+    """The same, longer."""
     await kill_workers(four_workers, database, 200)
 
 
-async def test_two_services_take_turns_and_one_that_slept_through_its_own_changes_nothing(
+async def test_two_services_alternate_and_a_paused_one_changes_nothing(
     two_services: list[ServiceProcess], database: str
 ) -> None:
-    """Eight visitors talk in one session, to either service, and go away in the middle: turn follows turn.
+    """Eight users share one session through both services, with disconnects: the turns are serialized.
 
-    Then one service is stopped before its answer is stored, and the retry at the other takes over. Awake, it gives
-    its own visitor the same answer; also if it wakes up, and stores its answer, while the other is still at work.
+    Then one service is paused before its answer is stored, and the retry at the other takes over. After it resumes, it
+    returns the same answer to its own client; also if it resumes, and stores its answer, while the other is working.
     """
-    async with visiting([service.url for service in two_services], own=0, hot=8) as visitors:
+    async with simulated_users([service.url for service in two_services], own=0, hot=8) as users:
         for _ in range(40):
-            await visitors.hear()
-    assert await wrong_talks(database, visitors.answered) == []
+            await users.next_answer()
+    assert await wrong_talks(database, users.answered) == []
 
     sleeper, successor = two_services
-    told = []
+    answers = []
     for key in ("slept", "woke early"):
         async with held_at(database, "traces"):
             first = asyncio.create_task(ask(sleeper, key))
@@ -155,5 +155,5 @@ async def test_two_services_take_turns_and_one_that_slept_through_its_own_change
                 await an_answer_is_stored(database, key)
             again = await second
         assert await first == again
-        told.append(Answered(key, question(key), again))
-    assert await wrong_talks(database, told) == []
+        answers.append(Answered(key, question(key), again))
+    assert await wrong_talks(database, answers) == []

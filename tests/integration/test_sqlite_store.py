@@ -1,4 +1,4 @@
-"""What is particular to the SQLite store: which files it takes, shared commits, and what a failure leaves."""
+"""SQLite store: refused files, group commit, and failures."""
 
 import asyncio
 import threading
@@ -13,9 +13,9 @@ import pytest
 from wenmai.clock import MovableClock, system_clock
 from wenmai.errors import InvalidInput, SessionNotFound, StoreTooNew, StoreUnavailable, UnsupportedUrl
 from wenmai.scope import Scope, ThreadKey
+from wenmai.stores.opening import open_store
 from wenmai.stores.records import NewMessage, Session
-from wenmai.stores.registry import open_store
-from wenmai.stores.sqlite import SqliteStore, checkpoints, lanes
+from wenmai.stores.sqlite import SqliteStore, checkpoints, connection_threads
 from wenmai.stores.sqlite import open_store as open_sqlite
 from wenmai.stores.sqlite.jobs import Job, Outcome
 from wenmai.stores.sqlite.schema import SCHEMA_VERSION, connect
@@ -40,7 +40,7 @@ def log_bytes(path: Path) -> int:
     return log.stat().st_size if log.exists() else 0
 
 
-async def test_a_file_of_a_newer_version_is_refused_and_left_alone(tmp_path: Path) -> None:
+async def test_a_file_of_a_newer_version_is_refused_and_not_changed(tmp_path: Path) -> None:
     """The error names both versions and what to do; the file is not touched."""
     url = f"sqlite:///{tmp_path}/wenmai.db"
     async with open_store(url):
@@ -55,8 +55,8 @@ async def test_a_file_of_a_newer_version_is_refused_and_left_alone(tmp_path: Pat
     assert (tmp_path / "wenmai.db").read_bytes() == before
 
 
-async def test_another_programs_database_is_refused_and_left_alone(tmp_path: Path) -> None:
-    """Tables that are not ours are no reason to add some."""
+async def test_another_programs_database_is_refused_and_not_changed(tmp_path: Path) -> None:
+    """No tables are added to it."""
     connection = apsw.Connection(str(tmp_path / "other.db"))
     connection.execute("CREATE TABLE theirs (a)")
     connection.close()
@@ -68,8 +68,8 @@ async def test_another_programs_database_is_refused_and_left_alone(tmp_path: Pat
     connection.close()
 
 
-async def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
-    """A text file is named as unusable, not overwritten."""
+async def test_a_file_that_is_not_a_database_is_refused(tmp_path: Path) -> None:
+    """A text file is refused and not overwritten."""
     path = tmp_path / "notes.db"
     path.write_text("这不是数据库。" * 500, encoding="utf-8")
     with pytest.raises(StoreUnavailable, match="not a database"):
@@ -80,29 +80,31 @@ async def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("url", ["sqlite://", "sqlite:///", "sqlite:///:memory:", "sqlite:file.db"])
 async def test_an_url_without_a_file_is_refused(url: str) -> None:
-    """The error says how such a URL looks."""
+    """The error shows the URL format."""
     with pytest.raises((InvalidInput, UnsupportedUrl), match="sqlite"):
         async with open_store(url):
             pass
 
 
 async def test_a_missing_folder_is_named(tmp_path: Path) -> None:
-    """The folder is not made: it may be a typing error."""
+    """The folder is not created: the path may have a typo."""
     with pytest.raises(StoreUnavailable, match="does its folder exist"):
         async with open_store(f"sqlite:///{tmp_path}/nowhere/wenmai.db"):
             pass
 
 
-async def test_waiting_writers_share_a_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What waits while a commit runs goes into the next one, all of it."""
+async def test_concurrent_writes_share_a_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All jobs queued during a commit go into the next one."""
     commits: list[int] = []
-    together = lanes.Lanes._commit
+    together = connection_threads.ConnectionThreads._commit
 
-    def counted(self: lanes.Lanes, connection: apsw.Connection, jobs: list[Job]) -> list[Outcome]:
+    def counted(
+        self: connection_threads.ConnectionThreads, connection: apsw.Connection, jobs: list[Job]
+    ) -> list[Outcome]:
         commits.append(len(jobs))
         return together(self, connection, jobs)
 
-    monkeypatch.setattr(lanes.Lanes, "_commit", counted)
+    monkeypatch.setattr(connection_threads.ConnectionThreads, "_commit", counted)
     async with open_sqlite(f"sqlite:///{tmp_path}/wenmai.db", clock=system_clock) as store:
         await store.documents.put(SCOPE, session())
         commits.clear()
@@ -111,22 +113,22 @@ async def test_waiting_writers_share_a_commit(tmp_path: Path, monkeypatch: pytes
     assert len(commits) < 20
 
 
-async def test_one_writers_failure_harms_no_other(tmp_path: Path) -> None:
-    """In a shared commit a refusal and an unforeseen error are their own writer's alone."""
+async def test_a_failed_write_affects_no_other(tmp_path: Path) -> None:
+    """In a shared commit, a refusal and an unexpected error affect only their own caller."""
     async with open_sqlite(f"sqlite:///{tmp_path}/wenmai.db", clock=system_clock) as store:
         await store.documents.put(SCOPE, session())
-        foreign = ThreadKey("nobody's", "assistant")
+        foreign = ThreadKey("absent", "assistant")
 
         def breaks(connection: apsw.Connection) -> None:
             connection.execute("DELETE FROM messages")
             raise ZeroDivisionError
 
         released = threading.Event()
-        held = store._lanes.write(lambda _: released.wait(10))  # so that the others wait, and share one commit
+        held = store._connections.write(lambda _: released.wait(10))  # so that the others wait, and share one commit
         together = asyncio.gather(
             store.logs.append(SCOPE, THREAD, said("one")),
             store.logs.append(SCOPE, foreign, said("two")),
-            store._lanes.write(breaks),
+            store._connections.write(breaks),
             store.logs.append(SCOPE, THREAD, said("three")),
             return_exceptions=True,
         )
@@ -141,12 +143,12 @@ async def test_one_writers_failure_harms_no_other(tmp_path: Path) -> None:
 
 
 async def test_readers_do_not_wait_for_the_writer(tmp_path: Path) -> None:
-    """While the writer is held up, reads answer, and with what was committed before."""
+    """While the writer is blocked, reads return what was committed before."""
     async with open_sqlite(f"sqlite:///{tmp_path}/wenmai.db", clock=system_clock) as store:
         await store.documents.put(SCOPE, session())
         await store.logs.append(SCOPE, THREAD, said("before"))
         released = threading.Event()
-        held = store._lanes.write(lambda _: released.wait(10))
+        held = store._connections.write(lambda _: released.wait(10))
         pending = asyncio.ensure_future(store.logs.append(SCOPE, THREAD, said("after")))
         seen = await asyncio.wait_for(store.logs.latest(SCOPE, THREAD, 10), timeout=5)
         assert [message.content for message in seen] == ["before", "before"]
@@ -156,8 +158,8 @@ async def test_readers_do_not_wait_for_the_writer(tmp_path: Path) -> None:
         await pending
 
 
-async def test_the_log_starts_over_under_load(tmp_path: Path) -> None:
-    """The write-ahead log is folded into the database while writing goes on, so it does not grow for ever."""
+async def test_the_log_restarts_under_load(tmp_path: Path) -> None:
+    """The write-ahead log is checkpointed under continuous writes, so it does not grow without limit."""
     path = tmp_path / "wenmai.db"
     async with open_sqlite(f"sqlite:///{path}", clock=system_clock) as store:
         await store.documents.put(SCOPE, session())
@@ -165,7 +167,7 @@ async def test_the_log_starts_over_under_load(tmp_path: Path) -> None:
             await asyncio.gather(*(store.logs.append(SCOPE, THREAD, said("言" * 3000)) for _ in range(100)))
         grown = log_bytes(path)
         assert path.stat().st_size > 1_000_000
-    pages = (checkpoints.FORCED_PAGES + lanes.WRITES_PER_COMMIT * 20) * 4096
+    pages = (checkpoints.FORCED_PAGES + connection_threads.WRITES_PER_COMMIT * 20) * 4096
     assert grown < pages
     assert log_bytes(path) == 0
 
@@ -173,7 +175,7 @@ async def test_the_log_starts_over_under_load(tmp_path: Path) -> None:
 async def test_a_process_that_holds_the_file_too_long_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Writers wait for another process's transaction for a bound, then the store is unavailable, not hung."""
+    """Writes wait for another process's transaction up to the busy timeout, then the store is unavailable."""
     monkeypatch.setattr("wenmai.stores.sqlite.schema.BUSY_MILLISECONDS", 50)
     path = tmp_path / "wenmai.db"
     async with open_sqlite(f"sqlite:///{path}", clock=system_clock) as store:
@@ -188,8 +190,8 @@ async def test_a_process_that_holds_the_file_too_long_is_reported(
         assert [message.content for message in await store.logs.latest(SCOPE, THREAD, 10)] == ["kept", "kept"]
 
 
-async def test_deleting_a_strangers_session_takes_as_long_as_deleting_none(tmp_path: Path) -> None:
-    """Medians of deletes that take turns, so that other work on the machine slows both; the best of three."""
+async def test_deleting_a_foreign_session_takes_as_long_as_deleting_an_absent_one(tmp_path: Path) -> None:
+    """Medians of alternating deletes, so that other load slows both equally; the best of three."""
     stranger = Scope(user_id="stranger")
     ratios = []
     async with open_sqlite(f"sqlite:///{tmp_path}/wenmai.db", clock=system_clock) as store:
@@ -208,7 +210,7 @@ async def test_deleting_a_strangers_session_takes_as_long_as_deleting_none(tmp_p
 
 
 async def test_a_closed_store_refuses_work(tmp_path: Path) -> None:
-    """Nothing is taken that would not be done."""
+    """No job is queued that would not run."""
     async with open_sqlite(f"sqlite:///{tmp_path}/wenmai.db", clock=MovableClock()) as store:
         kept: SqliteStore = store
     with pytest.raises(StoreUnavailable, match="closed"):

@@ -1,4 +1,4 @@
-"""Whatever a model does, what a client puts together from a stream is the answer; and nothing refused is shown."""
+"""Whatever a model does, a client's joined stream equals the answer, and nothing unsupported is streamed."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -15,17 +15,17 @@ from test_http_stream import events_in
 from answer_texts import answers, cut, cuttings
 from scripted_model import ScriptedModel, scripted_model
 from support import engine_at
-from wenmai.chat.gate.claims import find_claims
 from wenmai.chat.turn import TurnAnswer, TurnEvent, TurnRequest
 from wenmai.engine import Engine
+from wenmai.grounding.claims.extraction import find_claims
 from wenmai.scope import Scope
 
 CHAT = "/api/v1/npc/chat"
 ZH, EN = "严氏祠堂是谁修建的？", "Who founded the ancestral hall of the Yan clan?"
 
 
-class Reader:
-    """A client that joins tokens and starts again at a replacement.
+class StreamClient:
+    """A client that joins tokens and starts over at a ``replace``.
 
     Attributes:
         text: what it shows.
@@ -39,11 +39,11 @@ class Reader:
         self.kinds: list[str] = []
 
     async def hear(self, event: TurnEvent) -> None:
-        """Take an event of the library."""
+        """Handle an event of the library."""
         self.take(event.kind, event.data)
 
     def take(self, kind: str, data: dict[str, Any]) -> None:
-        """Take an event of the stream."""
+        """Handle an event of the stream."""
         self.kinds.append(kind)
         if kind == "token":
             self.tokens.append(data["text"])
@@ -52,23 +52,23 @@ class Reader:
             self.text = data["text"]
 
 
-async def ask(engine: Engine, query: str, **fields: Any) -> tuple[Reader, TurnAnswer]:
+async def ask(engine: Engine, query: str, **fields: Any) -> tuple[StreamClient, TurnAnswer]:
     """One streamed turn and its answer."""
-    reader = Reader()
+    reader = StreamClient()
     request = TurnRequest(scope=Scope("default", "default", "visitor"), npc_id="ancestor_yan", query=query, **fields)
     return reader, await engine.chat.ask(request, on_event=reader.hear)
 
 
 @pytest.fixture(scope="module")
 def runner() -> Iterator[asyncio.Runner]:
-    """The loop in which hypothesis's examples run."""
+    """The event loop for Hypothesis examples."""
     with asyncio.Runner() as running:
         yield running
 
 
 @pytest.fixture(scope="module")
 def parts(runner: asyncio.Runner) -> Iterator[tuple[Engine, ScriptedModel]]:
-    """An engine, and the model that it asks."""
+    """An engine and its model."""
 
     async def opened() -> AsyncIterator[tuple[Engine, ScriptedModel]]:
         async with scripted_model() as script, engine_at("memory://", **script.settings) as engine:
@@ -81,7 +81,7 @@ def parts(runner: asyncio.Runner) -> Iterator[tuple[Engine, ScriptedModel]]:
 
 @given(answers, cuttings, st.sampled_from(["stop", "stop", "length", "content_filter", ""]), st.sampled_from([ZH, EN]))
 @settings(max_examples=60, deadline=None)
-def test_what_a_client_puts_together_is_the_answer(
+def test_a_clients_joined_stream_is_the_answer(
     runner: asyncio.Runner,
     parts: tuple[Engine, ScriptedModel],
     text: str,
@@ -89,7 +89,7 @@ def test_what_a_client_puts_together_is_the_answer(
     reason: str,
     query: str,
 ) -> None:
-    """In both languages, with every cut, finished, cut off, withheld or broken off; and no invented year is a token."""
+    """In both languages, with any chunking, finished, cut off, withheld or broken off; no invented year is streamed."""
     engine, script = parts
     script.answer, script.pieces, script.reason = text, cut(text, places), reason
     reader, answer = runner.run(ask(engine, query))
@@ -105,7 +105,7 @@ def test_what_a_client_puts_together_is_the_answer(
 
 @pytest.fixture
 async def script() -> AsyncIterator[ScriptedModel]:
-    """A model that says what the test writes down."""
+    """A scripted model."""
     async with scripted_model() as running:
         yield running
 
@@ -120,8 +120,8 @@ async def test_without_a_model_the_tokens_are_the_answer(query: str) -> None:
     assert "".join(reader.tokens) == answer.answer_text
 
 
-async def test_an_answer_is_shown_as_it_was_written(script: ScriptedModel) -> None:
-    """Markdown, blanks and line breaks; the first sentence before the model has written the second."""
+async def test_an_answer_is_streamed_as_it_was_written(script: ScriptedModel) -> None:
+    """With Markdown, spaces and line breaks; the first sentence before the model has written the second."""
     script.answer = "# 祠堂\n\n祠堂由严守正主持创建。  \n\n- 始建于明嘉靖二年（1523年）。"
     script.pieces = list(script.answer)
     async with engine_at("memory://", **script.settings) as engine:
@@ -132,7 +132,7 @@ async def test_an_answer_is_shown_as_it_was_written(script: ScriptedModel) -> No
 
 
 async def test_a_model_that_breaks_off_is_replaced(script: ScriptedModel) -> None:
-    """The composed answer takes the place of what was shown; the turn says that the model failed, not what it said."""
+    """The extractive answer replaces the streamed text; the turn reports that the model failed, not its message."""
     script.pieces, script.reason = ["祠堂由严守正主持创建。第二句", "还没"], ""
     async with engine_at("memory://", **script.settings) as engine:
         reader, answer = await ask(engine, ZH)
@@ -145,7 +145,7 @@ async def test_a_model_that_breaks_off_is_replaced(script: ScriptedModel) -> Non
 
 
 async def test_an_answer_that_the_model_cut_off_is_marked(script: ScriptedModel) -> None:
-    """Its last unfinished sentence is left out; if nothing is left, the persona says so."""
+    """Its incomplete last sentence is left out; if nothing is left, the answer is conservative."""
     script.reason = "length"
     async with engine_at("memory://", **script.settings) as engine:
         script.answer = "祠堂由严守正主持创建。严守正是七世"
@@ -161,7 +161,7 @@ async def test_an_answer_that_the_model_cut_off_is_marked(script: ScriptedModel)
 
 
 async def test_a_repeated_request_streams_the_stored_answer() -> None:
-    """With its start, as tokens."""
+    """With a start event, as tokens."""
     async with engine_at("memory://") as engine:
         _, first = await ask(engine, ZH, idempotency_key="k")
         reader, again = await ask(engine, ZH, idempotency_key="k")
@@ -170,15 +170,15 @@ async def test_a_repeated_request_streams_the_stored_answer() -> None:
     assert (reader.kinds[0], reader.text) == ("start", first.answer_text)
 
 
-@pytest.mark.parametrize("said", ["a\ud83d祠堂由严守正主持创建。", "祠堂由严守正主持创建。\0\x1b[2J"])
-async def test_over_http_every_stream_has_an_end(tmp_path: Path, script: ScriptedModel, said: str) -> None:
-    """Also when the model writes what cannot be sent or stored."""
-    script.answer = said
-    script.pieces = [said]
+@pytest.mark.parametrize("output", ["a\ud83d祠堂由严守正主持创建。", "祠堂由严守正主持创建。\0\x1b[2J"])
+async def test_over_http_every_stream_has_an_end(tmp_path: Path, script: ScriptedModel, output: str) -> None:
+    """Also if the model writes characters that cannot be sent or stored."""
+    script.answer = output
+    script.pieces = [output]
     async with open_service(tmp_path, **script.settings) as service:
         body = {"npc_id": "ancestor_yan", "query": ZH, "stream": True}
         response: httpx.Response = await service.client.post(CHAT, json=body)
-        reader = Reader()
+        reader = StreamClient()
         events = events_in(response.text)
         for name, data in events:
             reader.take(name, data)

@@ -17,10 +17,10 @@ from typing import Any
 
 from store_places import Place, opened, place_of
 
-from wenmai.memory.idempotency import Answered, Claim
-from wenmai.memory.manager import SessionMemory
+from wenmai.memory.idempotency import Claim, WorkResult
+from wenmai.memory.library import SessionMemory
 from wenmai.scope import Scope, ThreadKey
-from wenmai.stores.base import Logs
+from wenmai.stores.contracts import Logs
 
 NPC = "assistant"
 REQUEST = {"query": "第一条是什么？"}
@@ -38,7 +38,7 @@ async def answer_slowly(logs: Logs, session: SessionMemory, name: str) -> None:
     await session.append([{"role": "assistant", "content": f"more on {name}"}])
     await asyncio.sleep(random.random() * 0.01)  # noqa: S311
     thread = ThreadKey(session.session_id, NPC)
-    assert await logs.settle(Scope(), thread, stored[1], content=f"answer to {name}") is not None
+    assert await logs.complete(Scope(), thread, stored[1], content=f"answer to {name}") is not None
 
 
 async def take(place: Place, session_id: str, name: str, turns: str) -> None:
@@ -46,14 +46,14 @@ async def take(place: Place, session_id: str, name: str, turns: str) -> None:
     async with opened(place) as (memory, logs):
         session = await memory.session(session_id)
         for number in range(int(turns)):
-            async with memory.turns.turn(Scope(), ThreadKey(session_id, NPC)):
+            async with memory.thread_lock.hold(Scope(), ThreadKey(session_id, NPC)):
                 await answer_slowly(logs, session, f"{name}-{number}")
             print(number, flush=True)  # noqa: T201 — the test reads it
 
 
 async def hold(place: Place, session_id: str) -> None:
     """Enter a turn and stay."""
-    async with opened(place) as (memory, _), memory.turns.turn(Scope(), ThreadKey(session_id, NPC)):
+    async with opened(place) as (memory, _), memory.thread_lock.hold(Scope(), ThreadKey(session_id, NPC)):
         print("inside", flush=True)  # noqa: T201 — the test reads it
         await asyncio.Event().wait()
 
@@ -62,13 +62,13 @@ async def nap(place: Place, session_id: str) -> None:
     """Ask, and answer when told to."""
     async with opened(place) as (memory, logs):
         session, thread = await memory.session(session_id), ThreadKey(session_id, NPC)
-        async with memory.turns.turn(Scope(), thread):
+        async with memory.thread_lock.hold(Scope(), thread):
             stored = await session.append(
                 [{"role": "user", "content": "nap"}, {"role": "assistant", "content": "", "completed": False}]
             )
             print("asked", flush=True)  # noqa: T201 — the test reads it
             await asyncio.to_thread(sys.stdin.readline)
-            assert await logs.settle(Scope(), thread, stored[1], content="answer to nap") is not None
+            assert await logs.complete(Scope(), thread, stored[1], content="answer to nap") is not None
         print("left", flush=True)  # noqa: T201
 
 
@@ -77,11 +77,11 @@ async def once(place: Place, session_id: str, key: str) -> None:
     async with opened(place) as (memory, _):
         session = await memory.session(session_id)
 
-        async def work(claim: Claim) -> Answered:
+        async def work(claim: Claim) -> WorkResult:
             await session.append([{"role": "user", "content": REQUEST["query"], "id": claim.message_id}])
             print("effect", flush=True)  # noqa: T201 — the test reads it
             await asyncio.Event().wait()
-            return Answered({}, "", "")
+            return WorkResult({}, "", "")
 
         await memory.idempotency.once(Scope(), key, REQUEST, session_id, work)
 

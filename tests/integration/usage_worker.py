@@ -6,11 +6,11 @@ So many tasks at once each add one call so many times for one user of one tenant
 import asyncio
 import sys
 
-from wenmai.memory.manager import open_memory
-from wenmai.memory.usage import Spent
+from wenmai.memory.library import open_memory
+from wenmai.memory.usage import TokenUsage
 from wenmai.scope import Scope
 
-CALL = Spent(calls=1, prompt_tokens=100, completion_tokens=10, cost_usd=0.25)
+CALL = TokenUsage(calls=1, prompt_tokens=100, completion_tokens=10, cost_usd=0.25)
 PAYER = Scope("payer", "site", "user")
 SESSION_ID = "session-shared"
 

@@ -9,9 +9,9 @@ import pytest
 import yaml
 
 from support import STORES, engine_at, settings_of
-from wenmai.chat.evidence import record_from
 from wenmai.chat.turn import TurnAnswer, TurnRequest
 from wenmai.engine import Engine
+from wenmai.grounding.evidence import record_from
 from wenmai.memory.preferences import PreferenceChange
 from wenmai.scope import Scope
 from wenmai.stores.records import TraceRecord

@@ -1,4 +1,4 @@
-"""The blocking shell gives what the asynchronous memory gives."""
+"""The blocking API behaves like the asynchronous memory."""
 
 import re
 import threading
@@ -10,9 +10,9 @@ import wenmai
 from wenmai import MovableClock, Scope, WindowLimits, blocking
 from wenmai.blocking import BlockingMemory, BlockingSession
 from wenmai.errors import InvalidInput, SessionNotFound, UnsupportedUrl
-from wenmai.memory.manager import Memory, SessionMemory
+from wenmai.memory.library import Memory, SessionMemory
 
-TALK = [
+TURNS = [
     {"role": "user", "content": "第一条是什么？", "id": "q1"},
     {"role": "assistant", "content": "孝。", "id": "a1"},
     {"role": "user", "content": "第二条呢？", "id": "q2"},
@@ -26,8 +26,8 @@ async def test_results_equal_those_of_the_asynchronous_memory() -> None:
         session = await memory.session("s1", title="家训", metadata={"a": 1})
         expected = [
             await memory.find("nowhere"),
-            await session.append(TALK[:2]),
-            await session.append_and_window(TALK[2:], limits),
+            await session.append(TURNS[:2]),
+            await session.append_and_window(TURNS[2:], limits),
             await session.window(),
             await session.messages(1, before=3),
             [each async for each in session.history()],
@@ -47,8 +47,8 @@ async def test_results_equal_those_of_the_asynchronous_memory() -> None:
         same = shell.session("s1", title="家训", metadata={"a": 1})
         found = [
             shell.find("nowhere"),
-            same.append(TALK[:2]),
-            same.append_and_window(TALK[2:], limits),
+            same.append(TURNS[:2]),
+            same.append_and_window(TURNS[2:], limits),
             same.window(),
             same.messages(1, before=3),
             list(same.history()),
@@ -69,19 +69,19 @@ async def test_results_equal_those_of_the_asynchronous_memory() -> None:
 
 
 def _plain(value: object) -> str:
-    """The value without the random identity that each store gave its session."""
+    """The value without the random incarnation that each store gave its session."""
     return re.sub(r"\b[0-9a-f]{16}\b", "identity", repr(value))
 
 
-def test_shell_has_every_method_of_the_memory() -> None:
-    """A method that the memory gains is missed here until the shell has it too."""
+def test_the_blocking_api_has_every_method_of_the_memory() -> None:
+    """A new method of the memory fails this test until the blocking API has it too."""
     parts = {name for name in vars(SessionMemory) if not name.startswith("_")}
     assert parts <= vars(BlockingSession).keys()
     assert {name for name in vars(Memory) if not name.startswith("_")} <= vars(BlockingMemory).keys()
 
 
 def test_errors_are_those_of_the_memory(tmp_path: Path) -> None:
-    """What the memory raises comes through, and the shell works on; its thread ends with it."""
+    """Errors of the memory propagate, and the API still works; its thread ends when it is closed."""
     with pytest.raises(UnsupportedUrl), blocking.open("ftp://nowhere"):
         pass
     with blocking.open(f"sqlite:///{tmp_path}/store.db") as memory:
@@ -90,19 +90,19 @@ def test_errors_are_those_of_the_memory(tmp_path: Path) -> None:
         session = memory.session("s1")
         session.delete()
         with pytest.raises(SessionNotFound):
-            session.append(TALK)
+            session.append(TURNS)
     assert "wenmai-blocking" not in {thread.name for thread in threading.enumerate()}
 
 
 def fail_after_append(url: str) -> None:
     """A script that appends and then fails."""
     with blocking.open(url) as memory:
-        memory.session("s1").append(TALK)
+        memory.session("s1").append(TURNS)
         raise ZeroDivisionError
 
 
 def test_store_keeps_what_a_script_wrote(tmp_path: Path) -> None:
-    """What is appended stays when the shell is closed, also by an error in the script."""
+    """Appended messages are kept when the API is closed, even by an error in the script."""
     url = f"sqlite:///{tmp_path}/store.db"
     with pytest.raises(ZeroDivisionError):
         fail_after_append(url)

@@ -1,4 +1,4 @@
-"""The circuit breaker, against a plain model of what it should do, and with callers that come and go at once."""
+"""The circuit breaker, against a plain model of it, and with concurrent and cancelled callers."""
 
 import asyncio
 import logging
@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from wenmai.errors import ModelError, SessionNotFound, StoreUnavailable
-from wenmai.stores.breaker import MODEL, Breaker, BreakerPolicy, BreakerStatus
+from wenmai.resilience.breaker import MODEL, Breaker, BreakerPolicy, BreakerStatus
 
 POLICY = BreakerPolicy(consecutive_failures=3, window=6, failure_rate=0.5, minimum_calls=4, wait_seconds=30)
 
 
 class Watch:
-    """Seconds that pass when a test says so."""
+    """A clock that tests move."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
@@ -28,7 +28,7 @@ class Watch:
 
 
 def broken() -> StoreUnavailable:
-    """What a dead store raises."""
+    """The exception of a dead store."""
     return StoreUnavailable("redis", "gone")
 
 
@@ -53,20 +53,20 @@ async def succeed(breaker: Breaker) -> None:
 
 
 def state_of(breaker: Breaker) -> str:
-    """The state just now; a call, so that a type checker expects it to change."""
+    """The current state; a call, so that a type checker expects it to change."""
     return breaker.status.state
 
 
-def opened(watch: Watch, **changes: Any) -> Breaker:
+def opened(watch: Watch, **policy: Any) -> Breaker:
     """A breaker that has opened just now, with one failure in a row too many."""
-    breaker = Breaker("redis", policy=BreakerPolicy(**{"consecutive_failures": 1, **changes}), clock=watch)
-    breaker.settle(breaker.admit(), failed=True)
+    breaker = Breaker("redis", policy=BreakerPolicy(**{"consecutive_failures": 1, **policy}), clock=watch)
+    breaker.record_result(breaker.admit(), failed=True)
     assert state_of(breaker) == "open"
     return breaker
 
 
 class BreakerMachine(RuleBasedStateMachine):
-    """Calls begin and end in any order and time passes; the model derives the state from the whole history."""
+    """Calls begin and end in any order while time passes; the model derives the state from the whole history."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -80,17 +80,17 @@ class BreakerMachine(RuleBasedStateMachine):
         self.running: dict[int, tuple[int, int]] = {}
 
     def probing(self) -> bool:
-        """Whether a call of this era runs while the breaker is half-open."""
+        """Whether a call of this era is in progress while the breaker is half-open."""
         return self.state == "half_open" and any(era == self.era for era, _ in self.running.values())
 
-    def turn(self, state: str) -> None:
+    def enter(self, state: str) -> None:
         """A new era in the model."""
         self.state, self.history, self.era = state, [], self.era + 1
         if state == "open":
             self.until = self.watch.seconds + POLICY.wait_seconds
 
-    def trips(self) -> bool:
-        """Whether the history of this era is bad enough to open."""
+    def must_open(self) -> bool:
+        """Whether the history of this era opens the breaker."""
         row, latest = self.history[-POLICY.consecutive_failures :], self.history[-POLICY.window :]
         in_a_row = len(row) == POLICY.consecutive_failures and all(row)
         return in_a_row or (
@@ -99,9 +99,9 @@ class BreakerMachine(RuleBasedStateMachine):
 
     @rule()
     def begin(self) -> None:
-        """A call is let through, exactly if the model says so."""
+        """A call is admitted exactly if the model says so."""
         if self.state == "open" and self.watch.seconds >= self.until:
-            self.turn("half_open")
+            self.enter("half_open")
         refused = self.state == "open" or self.probing()
         try:
             generation = self.breaker.admit()
@@ -116,15 +116,15 @@ class BreakerMachine(RuleBasedStateMachine):
     def end(self, data: st.DataObject, failed: bool) -> None:  # noqa: FBT001 — drawn by hypothesis
         """Any running call ends; it counts if no era has begun since."""
         era, generation = self.running.pop(data.draw(st.sampled_from(sorted(self.running))))
-        self.breaker.settle(generation, failed=failed)
+        self.breaker.record_result(generation, failed=failed)
         if era != self.era:
             return
         if self.state == "half_open":
-            self.turn("open" if failed else "closed")
+            self.enter("open" if failed else "closed")
             return
         self.history.append(failed)
-        if failed and self.trips():
-            self.turn("open")
+        if failed and self.must_open():
+            self.enter("open")
 
     @precondition(lambda self: self.running)
     @rule(data=st.data())
@@ -149,7 +149,7 @@ TestAgainstTheModel.settings = settings(max_examples=150, stateful_step_count=40
 
 
 async def test_five_failures_in_a_row_open_it_for_thirty_seconds() -> None:
-    """The defaults: the fifth failure opens; 29.9 s later a call is refused, at 30 s one is let through."""
+    """The defaults: the fifth failure opens; 29.9 s later a call is refused, at 30 s one is admitted."""
     watch = Watch()
     breaker = Breaker("redis", clock=watch)
     await fail(breaker, 4)
@@ -159,7 +159,7 @@ async def test_five_failures_in_a_row_open_it_for_thirty_seconds() -> None:
     await fail(breaker, 1)
     assert state_of(breaker) == "open"
     watch.seconds = 29.9
-    with pytest.raises(StoreUnavailable, match=r"redis is unavailable: .*left alone") as refusal:
+    with pytest.raises(StoreUnavailable, match=r"redis is unavailable: circuit breaker open") as refusal:
         await succeed(breaker)
     assert refusal.value.retry_after == 1
     watch.seconds = 30
@@ -167,8 +167,8 @@ async def test_five_failures_in_a_row_open_it_for_thirty_seconds() -> None:
     assert state_of(breaker) == "closed"
 
 
-async def test_a_refusal_says_when_to_come_back() -> None:
-    """``retry_after`` is what is left of the wait, in whole seconds; the work is not begun."""
+async def test_a_refusal_has_retry_after() -> None:
+    """``retry_after`` is the rest of the wait in whole seconds; the work is not started."""
     watch = Watch()
     breaker = opened(watch)
     watch.seconds = 12.5
@@ -183,8 +183,8 @@ async def test_a_refusal_says_when_to_come_back() -> None:
     assert begun == []
 
 
-async def test_what_is_no_failure_does_not_count() -> None:
-    """An exception that is not among the counted ones is an answer: it passes through and closes what is half-open."""
+async def test_exceptions_that_are_answers_do_not_count() -> None:
+    """An exception that is not counted is an answer: it passes through and closes a half-open breaker."""
     watch = Watch()
 
     async def absent() -> None:
@@ -216,7 +216,7 @@ async def test_slow_calls_are_failures() -> None:
 
 
 async def test_one_of_a_hundred_callers_is_the_probe() -> None:
-    """Of 100 calls at once in half-open exactly one is let through, and the others fail at once."""
+    """Of 100 concurrent calls in half-open exactly one is admitted, and the others fail at once."""
     watch = Watch()
     breaker = opened(watch)
     watch.seconds = 31
@@ -237,7 +237,7 @@ async def test_one_of_a_hundred_callers_is_the_probe() -> None:
 
 
 async def test_a_cancelled_probe_makes_room_for_the_next() -> None:
-    """A probe whose caller goes away judges nothing: the breaker stays half-open and the next caller is the probe."""
+    """A cancelled probe has no result: the breaker stays half-open and the next call is the probe."""
     watch = Watch()
     breaker = opened(watch)
     watch.seconds = 30
@@ -269,36 +269,36 @@ async def test_a_probe_that_is_cancelled_by_its_own_timeout_has_failed() -> None
 
 
 async def test_late_results_of_an_older_state_do_not_count() -> None:
-    """Calls that were let through before it opened neither open nor close what it has become since."""
+    """Calls admitted before it opened do not change a later state."""
     watch = Watch()
     breaker = Breaker("redis", policy=BreakerPolicy(consecutive_failures=1), clock=watch)
     late_failure, late_success = breaker.admit(), breaker.admit()
-    breaker.settle(breaker.admit(), failed=True)
+    breaker.record_result(breaker.admit(), failed=True)
     watch.seconds = 30
     probe = breaker.admit()
-    breaker.settle(late_success, failed=False)
+    breaker.record_result(late_success, failed=False)
     assert state_of(breaker) == "half_open"
     breaker.release(late_success)
     with pytest.raises(StoreUnavailable):
         breaker.admit()
-    breaker.settle(probe, failed=False)
-    breaker.settle(late_failure, failed=True)
+    breaker.record_result(probe, failed=False)
+    breaker.record_result(late_failure, failed=True)
     assert state_of(breaker) == "closed"
 
 
-async def test_the_listener_hears_of_each_change() -> None:
-    """It is told the new state with the count of failures and the moment, once for each change."""
+async def test_the_listener_is_called_for_each_state_change() -> None:
+    """It gets the new state with the count of failures and the time, once for each change."""
     watch = Watch()
-    heard: list[BreakerStatus] = []
+    changes: list[BreakerStatus] = []
     policy = BreakerPolicy(consecutive_failures=2)
-    breaker = Breaker("milvus", policy=policy, clock=watch, listener=heard.append)
+    breaker = Breaker("milvus", policy=policy, clock=watch, listener=changes.append)
     await fail(breaker, 2)
     watch.seconds = 30
     await fail(breaker, 1)
     watch.seconds = 60
     await succeed(breaker)
-    told = [(status.name, status.state, status.failures, status.opened_at) for status in heard]
-    assert told == [
+    received = [(status.name, status.state, status.failures, status.opened_at) for status in changes]
+    assert received == [
         ("milvus", "open", 2, 0.0),
         ("milvus", "half_open", 2, 0.0),
         ("milvus", "open", 3, 30.0),
@@ -307,8 +307,8 @@ async def test_the_listener_hears_of_each_change() -> None:
     ]
 
 
-async def test_of_a_model_only_counts_what_another_try_may_mend() -> None:
-    """A prompt that is too long and what a reader raises say nothing of the server; refusals are model errors."""
+async def test_only_retryable_model_errors_count() -> None:
+    """A prompt that is too long and exceptions of a reader do not count; refusals are model errors."""
     breaker = Breaker("model", kind=MODEL, policy=BreakerPolicy(consecutive_failures=1), clock=Watch())
     for error in (ModelError("any", "too long"), TimeoutError("the reader"), ConnectionError("the reader")):
         with pytest.raises(type(error)), breaker.guard():
@@ -316,21 +316,24 @@ async def test_of_a_model_only_counts_what_another_try_may_mend() -> None:
     assert state_of(breaker) == "closed"
     with pytest.raises(ModelError, match="busy"), breaker.guard():
         raise ModelError("any", "busy", retryable=True)
-    with pytest.raises(ModelError, match=r"model: it has failed .* left alone for now, 30 s") as refusal:
+    with pytest.raises(ModelError, match=r"model: circuit breaker open .*, next probe in 30 s") as refusal:
         await succeed(breaker)
     assert refusal.value.retryable
 
 
 async def test_a_change_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
-    """A warning when it opens and a line when it closes; not one for each call that is not let through."""
+    """A warning when it opens and a line when it closes; none for refused calls."""
     watch = Watch()
     breaker = Breaker("redis", policy=BreakerPolicy(consecutive_failures=2), clock=watch)
-    with caplog.at_level(logging.INFO, "wenmai.stores.breaker"):
+    with caplog.at_level(logging.INFO, "wenmai.resilience.breaker"):
         await fail(breaker, 2)
         for _ in range(3):
             with pytest.raises(StoreUnavailable):
                 breaker.admit()
         watch.seconds = 30
         await succeed(breaker)
-    told = [(record.levelname, record.getMessage()) for record in caplog.records]
-    assert told == [("WARNING", "redis is left alone for now: 2 failures in a row"), ("INFO", "redis works again")]
+    logged = [(record.levelname, record.getMessage()) for record in caplog.records]
+    assert logged == [
+        ("WARNING", "circuit breaker redis opened: 2 failures in a row"),
+        ("INFO", "circuit breaker redis closed"),
+    ]

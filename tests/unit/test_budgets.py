@@ -1,4 +1,4 @@
-"""Budgets: how they are stated, when they warn, and that a hard one ends model calls."""
+"""Budgets: configuration, warnings, and hard budgets that stop model calls."""
 
 import logging
 from collections.abc import AsyncIterator
@@ -9,19 +9,19 @@ from typing import Any
 import pytest
 
 from wenmai.chat.budgets import BudgetKeeper, exhausted
-from wenmai.chat.profile import Budget, Budgets, load_profile
 from wenmai.clock import MovableClock
+from wenmai.config.profile import Budget, Budgets, load_profile
 from wenmai.errors import InvalidInput
-from wenmai.memory.manager import Memory, open_memory
-from wenmai.memory.usage import Spent
+from wenmai.memory.library import Memory, open_memory
+from wenmai.memory.usage import TokenUsage
 from wenmai.scope import Scope
 
 ME = Scope("tenant", "site", "me")
 
 
-def used(tokens: int, cost_usd: float = 0.0) -> Spent:
+def used(tokens: int, cost_usd: float = 0.0) -> TokenUsage:
     """One call of so many tokens and dollars."""
-    return Spent(calls=1, prompt_tokens=tokens, completion_tokens=0, cost_usd=cost_usd)
+    return TokenUsage(calls=1, prompt_tokens=tokens, completion_tokens=0, cost_usd=cost_usd)
 
 
 @pytest.fixture
@@ -38,14 +38,14 @@ async def memory(clock: MovableClock) -> AsyncIterator[Memory]:
 
 
 def profile_with(folder: Path, text: str) -> Path:
-    """A profile of one line more than it needs."""
+    """A minimal profile with one more line."""
     path = folder / "own.yaml"
     path.write_text(f"name: own\npersonas: []\n{text}\n", encoding="utf-8")
     return path
 
 
 def test_budgets_and_prices_are_read_from_the_profile(tmp_path: Path) -> None:
-    """By their names; what is not stated is no budget."""
+    """By their names; a missing budget is no limit."""
     profile = load_profile(
         profile_with(
             tmp_path,
@@ -58,7 +58,7 @@ def test_budgets_and_prices_are_read_from_the_profile(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("budgets: {session: {tokens: 0}}", "$.budgets.session.tokens"),
         ("budgets: {session: {tokens: many}}", "$.budgets.session.tokens"),
@@ -72,11 +72,11 @@ def test_budgets_and_prices_are_read_from_the_profile(tmp_path: Path) -> None:
         ("prices: {m: {prompt: 1}}", "`completion` - at `$.prices[...]`"),
     ],
 )
-def test_a_budget_that_cannot_be_is_refused_by_its_key(tmp_path: Path, text: str, told: str) -> None:
-    """At start, and the message says where in the file."""
+def test_an_invalid_budget_is_rejected_by_its_key(tmp_path: Path, text: str, message: str) -> None:
+    """At start; the message names the position in the file."""
     with pytest.raises(InvalidInput) as refused:
         load_profile(profile_with(tmp_path, text))
-    assert told in str(refused.value)
+    assert message in str(refused.value)
 
 
 @pytest.mark.parametrize(
@@ -86,17 +86,17 @@ def test_a_budget_that_cannot_be_is_refused_by_its_key(tmp_path: Path, text: str
 async def test_a_budget_warns_at_80_percent_and_ends_at_100(
     memory: Memory, clock: MovableClock, tokens: int, share: float, state: str
 ) -> None:
-    """Whether it is hard or soft; only a hard one forbids calls."""
+    """Hard or soft; only a hard budget forbids calls."""
     await memory.usage.add(ME, "session-1", used(tokens))
     for hard in (True, False):
         keeper = BudgetKeeper(Budgets(user_day=Budget(tokens=100, hard=hard)), memory, clock)
-        (standing,) = await keeper.standings(ME)
-        assert (standing.of, standing.measure, standing.limit, standing.used) == ("user_day", "tokens", 100, tokens)
-        assert (standing.share, standing.state, standing.hard) == (share, state, hard)
-        assert exhausted([standing]) == ("user_day" if hard and state == "exhausted" else None)
+        (status,) = await keeper.statuses(ME)
+        assert (status.of, status.measure, status.limit, status.used) == ("user_day", "tokens", 100, tokens)
+        assert (status.share, status.state, status.hard) == (share, state, hard)
+        assert exhausted([status]) == ("user_day" if hard and state == "exhausted" else None)
 
 
-async def test_each_budget_counts_its_own(memory: Memory, clock: MovableClock) -> None:
+async def test_each_budget_counts_its_own_usage(memory: Memory, clock: MovableClock) -> None:
     """A session for its life, a user and a tenant for the day, in tokens and in dollars."""
     session_id = (await memory.sessions.open(ME)).session_id
     await memory.usage.add(ME, session_id, used(10, 1.0))
@@ -104,7 +104,7 @@ async def test_each_budget_counts_its_own(memory: Memory, clock: MovableClock) -
     await memory.usage.add(Scope("tenant", "site", "you"), "theirs", used(40, 4.0))
     both = Budget(cost_usd=100, tokens=1000)
     keeper = BudgetKeeper(Budgets(session=both, user_day=both, tenant_day=both), memory, clock)
-    found = {(each.of, each.measure): each.used for each in await keeper.standings(ME, session_id)}
+    found = {(each.of, each.measure): each.used for each in await keeper.statuses(ME, session_id)}
     assert found == {
         ("session", "cost_usd"): 1.0,
         ("session", "tokens"): 10,
@@ -113,16 +113,16 @@ async def test_each_budget_counts_its_own(memory: Memory, clock: MovableClock) -
         ("tenant_day", "cost_usd"): 7.0,
         ("tenant_day", "tokens"): 70,
     }
-    assert {each.of for each in await keeper.standings(ME)} == {"user_day", "tenant_day"}
+    assert {each.of for each in await keeper.statuses(ME)} == {"user_day", "tenant_day"}
     clock.advance(timedelta(days=1))
-    found = {(each.of, each.measure): each.used for each in await keeper.standings(ME, session_id)}
+    found = {(each.of, each.measure): each.used for each in await keeper.statuses(ME, session_id)}
     assert (found["session", "tokens"], found["user_day", "tokens"], found["tenant_day", "tokens"]) == (10, 0, 0)
 
 
 async def test_without_budgets_nothing_is_read(
     memory: Memory, clock: MovableClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And with one of a day there is one read of the store."""
+    """With a daily budget there is one store read."""
     reads = 0
     documents = memory.usage._documents
     read = documents.get_many
@@ -141,7 +141,7 @@ async def test_without_budgets_nothing_is_read(
 
 
 async def test_a_warning_is_logged_once(memory: Memory, clock: MovableClock, caplog: pytest.LogCaptureFixture) -> None:
-    """Once when it is nearly used up and once when it is; for another user, or on another day, again."""
+    """Once when nearly exhausted and once when exhausted; again for another user or day."""
     you = Scope("tenant", "site", "you")
     keeper = BudgetKeeper(Budgets(user_day=Budget(tokens=100, hard=True)), memory, clock)
     with caplog.at_level(logging.WARNING, "wenmai.chat.budgets"):

@@ -1,12 +1,12 @@
-"""What a text claims: found, normalised, and nothing that is only a turn of phrase."""
+"""Claim extraction: claims are found and normalised, turns of phrase are ignored."""
 
 from itertools import pairwise
 
 import pytest
 
-from wenmai.chat.gate.claims import ClaimKind, find_claims
-from wenmai.chat.gate.eras import sexagenary, year_of_reign
-from wenmai.chat.gate.numerals import chinese_number
+from wenmai.grounding.claims.eras import sexagenary, year_of_reign
+from wenmai.grounding.claims.extraction import ClaimKind, find_claims
+from wenmai.grounding.claims.numerals import chinese_number
 
 
 def values(text: str, *kinds: ClaimKind) -> list[str]:
@@ -131,7 +131,7 @@ def test_a_year_is_one_value_however_it_is_written(text: str, value: str) -> Non
     ],
 )
 def test_a_claim_is_found_and_normalised(text: str, kind: ClaimKind, value: str) -> None:
-    """Each kind is found in both languages, with the value that makes two ways of writing equal."""
+    """Each kind is found in both languages, with the same value for all spellings."""
     assert value in values(text, kind), find_claims(text)
 
 
@@ -185,7 +185,7 @@ def test_a_turn_of_phrase_is_no_claim(text: str) -> None:
 
 
 def test_offsets_count_in_the_text_as_given() -> None:
-    """Full-width digits and supplementary characters do not move them."""
+    """Full-width digits and supplementary characters do not shift them."""
     text = "𠮷村建于１５２３年，有三百亩。"
     for claim in find_claims(text):
         assert text[claim.start : claim.end] == claim.text
@@ -204,7 +204,7 @@ def test_claims_do_not_overlap_and_come_in_order() -> None:
 
 
 def test_the_personas_own_name_is_no_claim() -> None:
-    """Names handed in as known are left out, whether whole or in part."""
+    """Known names are ignored, in full or in part."""
     assert find_claims("严氏先祖在此。", known=["严氏先祖"]) == []
     assert find_claims("Ancestor Yan greets you; ask Ancestor Yan.", known=["Ancestor Yan"]) == []
 
@@ -227,5 +227,5 @@ def test_a_reign_has_no_year_past_its_end() -> None:
 
 @pytest.mark.parametrize("seed", ["一", "1", "1,", "严", "A ", "Ab ", "《", "明嘉靖", "twenty ", "村", "(", "百分之"])
 def test_hostile_repetition_finds_an_end(seed: str) -> None:
-    """No rule backtracks its way through a long run; the test's own time limit is the measure."""
+    """No rule backtracks over a long run; the test's timeout is the limit."""
     assert isinstance(find_claims(seed * (60_000 // len(seed))), list)

@@ -1,4 +1,4 @@
-"""The context for a model of the caller's own: within its budget, with the question at its end."""
+"""The context for the caller's own model: within its budget, with the question last."""
 
 import asyncio
 
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from wenmai.errors import InvalidInput
 from wenmai.memory.context import Context
-from wenmai.memory.manager import MemoryPolicy, SessionMemory, open_memory
+from wenmai.memory.library import MemoryPolicy, SessionMemory, open_memory
 from wenmai.memory.window import WindowLimits
 from wenmai.text.tokens import estimate_tokens
 
@@ -17,12 +17,12 @@ QUERY = "那么，祠堂是哪一年重修的？"
 
 
 def tokens_of(context: Context) -> int:
-    """Counted anew from what a model would be shown."""
+    """Recounted from what a model would be sent."""
     texts = [*(block.text for block in context.blocks), *(message["content"] for message in context.messages)]
     return sum(estimate_tokens(text) for text in texts)
 
 
-async def said(session: SessionMemory, turns: list[tuple[str, str]]) -> None:
+async def append_turns(session: SessionMemory, turns: list[tuple[str, str]]) -> None:
     """Append the turns."""
     for question, answer in turns:
         await session.append([{"role": "user", "content": question}, {"role": "assistant", "content": answer}])
@@ -35,14 +35,14 @@ talks = st.lists(st.tuples(texts, texts), max_size=8)
 @settings(max_examples=60, deadline=None)
 @given(talks, st.integers(10, 2000), st.booleans())
 def test_the_budget_holds(turns: list[tuple[str, str]], budget: int, preferring: bool) -> None:  # noqa: FBT001 — drawn
-    """Blocks, window and question together, for any talk; the question is last, and what was cut is told."""
+    """Blocks, window and question together, for any conversation; the question is last, and cuts are reported."""
 
     async def build() -> Context:
         async with open_memory("memory://") as memory:
             session = await memory.session()
             if preferring:
                 await session.prefer(verbosity="brief", add_interest_tags=["家训", "祠堂"])
-            await said(session, turns)
+            await append_turns(session, turns)
             return await session.context(QUERY, budget_tokens=budget)
 
     context = asyncio.run(build())
@@ -54,11 +54,11 @@ def test_the_budget_holds(turns: list[tuple[str, str]], budget: int, preferring:
     assert ("preferences" in context.cut) == (preferring and not context.blocks)
 
 
-async def test_without_a_budget_the_limits_of_the_policy_hold() -> None:
+async def test_without_a_budget_the_limits_of_the_policy_apply() -> None:
     """Preferences, then the window; nothing was cut that fits."""
     async with open_memory("memory://") as memory:
         session = await memory.session()
-        await said(session, [("祠堂何年建？", "嘉靖二年。")])
+        await append_turns(session, [("祠堂何年建？", "嘉靖二年。")])
         plain = await session.context(QUERY)
         await session.prefer(verbosity="brief")
         preferred = await session.context(QUERY)
@@ -71,7 +71,7 @@ async def test_without_a_budget_the_limits_of_the_policy_hold() -> None:
 
 
 async def test_the_limits_of_the_window_hold_within_a_budget() -> None:
-    """A window of so many messages or tokens stays so however large the budget; only characters do not count."""
+    """Message and token limits apply however large the budget; only the character limit does not."""
     turns = [(f"q{number}", f"a{number}" * 300) for number in range(30)]
     for limits, count in (
         (WindowLimits(messages=4), 5),
@@ -80,13 +80,13 @@ async def test_the_limits_of_the_window_hold_within_a_budget() -> None:
     ):
         async with open_memory("memory://", policy=MemoryPolicy(window=limits)) as memory:
             session = await memory.session()
-            await said(session, turns)
+            await append_turns(session, turns)
             context = await session.context(QUERY, budget_tokens=100_000)
         assert len(context.messages) == count
 
 
-async def test_tool_calls_are_paid_from_the_budget() -> None:
-    """A call with 100 kB of arguments takes what it is shown with, and the budget holds."""
+async def test_tool_calls_count_toward_the_budget() -> None:
+    """A call with 100 kB of arguments counts with what is left of it, and the budget holds."""
     call = {"id": "c1", "type": "function", "function": {"name": "write", "arguments": '{"text": "' + "x y " * 25_000}}
     async with open_memory("memory://") as memory:
         session = await memory.session()
@@ -107,21 +107,21 @@ async def test_tool_calls_are_paid_from_the_budget() -> None:
 
 @pytest.mark.parametrize("budget", [None, 1000])
 async def test_a_window_of_nothing_stays_empty(budget: int | None) -> None:
-    """An explicit 0 is honoured with a budget too."""
+    """An explicit 0 is respected with a budget too."""
     policy = MemoryPolicy(window=WindowLimits(messages=0))
     async with open_memory("memory://", policy=policy) as memory:
         session = await memory.session()
-        await said(session, [("q", "a")])
+        await append_turns(session, [("q", "a")])
         context = await session.context(QUERY, budget_tokens=budget)
     assert context.messages == [{"role": "user", "content": QUERY}]
     assert context.cut["history"]["turns_left_out"]
 
 
-async def test_a_budget_too_small_for_the_question_is_refused() -> None:
-    """The error names the field and how much it takes; with exactly that much only the question enters."""
+async def test_a_budget_too_small_for_the_question_is_rejected() -> None:
+    """The error names the field and the minimum; with exactly that, only the question is included."""
     async with open_memory("memory://") as memory:
         session = await memory.session()
-        await said(session, [("q", "a")])
+        await append_turns(session, [("q", "a")])
         enough = estimate_tokens(QUERY)
         with pytest.raises(InvalidInput, match=str(enough)) as refused:
             await session.context(QUERY, budget_tokens=enough - 1)
@@ -130,8 +130,8 @@ async def test_a_budget_too_small_for_the_question_is_refused() -> None:
     assert (len(context.messages), context.tokens) == (1, enough)
 
 
-async def test_tool_calls_are_handed_on_as_chat_apis_take_them() -> None:
-    """Names, calls and the ids of results come along; empty fields do not."""
+async def test_tool_calls_have_the_form_of_chat_apis() -> None:
+    """Names, calls and the ids of results are included; empty fields are not."""
     call = {"id": "call-1", "type": "function", "function": {"name": "look_up", "arguments": "{}"}}
     async with open_memory("memory://") as memory:
         session = await memory.session()
@@ -153,10 +153,10 @@ async def test_tool_calls_are_handed_on_as_chat_apis_take_them() -> None:
     ]
 
 
-async def test_other_personas_talk_is_not_in_the_context() -> None:
-    """The thread is the session's with one persona."""
+async def test_other_personas_messages_are_not_in_the_context() -> None:
+    """A thread is the conversation with one persona."""
     async with open_memory("memory://") as memory:
         session = await memory.session()
-        await said(session, [("to one", "yes")])
+        await append_turns(session, [("to one", "yes")])
         other = await session.with_persona("other").context("q")
     assert len(other.messages) == 1

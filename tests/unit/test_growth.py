@@ -1,4 +1,4 @@
-"""Text made to be costly: whatever reads questions, passages and answers takes linear time at the largest sizes."""
+"""Hostile text: every function that reads questions, passages or answers takes linear time up to the largest sizes."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -7,32 +7,32 @@ import msgspec
 import pytest
 
 from growth import check_growth
-from wenmai.chat.evidence.chunking import chunk
-from wenmai.chat.evidence.fields import TEXT_CHARACTERS, guess_language, stable_id
-from wenmai.chat.gate.after import after_model, citations
-from wenmai.chat.gate.before import before_model
-from wenmai.chat.gate.counts import asked_units, ordinals
-from wenmai.chat.gate.policy import GatePolicy
-from wenmai.chat.gate.quotable import quotable
-from wenmai.chat.gate.reading import Piece
-from wenmai.chat.gate.reported import Manner
-from wenmai.chat.gate.units import Unit, Units
-from wenmai.chat.intent import Focus, classify, focus_of
-from wenmai.chat.offline import topic_of
-from wenmai.chat.rewrite import rewrite
-from wenmai.chat.title_wording import fitted
-from wenmai.chat.types import Intent, Passage
+from wenmai.chat.extractive import topic_of
+from wenmai.chat.title_wording import extract_title
+from wenmai.chat.understanding.dialogue_acts import answer_type_of, classify
+from wenmai.chat.understanding.rewrite import rewrite
+from wenmai.grounding.answerability import check_answerability
+from wenmai.grounding.attribution import Attribution
+from wenmai.grounding.claims.counts import expected_units, ordinals
+from wenmai.grounding.evidence.chunking import chunk
+from wenmai.grounding.evidence.fields import TEXT_CHARACTERS, detect_language, stable_id
+from wenmai.grounding.policy import GroundingPolicy
+from wenmai.grounding.prompt_injection import safe_sentences
+from wenmai.grounding.segments import Segment
+from wenmai.grounding.statements import Statement, StatementSplitter
+from wenmai.grounding.types import AnswerType, DialogueAct, Passage
+from wenmai.grounding.verification import citations, verify_answer
 from wenmai.memory.sessions import title_from_question
 from wenmai.stores.records import Message
-from wenmai.text.cjk import has_words, load_stemmer, normalise, query_terms, sentences, terms
+from wenmai.text.cjk import find_words, load_stemmer, normalise, query_terms, sentences, terms
 from wenmai.text.tokens import estimate_tokens
 
 
-def units_of(text: str) -> list[Unit]:
-    """The units in which an answer is checked, when it comes in pieces of seven characters."""
-    units = Units()
-    found = [unit for start in range(0, len(text), 7) for unit in units.add(text[start : start + 7])]
-    return [*found, *units.end()]
+def statements_of(text: str) -> list[Statement]:
+    """The statements of an answer that is streamed in fragments of seven characters."""
+    splitter = StatementSplitter()
+    found = [unit for start in range(0, len(text), 7) for unit in splitter.add(text[start : start + 7])]
+    return [*found, *splitter.end()]
 
 
 TOPICS = ["祠堂", "hall"]
@@ -69,7 +69,7 @@ def message(role: str, content: str) -> Message:
 
 
 def passage(text: str) -> Passage:
-    """A passage that was found."""
+    """A retrieved passage."""
     return Passage(
         evidence_id="e",
         title="严氏祠堂",
@@ -84,20 +84,22 @@ def passage(text: str) -> Passage:
     )
 
 
-def before(question: str, text: str, focus: Focus | None) -> object:
-    """The gate before the model, open for any score."""
-    return before_model(question, Intent.FACT_SEEKING, focus, [passage(text)], GatePolicy(min_score=0), [])
+def answerability(question: str, text: str, answer_type: AnswerType | None) -> object:
+    """The answerability check, for any score."""
+    return check_answerability(
+        question, DialogueAct.FACT_SEEKING, answer_type, [passage(text)], GroundingPolicy(min_score=0), []
+    )
 
 
-def after(answer: str, question: str, text: str) -> object:
-    """The gate after the model."""
-    return after_model(answer, question=question, passages=[passage(text)], language="zh", persona_names=["严氏先祖"])
+def verified(answer: str, question: str, text: str) -> object:
+    """The verification of an answer."""
+    return verify_answer(answer, question=question, passages=[passage(text)], language="zh", persona_names=["严氏先祖"])
 
 
 def clauses_of_claims(text: str) -> object:
-    """A sentence read whole: claims with their clauses, deeds, things."""
-    piece = Piece(text)
-    return piece.deeds, [(piece.clause_of(claim), piece.heads_in(claim)) for claim in piece.claims]
+    """A fully analysed sentence: claims with their clauses, events, entities."""
+    segment = Segment(text)
+    return segment.events, [(segment.clause_of(claim), segment.heads_in(claim)) for claim in segment.claims]
 
 
 QUESTION = "祠堂是哪年建的？"
@@ -111,40 +113,40 @@ FUNCTIONS: dict[str, tuple[int, Callable[[str], object]]] = {
     "terms": (LONG, terms),
     "query terms": (LONG, query_terms),
     "sentences": (LONG, sentences),
-    "has words": (LONG, lambda text: has_words(text, TOPICS)),
+    "has words": (LONG, lambda text: find_words(text, TOPICS)),
     "tokens": (LONG, estimate_tokens),
     "chunks": (LONG, chunk),
     "id": (LONG, lambda text: stable_id("a", text, text)),
-    "language": (LONG, guess_language),
+    "language": (LONG, detect_language),
     "ordinals": (LONG, ordinals),
-    "units": (LONG, asked_units),
-    "quotable": (LONG, quotable),
-    "units of an answer": (LONG, units_of),
-    "piece": (MIDDLE, clauses_of_claims),
-    "manner": (LONG, lambda text: Manner(text).reports(len(text) // 2, len(text) // 2 + 1)),
-    "before, question": (SHORT, lambda text: before(text, EVIDENCE, focus_of(text))),
-    "before, passage": (SHORT, lambda text: before(QUESTION, text, Focus.WHEN)),
-    "before, both": (SHORT, lambda text: before(text, text, focus_of(text))),
-    "after, answer": (SHORT, lambda text: after(text, QUESTION, EVIDENCE)),
-    "after, all": (SHORT, lambda text: after(text, text, text)),
-    "citations": (MIDDLE, lambda text: citations([passage(text)], [1], about=text, limit=3)),
+    "expected units": (LONG, expected_units),
+    "safe sentences": (LONG, safe_sentences),
+    "statements of an answer": (LONG, statements_of),
+    "segment": (MIDDLE, clauses_of_claims),
+    "attribution": (LONG, lambda text: Attribution(text).is_attributed(len(text) // 2, len(text) // 2 + 1)),
+    "answerability, question": (SHORT, lambda text: answerability(text, EVIDENCE, answer_type_of(text))),
+    "answerability, passage": (SHORT, lambda text: answerability(QUESTION, text, AnswerType.WHEN)),
+    "answerability, both": (SHORT, lambda text: answerability(text, text, answer_type_of(text))),
+    "verification, answer": (SHORT, lambda text: verified(text, QUESTION, EVIDENCE)),
+    "verification, all": (SHORT, lambda text: verified(text, text, text)),
+    "citations": (MIDDLE, lambda text: citations([passage(text)], [1], answer=text, limit=3)),
     "rewrite": (MIDDLE, lambda text: rewrite(text, [message("user", "谁建了祠堂")], TOPICS)),
     "rewrite, question before": (MIDDLE, lambda text: rewrite("后来呢", [message("user", text)], TOPICS)),
     "rewrite, answer before": (
         MIDDLE,
         lambda text: rewrite("他第一条呢", [message("user", "谁建了祠堂"), message("assistant", text)], TOPICS),
     ),
-    "intent": (MIDDLE, lambda text: classify(text, words={}, in_talk=True)),
+    "dialogue act": (MIDDLE, lambda text: classify(text, words={}, in_conversation=True)),
     "title by rule": (LONG, title_from_question),
-    "title by model": (MIDDLE, lambda text: fitted(text, text)),
+    "title by model": (MIDDLE, lambda text: extract_title(text, text)),
     "topic": (MIDDLE, lambda text: topic_of(text, "zh", TOPICS)),
 }
-"""What reads text, with the size at which it is tried. The claims of a piece are dates, counts and names."""
+"""Functions under test, with the size of their input."""
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_reading_text_takes_linear_time(name: str) -> None:
-    """Whatever the text repeats."""
+    """For any repeated unit."""
     size, work = FUNCTIONS[name]
     load_stemmer()
     for unit in UNITS:

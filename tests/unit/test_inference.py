@@ -1,21 +1,21 @@
-"""What a visitor seems to prefer."""
+"""Preference inference from the user's messages."""
 
 import pytest
 
-from wenmai.memory.inference import MOST_TAGS, Inferred, infer
+from wenmai.memory.inference import MAX_TAGS, Inferred, infer
 from wenmai.stores.records import Preferences
 
 TOPICS = ["家训", "严氏家训", "祠堂", "农耕", "hall"]
 
 
 def asked(*texts: str) -> list[tuple[str, str]]:
-    """The visitor's messages, as turns 1, 2, 3 … of one persona."""
+    """The user's messages, as turns 1, 2, 3 … of one persona."""
     return [(f"ancestor_yan#{number}", text) for number, text in enumerate(texts, 1)]
 
 
 def preferences(**fields: object) -> Preferences:
     """The defaults with some fields changed."""
-    return Preferences(session_id="s1", **fields)  # type: ignore[arg-type]  # each test gives fitting values
+    return Preferences(session_id="s1", **fields)  # type: ignore[arg-type]  # each test passes valid values
 
 
 @pytest.mark.parametrize(
@@ -34,20 +34,20 @@ def preferences(**fields: object) -> Preferences:
     ],
 )
 def test_a_request_sets_the_verbosity(text: str, verbosity: str | None) -> None:
-    """Only wording that asks for longer or shorter answers counts, and names its turn."""
+    """Only a request for longer or shorter answers counts; its turn is the source."""
     found = infer(asked(text), preferences(), TOPICS)
     assert found.verbosity == verbosity
     assert found.sources == ({"verbosity": ["ancestor_yan#1"]} if verbosity else {})
 
 
 def test_the_latest_request_counts() -> None:
-    """Who asked for more and then for less gets less."""
+    """A user who asked for more and then for less gets less."""
     found = infer(asked("详细一点", "祠堂是谁建的？", "太长了，简单点"), preferences(), TOPICS)
     assert (found.verbosity, found.sources["verbosity"]) == ("brief", ["ancestor_yan#3"])
 
 
 def test_five_very_short_messages_mean_brief() -> None:
-    """Who writes tersely five times in a row is answered briefly; four times says nothing yet."""
+    """Five terse messages in a row give brief answers; four do not."""
     assert infer(asked("祠堂？", "家训", "谁？", "why?"), preferences(), []).verbosity is None
     found = infer(asked("祠堂？", "家训", "谁？", "哪年？", "why?"), preferences(), [])
     assert found.verbosity == "brief"
@@ -66,8 +66,8 @@ def test_five_very_short_messages_mean_brief() -> None:
         ("不用敬语", None),
     ],
 )
-def test_only_a_plain_request_sets_the_tone(text: str, tone: str | None) -> None:
-    """Mood is not guessed at."""
+def test_only_an_explicit_request_sets_the_tone(text: str, tone: str | None) -> None:
+    """Mood is not inferred."""
     current = preferences(tone="casual") if tone == "formal" else preferences()
     assert infer(asked(text), current, TOPICS).tone == tone
 
@@ -83,12 +83,12 @@ def test_only_a_plain_request_sets_the_tone(text: str, tone: str | None) -> None
         ("请用中文", None),
     ],
 )
-def test_a_language_is_asked_for(text: str, language: str | None) -> None:
-    """The request counts at once; what is set already is no change."""
+def test_a_requested_language_is_inferred(text: str, language: str | None) -> None:
+    """The request takes effect at once; the current language is no change."""
     assert infer(asked(text), preferences(), TOPICS).language == language
 
 
-def test_the_language_follows_what_is_written() -> None:
+def test_the_language_follows_the_messages() -> None:
     """Two of the last three messages in English are enough, one is not."""
     once = asked("祠堂是谁建的？", "家训有哪些？", "Who built the hall?")
     assert infer(once, preferences(), TOPICS).language is None
@@ -97,28 +97,28 @@ def test_the_language_follows_what_is_written() -> None:
 
 
 @pytest.mark.parametrize("text", ["WiFi 123", "OK", "1368?", "🙂🙂"])
-def test_unclear_messages_say_nothing_about_the_language(text: str) -> None:
-    """Names, figures and signs belong to no language."""
+def test_unclear_messages_do_not_change_the_language(text: str) -> None:
+    """Names, figures and symbols belong to no language."""
     assert infer(asked(text, text, text), preferences(), []).language is None
 
 
-def test_a_language_that_was_asked_for_is_not_undone_by_writing_in_another() -> None:
-    """Who asked for English and goes on in Chinese keeps English."""
+def test_a_requested_language_is_not_overridden_by_the_language_of_messages() -> None:
+    """A user who asked for English and continues in Chinese keeps English."""
     current = preferences(language="en", sources={"language": ["ancestor_yan#1"]})
     later = asked("", "祠堂是谁建的？", "家训有哪些？", "后来怎样了？")[1:]
     assert infer(later, current, TOPICS).language is None
     assert infer(later, preferences(language="en"), TOPICS).language == "zh"
 
 
-def test_what_the_visitor_chose_is_never_changed() -> None:
-    """An explicit choice beats every inference."""
+def test_the_users_choice_is_never_changed() -> None:
+    """An explicit choice overrides every inference."""
     current = preferences(chosen=["verbosity", "tone", "language", "interest_tags"])
     found = infer(asked("请用英文详细一点讲祠堂", "轻松点，祠堂"), current, TOPICS)
     assert found == Inferred()
 
 
 def test_a_topic_in_two_turns_becomes_a_tag() -> None:
-    """Twice in one turn is once; part of a longer topic word is not that topic."""
+    """Two mentions in one turn count once; part of a longer topic word does not count."""
     again = ("ancestor_yan#4", "家训呢？")
     found = infer([*asked("祠堂，祠堂！", "严氏家训", "祠堂和严氏家训", "家训"), again], preferences(), TOPICS)
     assert found.add_interest_tags == ["严氏家训", "祠堂"]
@@ -128,15 +128,15 @@ def test_a_topic_in_two_turns_becomes_a_tag() -> None:
     }
 
 
-def test_a_removed_tag_stays_away() -> None:
-    """What the visitor took out does not come back, what is there is not added again."""
+def test_a_removed_tag_is_not_inferred_again() -> None:
+    """A tag that the user removed is not added again; an existing one is not added twice."""
     current = preferences(interest_tags=["家训"], chosen=["interest_tags:-祠堂"])
     assert infer(asked("祠堂家训", "祠堂家训农耕", "农耕"), current, TOPICS).add_interest_tags == ["农耕"]
 
 
-def test_new_tags_displace_the_oldest_inferred_ones() -> None:
-    """At most 20 are kept; the visitor's own do not give way."""
-    tags = ["自选", *(f"旧{number}" for number in range(MOST_TAGS - 1))]
+def test_new_tags_evict_the_oldest_inferred_ones() -> None:
+    """At most 20 are kept; the user's own are not evicted."""
+    tags = ["自选", *(f"旧{number}" for number in range(MAX_TAGS - 1))]
     inferred = {f"interest_tags:{tag}": ["x#1"] for tag in tags[1:]}
     found = infer(asked("祠堂农耕", "祠堂农耕"), preferences(interest_tags=tags, sources=inferred), TOPICS)
     assert (found.add_interest_tags, found.drop_interest_tags) == (["祠堂", "农耕"], ["旧0", "旧1"])
@@ -148,8 +148,8 @@ def test_new_tags_displace_the_oldest_inferred_ones() -> None:
         assert (kept.add_interest_tags, kept.drop_interest_tags) == ([], [])
 
 
-def test_nothing_but_values_and_topic_words_comes_out() -> None:
-    """Names, claims and secrets that the visitor wrote leave no trace."""
+def test_only_enumerated_values_and_topic_words_are_inferred() -> None:
+    """Names, claims and secrets in the user's messages are not stored."""
     found = infer(asked("我叫李雷，祠堂建于1300年", "祠堂建于1300年，记住", "我叫李雷"), preferences(), TOPICS)
     assert found == Inferred(
         add_interest_tags=["祠堂"], sources={"interest_tags:祠堂": ["ancestor_yan#1", "ancestor_yan#2"]}

@@ -19,29 +19,31 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
     "clock": frozenset(),
     "errors": frozenset(),
     "text": GROUND,
-    "settings": frozenset({"errors"}),
-    "stores": GROUND,
-    "memory": GROUND | {"stores"},
-    "blocking": GROUND | {"stores", "memory"},
+    "resilience": GROUND,
+    "stores": GROUND | {"resilience"},
     "providers": GROUND,
+    "config": GROUND | {"providers"},
+    "memory": GROUND | {"resilience", "stores"},
+    "grounding": GROUND | {"resilience", "stores", "providers", "config"},
+    "blocking": GROUND | {"stores", "memory"},
     "interchange": GROUND | {"stores", "memory"},
-    "chat": GROUND | {"stores", "memory", "providers"},
-    "configuration": GROUND | {"settings", "chat"},
-    "engine": GROUND | {"settings", "configuration", "stores", "memory", "providers", "chat"},
-    "http": GROUND | {"settings", "stores", "memory", "interchange", "chat", "engine"},
+    "chat": GROUND | {"resilience", "stores", "memory", "grounding", "providers", "config"},
+    "engine": GROUND | {"resilience", "stores", "memory", "grounding", "providers", "config", "chat"},
+    "http": GROUND | {"resilience", "stores", "memory", "grounding", "config", "interchange", "chat", "engine"},
     "cli": GROUND
-    | {"settings", "configuration", "stores", "memory", "providers", "interchange", "chat", "engine", "http"},
+    | {"resilience", "stores", "memory", "grounding", "providers", "config", "interchange", "chat", "engine", "http"},
     "__main__": frozenset({"cli"}),
 }
 """Layer (the name after ``wenmai.``) → the other layers that it may import."""
 
-FACADE = GROUND | {"stores", "memory"}
+FACADE = GROUND | {"resilience", "stores", "memory"}
 """What ``wenmai/__init__.py`` re-exports from."""
 
 NEVER_REACHES = {
-    "wenmai.chat.gate": ("wenmai.memory", "wenmai.stores"),
-    "wenmai.chat.evidence": ("wenmai.memory",),
-    "wenmai.chat.offline": ("wenmai.memory", "wenmai.stores"),
+    "wenmai.grounding": ("wenmai.memory", "wenmai.chat"),
+    "wenmai.grounding.answerability": ("wenmai.stores",),
+    "wenmai.grounding.verification": ("wenmai.stores",),
+    "wenmai.chat.extractive": ("wenmai.memory", "wenmai.stores"),
 }
 """Memory is not a source: what judges evidence, or speaks from it, sees no memory, even through others."""
 
@@ -66,12 +68,12 @@ HEAVY = frozenset(
 )
 """Packages that take long to import, or that an extra brings."""
 
-LIGHT = GROUND | {"", "blocking", "settings", "stores", "memory"}
+LIGHT = GROUND | {"", "blocking", "config", "resilience", "stores", "memory"}
 """Layers that ``import wenmai`` loads (``""`` is the package itself), or that must start at once."""
 
 LATE_IMPORTERS = {
-    "wenmai.stores.registry": "the backend of a URL",
-    "wenmai.stores.migrations": "Alembic, for a schema that is not current",
+    "wenmai.stores.opening": "the backend of a URL",
+    "wenmai.stores.sql.migrations": "Alembic, for a schema that is not current",
     "wenmai.providers": "packages that an extra brings",
     "wenmai.cli": "a command loads what it needs, so that --help is quick",
     "wenmai.text.cjk": "the stemmer, for the first Latin word",
@@ -146,7 +148,7 @@ def _imported(node: ast.AST, package: str, modules: Mapping[str, Path]) -> list[
 
 
 def layer_of(module: str) -> str:
-    """``chat`` for ``wenmai.chat.gate.before``, ``""`` for the package itself."""
+    """``chat`` for ``wenmai.grounding.answerability``, ``""`` for the package itself."""
     return [*module.split("."), ""][1]
 
 
@@ -239,7 +241,7 @@ def test_imports_go_one_way() -> None:
 
 
 def test_what_judges_evidence_cannot_see_memory() -> None:
-    """No chain of imports leads from the gate, the evidence or the offline answer to the memory layer."""
+    """No chain of imports leads from grounding or the extractive answer to the memory layer."""
     assert reaching_what_is_hidden(IMPORTS) == []
 
 
@@ -258,7 +260,7 @@ def test_import_wenmai_loads_nothing_heavy() -> None:
     script = "import sys, wenmai; print('\\n'.join(sys.modules))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     loaded = set(done.stdout.split())
-    assert "wenmai.memory.manager" in loaded
+    assert "wenmai.memory.library" in loaded
     assert {name.partition(".")[0] for name in loaded} & HEAVY == set()
     assert [name for name in loaded if _within(name, "wenmai.chat")] == []
 
@@ -287,20 +289,24 @@ CHECKS = {
         ),
         (
             "hidden",
-            {"chat/offline": "from wenmai.memory.blocks import Block"},
-            "offline → wenmai.memory.blocks",
+            {"chat/extractive": "from wenmai.memory.blocks import Block"},
+            "extractive → wenmai.memory.blocks",
         ),
         (
             "hidden",
-            {"chat/gate/x": "import json", "chat/__init__": "import wenmai.memory.ids"},
-            "wenmai.chat.gate.x → wenmai.chat.gate → wenmai.chat → wenmai.memory.ids",
+            {"grounding/x": "import json", "grounding/__init__": "import wenmai.memory.ids"},
+            "wenmai.grounding → wenmai.memory.ids",
         ),
         (
             "hidden",
-            {"chat/gate/x": "from wenmai.chat import helper", "chat/helper": "import wenmai.memory.ids"},
-            "wenmai.chat.gate.x → wenmai.chat.helper → wenmai.memory.ids",
+            {"grounding/x": "from wenmai.text import helper", "text/helper": "import wenmai.memory.ids"},
+            "wenmai.grounding.x → wenmai.text.helper → wenmai.memory.ids",
         ),
-        ("hidden", {"chat/gate/x": "import wenmai.stores.records"}, "gate.x → wenmai.stores.records"),
+        (
+            "hidden",
+            {"grounding/verification": "import wenmai.stores.records"},
+            "verification → wenmai.stores.records",
+        ),
         ("heavy", {"memory/x": "import numpy as np"}, "imports numpy"),
         ("heavy", {"stores/x": "from pydantic.types import Json"}, "imports pydantic.types"),
         ("late", {"memory/x": "def f():\n    import json"}, "imports json"),
@@ -333,7 +339,7 @@ def test_a_tree_that_keeps_the_rules_passes(tmp_path: Path) -> None:
         "providers/x": "def f():\n    import numpy",
         "stores/x": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import numpy",
         "cli/x": "def f():\n    from wenmai.engine import open_engine",
-        "chat/gate/x": "from wenmai.text import cjk",
+        "grounding/x": "from wenmai.text import cjk",
     }
     for name, text in files.items():
         path = tmp_path / "wenmai" / f"{name}.py"

@@ -1,4 +1,4 @@
-"""The index over passages in the process: several processes over the same documents, each with one of its own."""
+"""The in-process index: several processes over the same documents, each with an index of its own."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -7,15 +7,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from wenmai.chat.evidence import EvidenceBase, Found, local_index
-from wenmai.chat.evidence.index import BATCH
-from wenmai.chat.evidence.local_index import SLICE, LocalIndex
-from wenmai.chat.evidence.pages import PAGE
 from wenmai.errors import ModelError
+from wenmai.grounding.evidence import EvidenceBase, SearchResult, local_index
+from wenmai.grounding.evidence.index import BATCH
+from wenmai.grounding.evidence.local_index import SLICE, LocalIndex
+from wenmai.grounding.evidence.pages import PAGE
 from wenmai.scope import Scope
-from wenmai.stores.base import Documents
+from wenmai.stores.contracts import Documents
+from wenmai.stores.opening import open_store
 from wenmai.stores.records import EvidenceRecord
-from wenmai.stores.registry import open_store
 
 SITE = Scope("village", "main")
 OTHER = Scope("village", "other")
@@ -32,17 +32,17 @@ async def documents() -> AsyncIterator[Documents]:
         yield store.documents
 
 
-class Counting:
-    """An embedder that tells texts apart by their length, counts them, and can be out of order."""
+class RecordingEmbedder:
+    """An embedder that embeds texts by their length, records them, and can fail."""
 
     name = "counting"
     dimension: int | None = 2
 
     def __init__(self) -> None:
         self.passages: list[str] = []
-        self.works = True
-        self.free = asyncio.Event()
-        self.free.set()
+        self.healthy = True
+        self.unblocked = asyncio.Event()
+        self.unblocked.set()
 
     async def embed_query(self, text: str) -> list[float]:
         """See the class."""
@@ -51,35 +51,35 @@ class Counting:
 
     async def embed_passages(self, texts: Sequence[str]) -> list[list[float]]:
         """See the class."""
-        await self.free.wait()
-        if not self.works:
+        await self.unblocked.wait()
+        if not self.healthy:
             raise ModelError(self.name, "out of order", retryable=True)
         self.passages += texts
         return [[1.0, 1.0 / len(text)] for text in texts]
 
 
-def process(documents: Documents, embedder: Counting | None = None) -> EvidenceBase:
-    """The evidence as a process sees it that was started just now."""
+def process(documents: Documents, embedder: RecordingEmbedder | None = None) -> EvidenceBase:
+    """The evidence base of a freshly started process."""
     return EvidenceBase(documents, None, embedder)
 
 
-async def found_with_vectors(base: EvidenceBase, query: str) -> Found:
-    """What it finds once all passages have their vectors."""
+async def find_with_vectors(base: EvidenceBase, query: str) -> SearchResult:
+    """The result once all passages are embedded."""
     for _ in range(100):
         found = await base.find(SITE, query)
         if not found.degraded:
             return found
         await asyncio.sleep(0.01)
-    raise AssertionError("they never had")
+    raise AssertionError("they were never embedded")
 
 
-def ids(found: Found) -> list[str]:
+def ids(found: SearchResult) -> list[str]:
     """The ids in the order given."""
     return [each.evidence_id for each in found.passages]
 
 
 async def test_another_process_sees_what_was_ingested_changed_and_deleted(documents: Documents) -> None:
-    """The next question after each of them is answered by what is stored now."""
+    """The next question after each change uses the current documents."""
     writer, reader = process(documents), process(documents)
     assert ids(await reader.find(SITE, "通济桥")) == []
     await writer.ingest(SITE, [BRIDGE, TREE])
@@ -94,10 +94,10 @@ async def test_another_process_sees_what_was_ingested_changed_and_deleted(docume
     assert await reader._index.is_empty(SITE)
 
 
-async def test_what_was_written_during_the_comparison_is_not_missed(
+async def test_a_write_during_reconciliation_is_not_missed(
     documents: Documents, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A passage that arrives, announced, after its page was read is found by the next question."""
+    """A passage that is written after its page was read is found by the next question."""
     writer, reader = process(documents), process(documents)
     await writer.ingest(SITE, [BRIDGE])
     listing = documents.list
@@ -113,10 +113,10 @@ async def test_what_was_written_during_the_comparison_is_not_missed(
     assert ids(await reader.find(SITE, "樟树")) == ["tree"]
 
 
-async def test_evidence_that_vanished_with_the_server_is_not_found(
+async def test_evidence_lost_with_the_server_is_not_found(
     documents: Documents, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After a loss of everything, and as many changes from the start, the index is that of the documents."""
+    """After a loss of all data and as many new changes, the index matches the documents."""
     writer, reader, other = process(documents), process(documents), process(documents)
     await writer.ingest(SITE, [BRIDGE])
     for each in (reader, other):
@@ -131,10 +131,8 @@ async def test_evidence_that_vanished_with_the_server_is_not_found(
             assert ids(await each.find(SITE, "樟树")) == ["tree"]
 
 
-async def test_a_process_that_died_before_its_announcement_is_made_up_for(
-    documents: Documents, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What it wrote is found once somebody ingests the same again, or the index is no longer trusted."""
+async def test_a_missing_revision_bump_is_recovered(documents: Documents, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process died before it: its passages are found once they are ingested again, or the index is stale."""
     reader = process(documents)
     await reader.ingest(SITE, [msgspec.structs.replace(WELL, evidence_id="well")])
     assert ids(await reader.find(SITE, "通济桥")) == []
@@ -143,15 +141,15 @@ async def test_a_process_that_died_before_its_announcement_is_made_up_for(
     assert (await process(documents).ingest(SITE, [BRIDGE])).unchanged == 1
     assert ids(await reader.find(SITE, "通济桥")) == ["bridge"]
 
-    monkeypatch.setattr(local_index, "TRUSTED_SECONDS", 0.0)
-    forgetful = process(documents)
-    await forgetful.find(SITE, "通济桥")
+    monkeypatch.setattr(local_index, "FRESH_SECONDS", 0.0)
+    stale = process(documents)
+    await stale.find(SITE, "通济桥")
     await documents.put(SITE, TREE)
-    assert ids(await forgetful.find(SITE, "樟树")) == ["tree"]
+    assert ids(await stale.find(SITE, "樟树")) == ["tree"]
 
 
-async def test_an_ingestion_that_breaks_off_is_announced_too(documents: Documents) -> None:
-    """What it wrote before the error is found by those who had asked before."""
+async def test_an_interrupted_ingestion_bumps_the_revision(documents: Documents) -> None:
+    """Indexes that were built before find what was written before the error."""
     reader = process(documents)
     await reader.ingest(SITE, [WELL])
     assert ids(await reader.find(SITE, "通济桥")) == []
@@ -165,24 +163,24 @@ async def test_an_ingestion_that_breaks_off_is_announced_too(documents: Document
     assert len(ids(await reader.find(SITE, "通济桥"))) > 1
 
 
-async def test_only_what_is_new_is_embedded(documents: Documents) -> None:
-    """By the process that is asked, not the one that ingests: what is there once, later only what came or changed."""
-    writing, reading = Counting(), Counting()
+async def test_only_new_passages_are_embedded(documents: Documents) -> None:
+    """By the process that gets questions, not the one that ingests: each passage once, later only changes."""
+    writing, reading = RecordingEmbedder(), RecordingEmbedder()
     writer, reader = process(documents, writing), process(documents, reading)
     await writer.ingest(SITE, [BRIDGE, TREE])
-    await found_with_vectors(reader, "通济桥")
+    await find_with_vectors(reader, "通济桥")
     assert len(reading.passages) == 2
     await writer.ingest(SITE, [WELL])
-    found = await found_with_vectors(reader, "古井")
+    found = await find_with_vectors(reader, "古井")
     assert ids(found) == ["tree", "bridge"]
     assert [text.partition("\n")[2] for text in reading.passages[2:]] == ["村口有一口古井。"]
     assert writing.passages == []
 
 
 async def test_no_question_waits_for_passages_to_be_embedded(documents: Documents) -> None:
-    """While they are, they are found by words, and the answer says so; what changes meanwhile is right in the end."""
-    embedder = Counting()
-    embedder.free.clear()
+    """Until then they are found by words, and the answer is degraded; concurrent changes end up in the index."""
+    embedder = RecordingEmbedder()
+    embedder.unblocked.clear()
     reader = process(documents, embedder)
     writer = process(documents)
     await writer.ingest(SITE, [BRIDGE, TREE])
@@ -191,36 +189,34 @@ async def test_no_question_waits_for_passages_to_be_embedded(documents: Document
         assert (ids(found), found.degraded) == (["bridge"], ["embedder"])
     await writer.ingest(SITE, [WELL])
     assert ids(await reader.find(SITE, "古井")) == ["tree"]
-    embedder.free.set()
-    found = await found_with_vectors(reader, "古井")
+    embedder.unblocked.set()
+    found = await find_with_vectors(reader, "古井")
     assert (found.passages[0].evidence_id, found.passages[0].score) == ("tree", 1.0)
 
 
-async def test_what_the_embedder_failed_for_gets_its_vectors_later(
-    documents: Documents, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The answers are degraded and it is left alone for a while; then a question has it tried again."""
-    embedder = Counting()
-    embedder.works = False
+async def test_failed_embeddings_are_retried_later(documents: Documents, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The answers are degraded during the backoff; then a question triggers a retry."""
+    embedder = RecordingEmbedder()
+    embedder.healthy = False
     reader = process(documents, embedder)
     await process(documents).ingest(SITE, [BRIDGE, TREE])
     monkeypatch.setattr(local_index, "RETRY_SECONDS", 3600.0)
     await reader.find(SITE, "通济桥")
     await asyncio.sleep(0.01)
-    embedder.works = True
+    embedder.healthy = True
     found = await reader.find(SITE, "通济桥")
     await asyncio.sleep(0.01)
     assert (ids(found), found.degraded, embedder.passages) == (["bridge"], ["embedder"], [])
     assert isinstance(reader._index, LocalIndex)
-    reader._index._embeds_again = 0.0
-    assert ids(await found_with_vectors(reader, "通济桥")) == ["bridge", "tree"]
+    reader._index._embedding_retry_at = 0.0
+    assert ids(await find_with_vectors(reader, "通济桥")) == ["bridge", "tree"]
 
 
-async def test_embedding_ends_where_the_documents_have_changed_unannounced(
+async def test_embedding_stops_if_the_documents_changed_without_a_revision(
     documents: Documents, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What it would embed is not there any more: it waits for the next comparison, and does not try for ever."""
-    embedder = Counting()
+    """The passages are gone: the task ends until the next reconciliation instead of looping."""
+    embedder = RecordingEmbedder()
     reader = process(documents, embedder)
     await process(documents).ingest(SITE, [BRIDGE])
 
@@ -233,10 +229,10 @@ async def test_embedding_ends_where_the_documents_have_changed_unannounced(
     assert embedder.passages == []
 
 
-async def test_closing_stops_what_runs_behind(documents: Documents) -> None:
-    """No task is left of an index that was embedding."""
-    embedder = Counting()
-    embedder.free.clear()
+async def test_closing_stops_background_tasks(documents: Documents) -> None:
+    """No embedding task is left."""
+    embedder = RecordingEmbedder()
+    embedder.unblocked.clear()
     reader = process(documents, embedder)
     await reader.ingest(SITE, [BRIDGE])
     await reader.find(SITE, "通济桥")
@@ -245,10 +241,8 @@ async def test_closing_stops_what_runs_behind(documents: Documents) -> None:
     assert len(asyncio.all_tasks()) == 1
 
 
-async def test_sites_that_were_not_asked_for_long_are_forgotten(
-    documents: Documents, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A process keeps so many sites and passages; a forgotten site is indexed again when it is asked."""
+async def test_the_least_recently_used_sites_are_evicted(documents: Documents, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sites and passages of a process are bounded; an evicted site is indexed again at its next question."""
     writer, reader = process(documents), process(documents)
     index = reader._index
     assert isinstance(index, LocalIndex)
@@ -259,30 +253,30 @@ async def test_sites_that_were_not_asked_for_long_are_forgotten(
     def kept() -> list[str]:
         return [site for _, site in index._sites]
 
-    monkeypatch.setattr(local_index, "SITES_KEPT", 2)
+    monkeypatch.setattr(local_index, "MAX_SITES", 2)
     for scope in (*scopes, scopes[1]):
         assert ids(await reader.find(scope, "通济桥")) == ["bridge"]
     assert kept() == ["c", "b"]
-    monkeypatch.setattr(local_index, "PASSAGES_KEPT", 3)
+    monkeypatch.setattr(local_index, "MAX_PASSAGES", 3)
     assert ids(await reader.find(scopes[0], "通济桥")) == ["bridge"]
     assert kept() == ["a"]
-    assert list(index._shelves._shelves) == [("evidence", "village", "a")]
+    assert list(index._local_search._partitions) == [("evidence", "village", "a")]
 
 
-async def test_a_site_is_not_forgotten_while_it_is_asked(documents: Documents, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Questions about many sites at once are all answered from one index of each, whatever the bound."""
-    monkeypatch.setattr(local_index, "SITES_KEPT", 1)
+async def test_a_site_in_use_is_not_evicted(documents: Documents, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Concurrent questions about many sites use one index each, even over the bound."""
+    monkeypatch.setattr(local_index, "MAX_SITES", 1)
     scopes = [Scope("village", f"site-{number}") for number in range(8)]
-    embedder = Counting()
+    embedder = RecordingEmbedder()
     writer, reader = process(documents), process(documents, embedder)
     for scope in scopes:
         await writer.ingest(scope, [BRIDGE])
-    embedder.free.clear()
+    embedder.unblocked.clear()
     found = await asyncio.gather(*(reader.find(scope, "通济桥") for scope in scopes for _ in range(3)))
     assert [ids(each) for each in found] == [["bridge"]] * 24
     assert isinstance(reader._index, LocalIndex)
     assert len(reader._index._sites) == len(scopes)
-    embedder.free.set()
+    embedder.unblocked.set()
     await asyncio.gather(*asyncio.all_tasks() - {asyncio.current_task()})
     assert len(embedder.passages) == len(scopes)
     assert len(reader._index._sites) == 1
@@ -291,7 +285,7 @@ async def test_a_site_is_not_forgotten_while_it_is_asked(documents: Documents, m
 async def test_other_tasks_run_while_a_large_site_is_indexed(
     documents: Documents, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They are let in at least once a slice; questions about the site wait for one comparison, not for one each."""
+    """The index yields at least once per slice; concurrent questions share one reconciliation."""
     many = [msgspec.structs.replace(BRIDGE, evidence_id=f"p-{number}") for number in range(10 * SLICE)]
     await process(documents).ingest(SITE, many)
     rounds, pages = 0, 0

@@ -1,4 +1,4 @@
-"""What a model may do to an answer: never end, break off, repeat its counts, echo a key, redirect."""
+"""Misbehaving models: endless answers, broken streams, repeated counts, echoed keys, redirects."""
 
 import asyncio
 import logging
@@ -15,14 +15,14 @@ from langchain_core.outputs import ChatGenerationChunk, ChatResult
 from model_peer import END, QUESTION, QUICK, events, peer, said, status, stream
 from wenmai.errors import ModelError
 from wenmai.providers.models import ChatModel, ModelLimits
-from wenmai.stores.breaker import MODEL, Breaker, BreakerPolicy
+from wenmai.resilience.breaker import MODEL, Breaker, BreakerPolicy
 from wenmai.text.tokens import estimate_tokens
 
 QUICK_ONCE = ModelLimits(timeout_seconds=10, first_token_seconds=10, idle_seconds=10, attempts=1)
 
 
-class Deaf(BaseChatModel):
-    """Writes without end and swallows every cancellation, as a client library may.
+class UncancellableModel(BaseChatModel):
+    """Streams without end and swallows every cancellation, as a client library may.
 
     Attributes:
         closed: how many of its streams have ended.
@@ -56,8 +56,8 @@ class Deaf(BaseChatModel):
 
 
 async def test_a_client_that_swallows_cancellation_does_not_hold_the_call() -> None:
-    """The call ends at its limit with a retryable error, and the stream is closed soon after."""
-    deaf = Deaf()
+    """The call times out with a retryable error, and the stream is closed soon after."""
+    deaf = UncancellableModel()
     model = ChatModel("deaf", deaf, limits=ModelLimits(timeout_seconds=0.2, attempts=1))
     began = time.monotonic()
     with pytest.raises(ModelError, match=r"no complete answer within 0\.2 s") as late:
@@ -70,7 +70,7 @@ async def test_a_client_that_swallows_cancellation_does_not_hold_the_call() -> N
 
 async def test_a_cancelled_call_ends_at_once_whatever_the_client_does() -> None:
     """As when the service stops."""
-    model = ChatModel("deaf", Deaf())
+    model = ChatModel("deaf", UncancellableModel())
     task = asyncio.create_task(model.answer(QUESTION))
     await asyncio.sleep(0.05)
     task.cancel()
@@ -80,8 +80,8 @@ async def test_a_cancelled_call_ends_at_once_whatever_the_client_does() -> None:
     await model.close()
 
 
-async def test_the_limit_of_the_whole_call_is_compared_after_every_piece() -> None:
-    """A reader that keeps the processor busy with pieces that are there already gets no more time."""
+async def test_the_timeout_of_the_whole_call_is_checked_after_every_piece() -> None:
+    """A consumer that keeps the CPU busy with buffered pieces gets no more time."""
     seen: list[str] = []
 
     async def work(piece: str) -> None:
@@ -97,34 +97,34 @@ async def test_the_limit_of_the_whole_call_is_compared_after_every_piece() -> No
 
 
 async def test_an_answer_is_cut_off_after_so_many_characters() -> None:
-    """The rest is not read; the reply says that it is cut off."""
+    """The rest is not read; the reply is marked as cut off."""
     async with peer(stream("一二三", "四五六" * 1000, "七", end=False)) as model:
         reply = await model.open(ModelLimits(answer_characters=5)).answer(QUESTION)
         await asyncio.wait_for(model.closed.wait(), timeout=5)
     assert (reply.text, reply.cut_off) == ("一二三四五", True)
 
 
-class Silent(Deaf):
-    """Sends pieces without text and without end."""
+class TextlessModel(UncancellableModel):
+    """Sends chunks without text, without end."""
 
-    thoughts: str = ""
+    reasoning: str = ""
 
     async def _astream(self, messages: list[BaseMessage], *_: Any, **__: Any) -> AsyncIterator[ChatGenerationChunk]:  # noqa: ARG002
-        more = {"reasoning_content": self.thoughts} if self.thoughts else {}
+        more = {"reasoning_content": self.reasoning} if self.reasoning else {}
         while True:
             yield ChatGenerationChunk(message=AIMessageChunk(content="", additional_kwargs=more))
 
 
-@pytest.mark.parametrize("thoughts", ["", "嗯" * 1000])
-async def test_pieces_without_text_are_bounded(thoughts: str) -> None:
-    """LangChain joins them when the stream ends, so an endless stream of them would stop the event loop."""
-    model = ChatModel("silent", Silent(thoughts=thoughts), limits=QUICK)
+@pytest.mark.parametrize("reasoning", ["", "嗯" * 1000])
+async def test_chunks_without_text_are_limited(reasoning: str) -> None:
+    """LangChain joins them when the stream ends, so an endless stream of them would block the event loop."""
+    model = ChatModel("silent", TextlessModel(reasoning=reasoning), limits=QUICK)
     with pytest.raises(ModelError, match="too large"):
         await model.answer(QUESTION)
 
 
 async def test_a_tool_call_ends_the_answer() -> None:
-    """No tools were offered; what is said before the call is no answer, and its arguments are costly to read."""
+    """No tools were offered; the text before the call is not an answer, and its arguments are costly to parse."""
     call = {"index": 0, "id": "a", "type": "function", "function": {"name": "f", "arguments": "{" * 100}}
     calls: dict[str, object] = {"choices": [{"index": 0, "delta": {"tool_calls": [call]}}]}
     async with peer(events(said("我查一下。"), calls, END)) as model:
@@ -133,7 +133,7 @@ async def test_a_tool_call_ends_the_answer() -> None:
 
 
 def endless(head: str, begun: bytes, more: bytes) -> Any:
-    """A successful answer whose body has no end."""
+    """A successful response with an endless body."""
 
     async def answer(writer: asyncio.StreamWriter) -> None:
         writer.write(f"HTTP/1.1 200 OK\r\n{head}\r\nConnection: close\r\n\r\n".encode() + begun)
@@ -162,8 +162,8 @@ _CALL = b'data: {"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"functi
     ],
     ids=["event", "comments", "tool call", "escaped tool call", "body", "compressed"],
 )
-async def test_what_a_server_sends_is_bounded(answer: Any) -> None:
-    """The library would keep it, or work on it, until the time is over."""
+async def test_the_size_of_a_response_is_limited(answer: Any) -> None:
+    """The library would buffer or parse it until the timeout."""
     async with peer(answer) as model:
         with pytest.raises(ModelError, match=r"AnswerTooLarge|OpenAIConnectionError"):
             await model.open(QUICK_ONCE).answer(QUESTION)
@@ -176,22 +176,22 @@ async def test_the_largest_event_that_an_answer_needs_is_read() -> None:
         assert (await model.open().answer(QUESTION)).text == text
 
 
-async def test_the_provider_is_asked_for_a_bounded_answer() -> None:
-    """By its own limit on tokens."""
+async def test_the_provider_is_sent_a_token_limit() -> None:
+    """By its own option."""
     async with peer(stream("好")) as model:
         await model.open().answer(QUESTION)
     assert model.requests[0]["max_completion_tokens"] == 4096
 
 
-async def test_an_answer_that_the_provider_cut_says_so() -> None:
-    """``length`` is no end."""
+async def test_an_answer_cut_by_the_provider_is_marked() -> None:
+    """``length`` is not a regular end."""
     async with peer(stream("第一条是孝。第二", reason="length"), stream("好")) as model:
         assert (await model.open().answer(QUESTION)).cut_off
         assert not (await model.open().answer(QUESTION)).cut_off
 
 
 async def test_a_connection_closed_before_the_end_is_a_failure() -> None:
-    """Half an answer is tried again, and is an error if nothing better comes."""
+    """A partial answer is retried, and is an error if the retry fails too."""
     async with peer(events(said("第一条")), stream("第一条是孝。"), events(said("第一条"))) as model:
         assert (await model.open().answer(QUESTION)).text == "第一条是孝。"
         with pytest.raises(ModelError, match="broke off") as failure:
@@ -200,15 +200,15 @@ async def test_a_connection_closed_before_the_end_is_a_failure() -> None:
 
 
 async def test_a_withheld_answer_is_a_failure() -> None:
-    """What came before the filter closed is not an answer, and the same question would be withheld again."""
+    """The text before the filter stepped in is not an answer, and a retry would be withheld again."""
     async with peer(stream("第一条", reason="content_filter")) as model:
         with pytest.raises(ModelError, match="withheld: content_filter") as failure:
             await model.open().answer(QUESTION)
     assert not failure.value.retryable
 
 
-async def test_text_is_cleaned_of_what_no_store_can_take() -> None:
-    """Lone surrogates and control characters go; a character in two pieces is put together."""
+async def test_text_is_cleaned_of_characters_that_stores_reject() -> None:
+    """Lone surrogates and control characters are removed; a character split over two pieces is joined."""
     pieces: list[str] = []
 
     async def collect(piece: str) -> None:
@@ -220,8 +220,8 @@ async def test_text_is_cleaned_of_what_no_store_can_take() -> None:
 
 
 @pytest.mark.parametrize("count", [-1_000_000, 10**30])
-async def test_a_count_that_no_call_can_have_is_replaced_by_an_estimate(count: int) -> None:
-    """A budget is neither refilled nor emptied by it."""
+async def test_an_impossible_token_count_is_replaced_by_an_estimate(count: int) -> None:
+    """It neither refills nor exhausts a budget."""
     usage = {"prompt_tokens": count, "completion_tokens": count, "total_tokens": 0}
     async with peer(events(said("孝亲"), END, {"choices": [], "usage": usage})) as model:
         reply = await model.open().answer(QUESTION)
@@ -230,8 +230,8 @@ async def test_a_count_that_no_call_can_have_is_replaced_by_an_estimate(count: i
     assert reply.completion_tokens == estimate_tokens("孝亲")
 
 
-async def test_counts_that_are_repeated_are_not_added_up() -> None:
-    """A server that counts from the beginning in each event has its last count booked."""
+async def test_cumulative_token_counts_are_not_summed() -> None:
+    """Of a server that sends cumulative counts, the last one is recorded."""
     counts = [{"prompt_tokens": 100, "completion_tokens": n, "total_tokens": 100 + n} for n in (1, 2, 3)]
     async with peer(events(*(said("孝", usage=usage) for usage in counts), END)) as model:
         reply = await model.open().answer(QUESTION)
@@ -249,8 +249,8 @@ async def test_a_redirect_is_not_followed() -> None:
     assert other.requests == []
 
 
-async def test_what_a_provider_says_stays_out_of_the_error(caplog: pytest.LogCaptureFixture) -> None:
-    """The error names class and status; the log has the text without the key."""
+async def test_the_providers_message_is_not_in_the_error(caplog: pytest.LogCaptureFixture) -> None:
+    """The error has class and status; the log has the message without the key."""
     said_so = "bad key sk-SECRETSECRETSECRET, Bearer abc.def, id 0123456789abcdefghijklmno"
     async with peer(status(401, message=said_so)) as model:
         with pytest.raises(ModelError) as failure, caplog.at_level(logging.WARNING):
@@ -272,7 +272,7 @@ async def test_what_a_provider_says_stays_out_of_the_error(caplog: pytest.LogCap
     ids=["bytes", "html", "nothing", "shape"],
 )
 async def test_garbage_is_a_failure_that_opens_the_breaker(garbage: bytes) -> None:
-    """What is no answer says that the server does not work."""
+    """An invalid response is a failure of the server."""
     breaker = Breaker("model", kind=MODEL, policy=BreakerPolicy(consecutive_failures=1))
     async with peer(events(body=garbage)) as server:
         model = server.open(ModelLimits(attempts=1))
@@ -284,8 +284,8 @@ async def test_garbage_is_a_failure_that_opens_the_breaker(garbage: bytes) -> No
 
 
 @pytest.mark.parametrize(("wanted", "requests"), [("1", 2), ("100000", 1)])
-async def test_a_retry_waits_as_long_as_the_provider_asks(wanted: str, requests: int) -> None:
-    """And is not made if the visitor would have waited too long by then."""
+async def test_a_retry_follows_retry_after(wanted: str, requests: int) -> None:
+    """There is no retry if the user would wait too long."""
     answers = status(429, header=f"Retry-After: {wanted}\r\n"), stream("好")
     async with peer(*answers) as model:
         began = time.monotonic()

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import yaml
 
-from wenmai.chat.profile import Profile, load_profile
+from wenmai.config.profile import Profile, load_profile
 from wenmai.stores.records import EvidenceRecord
 
 ROOT = Path(__file__).resolve().parents[2]

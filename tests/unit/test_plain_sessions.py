@@ -1,4 +1,4 @@
-"""Sessions of those who append messages themselves: first question and title, finding, clearing, metadata."""
+"""Sessions of callers that append messages themselves: first question and title, finding, clearing, metadata."""
 
 from collections.abc import AsyncIterator
 from datetime import timedelta
@@ -9,11 +9,11 @@ import pytest
 from wenmai.clock import MovableClock
 from wenmai.errors import SessionExpired, SessionNotFound, StoreUnavailable
 from wenmai.memory.first_question import FIRST_QUESTION_LIMIT
-from wenmai.memory.manager import Memory, MemoryPolicy, open_memory
+from wenmai.memory.library import Memory, MemoryPolicy, open_memory
 from wenmai.scope import Scope
-from wenmai.stores.base import Stored
-from wenmai.stores.memory.documents import MemoryDocuments
-from wenmai.stores.memory.logs import MemoryLogs
+from wenmai.stores.contracts import Stored
+from wenmai.stores.inprocess.documents import InProcessDocuments
+from wenmai.stores.inprocess.logs import InProcessLogs
 from wenmai.stores.records import Record
 
 R = TypeVar("R", bound=Record)
@@ -21,14 +21,14 @@ R = TypeVar("R", bound=Record)
 MINE, STRANGER = Scope("tenant", "site", "me"), Scope("tenant", "site", "stranger")
 
 
-class CountingDocuments(MemoryDocuments):
-    """Counts its calls, and fails for as long as it is told to."""
+class CountingDocuments(InProcessDocuments):
+    """Counts its calls, and fails on request."""
 
     calls = 0
     failing = False
 
     async def get(self, scope: Scope, of: type[R], key: str) -> Stored[R] | None:
-        """As it is, counted."""
+        """As in the store, counted."""
         self.calls += 1
         if self.failing:
             raise StoreUnavailable("memory", "failing")
@@ -37,21 +37,21 @@ class CountingDocuments(MemoryDocuments):
 
 @pytest.fixture
 def clock() -> MovableClock:
-    """Stands still until it is moved."""
+    """A clock that only moves on request."""
     return MovableClock()
 
 
 @pytest.fixture
 def documents(clock: MovableClock) -> CountingDocuments:
-    """Where the sessions' records are."""
+    """The documents of the memory."""
     return CountingDocuments(clock)
 
 
 @pytest.fixture
 def memory(documents: CountingDocuments, clock: MovableClock) -> Memory:
-    """A memory whose sessions live for an hour."""
+    """A memory with a session lifetime of an hour."""
     policy = MemoryPolicy(session_lifetime=timedelta(hours=1))
-    return Memory(documents, MemoryLogs(documents, clock), clock=clock, policy=policy)
+    return Memory(documents, InProcessLogs(documents, clock), clock=clock, policy=policy)
 
 
 @pytest.fixture
@@ -66,8 +66,8 @@ def user(content: str) -> dict[str, str]:
     return {"role": "user", "content": content}
 
 
-async def test_the_first_user_message_gives_question_and_title(stored: Memory) -> None:
-    """Of whichever thread, without white space around it; what came before or comes later changes nothing."""
+async def test_the_first_user_message_becomes_question_and_title(stored: Memory) -> None:
+    """Of any thread, stripped; earlier and later messages change nothing."""
     session = await stored.session("s", scope=MINE)
     await session.append([{"role": "assistant", "content": "你好。"}])
     assert (await session.record()).first_question == ""
@@ -80,8 +80,8 @@ async def test_the_first_user_message_gives_question_and_title(stored: Memory) -
     assert (record.title, record.title_by) == ("祠堂是哪一年建的？", "rule")
 
 
-async def test_a_title_that_was_given_stays(memory: Memory) -> None:
-    """Given at the beginning, or by renaming before or after the first question."""
+async def test_a_chosen_title_is_kept(memory: Memory) -> None:
+    """Chosen at creation, or by renaming before or after the first question."""
     given = await memory.session("given", title="Mine")
     before = await memory.session("before")
     await before.rename("Mine")
@@ -95,7 +95,7 @@ async def test_a_title_that_was_given_stays(memory: Memory) -> None:
         assert (record.title, record.title_by, record.first_question) == ("Mine", "user", "Where were we?")
 
 
-async def test_a_pasted_document_is_kept_in_part(memory: Memory) -> None:
+async def test_a_pasted_document_is_truncated(memory: Memory) -> None:
     """A list of sessions shows the first question, so it has a limit; the transcript has all of it."""
     session = await memory.session()
     [message] = await session.append([user("x" * 100_000)])
@@ -103,8 +103,8 @@ async def test_a_pasted_document_is_kept_in_part(memory: Memory) -> None:
     assert len(message.content) == 100_000
 
 
-async def test_later_appends_ask_the_store_for_nothing_more(memory: Memory, documents: CountingDocuments) -> None:
-    """The record is read and written for the first question alone, whichever thread goes on."""
+async def test_later_appends_make_no_further_store_calls(memory: Memory, documents: CountingDocuments) -> None:
+    """The record is read and written only for the first question, in whichever thread."""
     session = await memory.session("s")
     elder = session.with_persona("elder")
     await session.append([user("one")])
@@ -119,8 +119,10 @@ async def test_later_appends_ask_the_store_for_nothing_more(memory: Memory, docu
     assert documents.calls == 0
 
 
-async def test_a_question_that_is_not_stored_fails_no_append(memory: Memory, documents: CountingDocuments) -> None:
-    """The messages are stored by then: a failing store is logged, and the next append tries again."""
+async def test_an_append_succeeds_though_its_first_question_is_not_stored(
+    memory: Memory, documents: CountingDocuments
+) -> None:
+    """The messages are stored by then: the store error is logged, and the next append retries."""
     session = await memory.session("s")
     documents.failing = True
     [message] = await session.append([user("one")])
@@ -131,7 +133,7 @@ async def test_a_question_that_is_not_stored_fails_no_append(memory: Memory, doc
 
 
 async def test_a_session_is_found_without_being_created(memory: Memory, clock: MovableClock) -> None:
-    """Absent and foreign ones give None; an expired one is read, and not continued."""
+    """None for absent and foreign ones; an expired one can be read, but is not continued."""
     assert await memory.find("s", scope=MINE) is None
     assert (await memory.sessions.list(MINE)).items == []
     session = await memory.session("s", scope=MINE, npc_id="elder")
@@ -150,7 +152,7 @@ async def test_a_session_is_found_without_being_created(memory: Memory, clock: M
         await expired.append([user("two")])
 
 
-async def test_metadata_is_given_when_a_session_begins(memory: Memory) -> None:
+async def test_metadata_is_set_when_a_session_is_created(memory: Memory) -> None:
     """A session that is continued keeps its own."""
     session = await memory.session("s", metadata={"source": "widget", "n": [1, None]})
     assert (await session.record()).metadata == {"source": "widget", "n": [1, None]}
@@ -158,8 +160,8 @@ async def test_metadata_is_given_when_a_session_begins(memory: Memory) -> None:
     assert (await again.record()).metadata == {"source": "widget", "n": [1, None]}
 
 
-async def test_clearing_a_thread_leaves_the_session_and_the_others(memory: Memory) -> None:
-    """Its messages go, the session and other personas' threads stay, and the next message begins turn 1."""
+async def test_clearing_a_thread_keeps_the_session_and_other_threads(memory: Memory) -> None:
+    """Its messages are deleted, the session and other threads are kept, and the next message starts turn 1."""
     session = await memory.session("s", title="Mine")
     elder = session.with_persona("elder")
     await session.append([user("one"), {"role": "assistant", "content": "1"}])
@@ -173,8 +175,8 @@ async def test_clearing_a_thread_leaves_the_session_and_the_others(memory: Memor
         await session.clear()
 
 
-async def test_truncating_a_thread_keeps_what_comes_before(memory: Memory) -> None:
-    """The next message goes on behind the cut, in a turn of its own; a session that was deleted has nothing to cut."""
+async def test_truncating_a_thread_keeps_earlier_messages(memory: Memory) -> None:
+    """The next message follows the last one kept, in a new turn; a deleted session has nothing to truncate."""
     session = await memory.session("s")
     stored = await session.append(
         [{"role": role, "content": f"{role} {number}"} for number in (1, 2) for role in ("user", "assistant")]
@@ -190,7 +192,7 @@ async def test_truncating_a_thread_keeps_what_comes_before(memory: Memory) -> No
 
 
 async def test_a_session_object_never_reaches_another_session_of_its_id(memory: Memory) -> None:
-    """Who holds the object of a deleted session neither reads, writes, renames nor deletes what took its id."""
+    """The object of a deleted session neither reads, writes, renames nor deletes a session that reuses its id."""
     former = await memory.session("s")
     await former.append([{"role": "user", "content": "former"}])
     await former.prefer(tone="casual")

@@ -1,4 +1,4 @@
-"""Exceptions of the driver become errors of ours, whatever their type."""
+"""Exceptions of the driver become our errors, whatever their type."""
 
 import asyncio
 from typing import cast
@@ -15,11 +15,11 @@ class Idle:
     """A pool that counts how often its idle connections are closed."""
 
     def __init__(self) -> None:
-        self.dropped = 0
+        self.discarded = 0
 
-    def drop_idle(self) -> None:
+    def discard_idle(self) -> None:
         """Count."""
-        self.dropped += 1
+        self.discarded += 1
 
 
 @pytest.mark.parametrize(
@@ -36,25 +36,25 @@ class Idle:
     ],
     ids=lambda problem: type(problem).__name__,
 )
-def test_whatever_a_cut_connection_raises_is_store_unavailable(problem: Exception) -> None:
-    """No type of the driver's or of Python's reaches the caller, and other connections are not counted on."""
+def test_any_error_of_a_lost_connection_is_store_unavailable(problem: Exception) -> None:
+    """No exception of the driver or of Python reaches the caller, and idle connections are discarded."""
     pool = Idle()
-    with pytest.raises(StoreUnavailable) as told, translated_errors(cast("Pool", pool)):
+    with pytest.raises(StoreUnavailable) as caught, translated_errors(cast("Pool", pool)):
         raise problem
-    assert (told.value.store, told.value.__cause__, pool.dropped) == ("postgresql", problem, 1)
+    assert (caught.value.store, caught.value.__cause__, pool.discarded) == ("postgresql", problem, 1)
 
 
-def test_what_the_server_reports_costs_no_other_connection() -> None:
-    """A statement that is refused says nothing of the connections."""
+def test_an_error_reported_by_the_server_keeps_idle_connections() -> None:
+    """A refused statement does not imply a lost connection."""
     pool = Idle()
     with pytest.raises(StoreUnavailable, match="statement timeout"), translated_errors(cast("Pool", pool)):
         raise asyncpg.QueryCanceledError("canceling statement due to statement timeout")
-    assert pool.dropped == 0
+    assert pool.discarded == 0
 
 
-def test_errors_of_ours_and_cancellations_pass_as_they_are() -> None:
-    """A refusal stays what it is."""
+def test_our_errors_and_cancellations_are_not_translated() -> None:
+    """They propagate unchanged."""
     for problem in (SessionNotFound("s"), asyncio.CancelledError()):
-        with pytest.raises(type(problem)) as told, translated_errors(cast("Pool", Idle())):
+        with pytest.raises(type(problem)) as caught, translated_errors(cast("Pool", Idle())):
             raise problem
-        assert told.value is problem
+        assert caught.value is problem

@@ -1,4 +1,4 @@
-"""The pool of connections: a bound that holds, and a place that is never lost."""
+"""The connection pool: its limit holds, and no slot is lost."""
 
 import asyncio
 import time
@@ -10,105 +10,105 @@ from wenmai.errors import StoreUnavailable
 from wenmai.stores.postgresql.pool import Connection, Pool
 
 
-class Line:
-    """What the pool asks of a connection."""
+class FakeConnection:
+    """A fake connection with the methods that the pool uses."""
 
     def __init__(self) -> None:
-        self.ended = False
+        self.closed = False
 
     def is_closed(self) -> bool:
-        """Whether it has ended."""
-        return self.ended
+        """Whether it is closed."""
+        return self.closed
 
     def terminate(self) -> None:
         """End it."""
-        self.ended = True
+        self.closed = True
 
     async def close(self, *, timeout: float) -> None:  # noqa: ASYNC109 — as the driver's
         """End it."""
         assert timeout > 0
-        self.ended = True
+        self.closed = True
 
 
-def pool_of(size: int, *, wait_seconds: float = 5.0) -> tuple[Pool, list[Line]]:
-    """A pool, and all that it has opened."""
-    lines: list[Line] = []
+def pool_of(size: int, *, wait_seconds: float = 5.0) -> tuple[Pool, list[FakeConnection]]:
+    """A pool, and all connections that it has opened."""
+    opened: list[FakeConnection] = []
 
     async def connect() -> Connection:
-        lines.append(Line())
-        return cast("Connection", lines[-1])
+        opened.append(FakeConnection())
+        return cast("Connection", opened[-1])
 
-    return Pool(connect, size=size, wait_seconds=wait_seconds), lines
+    return Pool(connect, size=size, wait_seconds=wait_seconds), opened
 
 
-async def test_no_more_than_the_size_are_opened_and_they_are_kept() -> None:
-    """Ten tasks on two connections: two are opened, and each task has one alone."""
-    pool, lines = pool_of(2)
-    lent: list[Connection] = []
+async def test_at_most_size_connections_are_opened_and_reused() -> None:
+    """Ten tasks on two connections: two are opened, and each task uses one exclusively."""
+    pool, opened = pool_of(2)
+    in_use: list[Connection] = []
 
     async def work() -> None:
-        connection = await pool.take()
-        assert connection not in lent
-        lent.append(connection)
+        connection = await pool.acquire()
+        assert connection not in in_use
+        in_use.append(connection)
         await asyncio.sleep(0)
-        lent.remove(connection)
-        pool.give(connection)
+        in_use.remove(connection)
+        pool.release(connection)
 
     await asyncio.gather(*(work() for _ in range(10)))
-    assert len(lines) == 2
+    assert len(opened) == 2
 
 
-async def test_who_has_waited_longest_is_next() -> None:
-    """Places go round in the order of asking, and nobody who comes later gets in between."""
+async def test_waiters_are_served_in_order() -> None:
+    """First come, first served; a later task does not overtake."""
     pool, _ = pool_of(1)
     served: list[int] = []
-    held = await pool.take()
+    held = await pool.acquire()
 
     async def work(number: int) -> None:
-        connection = await pool.take()
+        connection = await pool.acquire()
         served.append(number)
-        pool.give(connection)
+        pool.release(connection)
 
     waiting = [asyncio.create_task(work(number)) for number in range(3)]
     await asyncio.sleep(0)
-    pool.give(held)
+    pool.release(held)
     late = asyncio.create_task(work(3))
     await asyncio.gather(*waiting, late)
     assert served == [0, 1, 2, 3]
 
 
-async def test_a_wait_ends_within_its_bound() -> None:
-    """When none becomes free in time the task is told so, and its place in the queue is nobody's loss."""
+async def test_a_wait_times_out() -> None:
+    """If no connection becomes free in time, the task gets an error, and its place in the queue is released."""
     pool, _ = pool_of(1, wait_seconds=0.01)
-    held = await pool.take()
+    held = await pool.acquire()
     with pytest.raises(StoreUnavailable, match=r"all 1 connections were busy for 0.01 s"):
-        await pool.take()
-    pool.give(held)
-    assert await pool.take() is held
+        await pool.acquire()
+    pool.release(held)
+    assert await pool.acquire() is held
 
 
-@pytest.mark.parametrize("given_before", [False, True], ids=["while it waits", "as it is given the place"])
-async def test_a_cancelled_task_keeps_no_place(*, given_before: bool) -> None:
-    """Also if the place was handed to the task at the moment when it was cancelled."""
+@pytest.mark.parametrize("released_before", [False, True], ids=["while it waits", "as it gets the slot"])
+async def test_a_cancelled_task_keeps_no_slot(*, released_before: bool) -> None:
+    """Even if the task got the slot at the moment of its cancellation."""
     pool, _ = pool_of(1, wait_seconds=1.0)
-    held = await pool.take()
-    waiting = asyncio.create_task(pool.take())
+    held = await pool.acquire()
+    waiting = asyncio.create_task(pool.acquire())
     await asyncio.sleep(0)
-    if given_before:
-        pool.give(held)
+    if released_before:
+        pool.release(held)
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await waiting
-    if not given_before:
-        pool.give(held)
-    assert await pool.take() is held
+    if not released_before:
+        pool.release(held)
+    assert await pool.acquire() is held
 
 
-async def test_a_wait_that_is_cancelled_at_its_bound_gives_back_no_place() -> None:
-    """Limit and cancellation in one round of the loop: the place was never given, so there is none more afterwards."""
+async def test_a_wait_cancelled_at_its_timeout_releases_no_slot() -> None:
+    """Timeout and cancellation in one iteration of the loop: there is no additional slot afterwards."""
     pool, _ = pool_of(1, wait_seconds=0.01)
-    held = await pool.take()
-    waiting = asyncio.create_task(pool.take())
+    held = await pool.acquire()
+    waiting = asyncio.create_task(pool.acquire())
     await asyncio.sleep(0)
     time.sleep(0.02)  # noqa: ASYNC251 — the loop is late
     for _ in range(2):
@@ -117,20 +117,20 @@ async def test_a_wait_that_is_cancelled_at_its_bound_gives_back_no_place() -> No
     with pytest.raises(asyncio.CancelledError):
         await waiting
     with pytest.raises(StoreUnavailable):
-        await pool.take()
-    pool.give(held)
-    assert await pool.take() is held
+        await pool.acquire()
+    pool.release(held)
+    assert await pool.acquire() is held
 
 
-async def test_closing_waits_for_what_runs() -> None:
-    """A connection that is lent is closed once it is back; who comes then is refused."""
-    pool, lines = pool_of(2)
-    held = await pool.take()
+async def test_closing_waits_for_acquired_connections() -> None:
+    """An acquired connection is closed when it is released; new tasks are refused."""
+    pool, opened = pool_of(2)
+    held = await pool.acquire()
     closing = asyncio.create_task(pool.close())
     await asyncio.sleep(0)
     with pytest.raises(StoreUnavailable, match="closed"):
-        await pool.take()
-    assert not lines[0].ended
-    pool.give(held)
+        await pool.acquire()
+    assert not opened[0].closed
+    pool.release(held)
     await closing
-    assert lines[0].ended
+    assert opened[0].closed

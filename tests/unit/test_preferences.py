@@ -1,4 +1,4 @@
-"""Preferences: what may be set, what is answered, and that a choice beats an inference."""
+"""Preferences: valid values, results of changes, and choices that override inferences."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -8,7 +8,7 @@ import pytest
 
 from wenmai.clock import MovableClock
 from wenmai.errors import InvalidInput
-from wenmai.memory.manager import Memory, SessionMemory, open_memory
+from wenmai.memory.library import Memory, SessionMemory, open_memory
 from wenmai.memory.preferences import PreferenceChange
 from wenmai.scope import Scope
 
@@ -46,8 +46,8 @@ async def test_defaults_are_normal_formal_and_chinese(session: SessionMemory) ->
         ("interest_tags", ["家训", "祠堂"]),
     ],
 )
-async def test_the_answer_to_a_change_is_what_is_stored(session: SessionMemory, field: str, value: Any) -> None:
-    """The state after the change, equal to what is read next, with its moment."""
+async def test_a_change_returns_the_stored_preferences(session: SessionMemory, field: str, value: Any) -> None:
+    """The state after the change, equal to the next read, with its timestamp."""
     answer = await session.prefer(**{field: value})
     assert getattr(answer.values, field) == value
     assert answer.updated_at is not None
@@ -77,10 +77,10 @@ async def test_the_answer_to_a_change_is_what_is_stored(session: SessionMemory, 
         ("interest_tags", [3], "interest_tags"),
     ],
 )
-async def test_a_bad_value_is_refused_and_nothing_changes(
+async def test_a_bad_value_is_rejected_and_nothing_changes(
     session: SessionMemory, field: str, value: Any, named: str
 ) -> None:
-    """The field is named, and the good value beside the bad one is not stored either."""
+    """The error names the field, and valid values beside the bad one are not stored."""
     before = await session.prefer(verbosity="brief", interest_tags=["家训"])
     good: dict[str, Any] = {"tone": "casual", "language": "en", "verbosity": "detailed"}
     with pytest.raises(InvalidInput) as refused:
@@ -90,7 +90,7 @@ async def test_a_bad_value_is_refused_and_nothing_changes(
 
 
 async def test_tags_are_added_and_removed(session: SessionMemory) -> None:
-    """In the order of their mention, each once, without blanks around them."""
+    """In the order of mention, without duplicates, stripped."""
     await session.prefer(add_interest_tags=["家训", " 祠堂 ", "家训"])
     assert (await session.preferences()).values.interest_tags == ["祠堂", "家训"]
     changed = await session.prefer(add_interest_tags=["族谱"], remove_interest_tags=["家训", "unknown"])
@@ -100,28 +100,28 @@ async def test_tags_are_added_and_removed(session: SessionMemory) -> None:
 
 
 async def test_a_tag_both_added_and_removed_is_removed(session: SessionMemory) -> None:
-    """Taking away is the stronger wish."""
+    """Removal takes precedence."""
     changed = await session.prefer(add_interest_tags=["家训", "祠堂"], remove_interest_tags=["家训"])
     assert changed.values.interest_tags == ["祠堂"]
 
 
 async def test_the_20_newest_tags_are_kept(session: SessionMemory) -> None:
-    """A tag that is mentioned again is as new as its last mention."""
+    """A repeated tag counts as its last mention."""
     await session.prefer(interest_tags=[f"tag-{number}" for number in range(25)])
     changed = await session.prefer(add_interest_tags=["tag-5", "new"])
     assert changed.values.interest_tags == [*(f"tag-{number}" for number in range(7, 25)), "tag-5", "new"]
 
 
-async def test_a_tag_that_gave_way_may_come_back(memory: Memory, session: SessionMemory) -> None:
-    """Being pushed out by newer ones is not being removed by the visitor."""
+async def test_an_evicted_tag_may_be_inferred_again(memory: Memory, session: SessionMemory) -> None:
+    """Eviction by newer tags is not removal by the user."""
     await session.prefer(add_interest_tags=["祠堂", *(f"tag-{number}" for number in range(20))])
     await session.prefer(remove_interest_tags=["tag-0", "tag-1"])
     await memory.preferences.infer(SCOPE, "s", [("a#1", "祠堂在哪？"), ("a#2", "祠堂多大？")], TOPICS)
     assert "祠堂" in (await session.preferences()).values.interest_tags
 
 
-async def test_a_removed_tag_stays_away(memory: Memory, session: SessionMemory) -> None:
-    """Until the visitor adds it again."""
+async def test_a_removed_tag_is_not_inferred_again(memory: Memory, session: SessionMemory) -> None:
+    """Until the user adds it again."""
     questions = [("a#1", "家训有哪些？"), ("a#2", "家训是谁写的？"), ("a#3", "祠堂呢？"), ("a#4", "祠堂多大？")]
     await memory.preferences.infer(SCOPE, "s", questions, TOPICS)
     assert (await session.preferences()).values.interest_tags == ["家训", "祠堂"]
@@ -135,15 +135,15 @@ async def test_a_removed_tag_stays_away(memory: Memory, session: SessionMemory) 
 
 
 async def test_replacing_the_tags_removes_the_others_for_good(memory: Memory, session: SessionMemory) -> None:
-    """What the visitor left out of a new list does not come back by inference."""
+    """Tags that the user left out of a new list are not inferred again."""
     await session.prefer(interest_tags=["家训", "祠堂"])
     await session.prefer(interest_tags=["祠堂"])
     questions = [("a#1", "家训有哪些？"), ("a#2", "家训是谁写的？")]
     assert (await memory.preferences.infer(SCOPE, "s", questions, TOPICS)).values.interest_tags == ["祠堂"]
 
 
-async def test_what_is_remembered_of_tags_stays_bounded(session: SessionMemory) -> None:
-    """A visitor who adds and removes without end does not grow the record without end."""
+async def test_the_marks_of_removed_tags_are_bounded(session: SessionMemory) -> None:
+    """Endless additions and removals do not grow the record without bound."""
     for start in range(0, 1500, 150):
         tags = [f"tag-{number}" for number in range(start, start + 150)]
         await session.prefer(add_interest_tags=tags)
@@ -154,8 +154,8 @@ async def test_what_is_remembered_of_tags_stays_bounded(session: SessionMemory) 
     assert values.chosen[-1] == "interest_tags:-tag-1499"
 
 
-async def test_a_choice_beats_an_inference(memory: Memory, session: SessionMemory) -> None:
-    """Whichever came first; the chosen value names no turns it came from."""
+async def test_a_choice_overrides_an_inference(memory: Memory, session: SessionMemory) -> None:
+    """Whichever came first; a chosen value has no source turns."""
     wishes = [("a#1", "请说得详细一点"), ("a#2", "随意一点"), ("a#3", "请用英文回答")]
     inferred = (await memory.preferences.infer(SCOPE, "s", wishes, TOPICS)).values
     assert (inferred.verbosity, inferred.tone, inferred.language) == ("detailed", "casual", "en")
@@ -165,8 +165,8 @@ async def test_a_choice_beats_an_inference(memory: Memory, session: SessionMemor
     assert (await memory.preferences.infer(SCOPE, "s", wishes, TOPICS)).values == chosen
 
 
-async def test_an_inferred_tag_that_is_chosen_becomes_the_visitors(memory: Memory, session: SessionMemory) -> None:
-    """It names no turns any more, and inference does not let it give way."""
+async def test_an_inferred_tag_that_is_chosen_becomes_the_users(memory: Memory, session: SessionMemory) -> None:
+    """It loses its source turns, and inference does not evict it."""
     questions = [("a#1", "家训有哪些？"), ("a#2", "家训是谁写的？")]
     await memory.preferences.infer(SCOPE, "s", questions, TOPICS)
     values = (await session.prefer(add_interest_tags=["家训"])).values
@@ -180,7 +180,7 @@ async def test_inference_that_finds_nothing_stores_nothing(memory: Memory) -> No
     assert (await memory.preferences.infer(SCOPE, "s", [("a#1", "你好")], TOPICS)).updated_at is None
 
 
-async def test_concurrent_changes_all_land(session: SessionMemory) -> None:
+async def test_concurrent_changes_are_all_applied(session: SessionMemory) -> None:
     """Two fields and twenty tags set at once: none overwrites another."""
     changes: list[dict[str, Any]] = [
         {"verbosity": "brief"},
@@ -194,14 +194,14 @@ async def test_concurrent_changes_all_land(session: SessionMemory) -> None:
 
 
 async def test_all_personas_share_the_preferences_of_a_session(memory: Memory, session: SessionMemory) -> None:
-    """They follow the visitor, not the persona; another session has its own."""
+    """They belong to the session, not the persona; another session has its own."""
     await session.prefer(verbosity="brief")
     assert (await session.with_persona("village_elder").preferences()).values.verbosity == "brief"
     other = await memory.session("other", scope=SCOPE)
     assert (await other.preferences()).values.verbosity == "normal"
 
 
-async def test_a_change_of_nothing_is_answered_with_what_there_is(memory: Memory, session: SessionMemory) -> None:
-    """An empty change is no error and no new moment."""
+async def test_an_empty_change_returns_the_current_preferences(memory: Memory, session: SessionMemory) -> None:
+    """It is not an error and sets no new timestamp."""
     before = await session.prefer(tone="casual")
     assert await memory.preferences.set(SCOPE, "s", PreferenceChange()) == before

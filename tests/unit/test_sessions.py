@@ -1,4 +1,4 @@
-"""Sessions: whose they are, how long they last, and what is left of them."""
+"""Sessions: ownership, lifetime, deletion."""
 
 import asyncio
 import logging
@@ -14,13 +14,13 @@ from msgspec.structs import replace
 from wenmai.clock import MovableClock
 from wenmai.errors import InvalidInput, SessionNotFound, StoreUnavailable
 from wenmai.memory.ids import new_session_id, new_trace_id
-from wenmai.memory.manager import Memory, MemoryPolicy, open_memory
+from wenmai.memory.library import Memory, MemoryPolicy, open_memory
 from wenmai.memory.preferences import PreferenceChange
 from wenmai.memory.sessions import Sessions
 from wenmai.scope import Scope, ThreadKey
-from wenmai.stores.base import Stored
-from wenmai.stores.memory.documents import MemoryDocuments
-from wenmai.stores.memory.logs import MemoryLogs
+from wenmai.stores.contracts import Stored
+from wenmai.stores.inprocess.documents import InProcessDocuments
+from wenmai.stores.inprocess.logs import InProcessLogs
 from wenmai.stores.records import Record, Session
 
 R = TypeVar("R", bound=Record)
@@ -32,24 +32,24 @@ STRANGERS = [
     Scope("other", "site", "me"),
 ]
 LIFETIME = timedelta(hours=1)
-SAID = [{"role": "user", "content": "祠堂何年建？"}, {"role": "assistant", "content": "记载不详。"}]
+TURN = [{"role": "user", "content": "祠堂何年建？"}, {"role": "assistant", "content": "记载不详。"}]
 
 
 @pytest.fixture
 def clock() -> MovableClock:
-    """Stands still until it is moved."""
+    """A clock that only moves on request."""
     return MovableClock()
 
 
 @pytest.fixture
 async def memory(clock: MovableClock) -> AsyncIterator[Memory]:
-    """A memory whose sessions live for an hour."""
+    """A memory with a session lifetime of an hour."""
     async with open_memory("memory://", clock=clock, policy=MemoryPolicy(session_lifetime=LIFETIME)) as opened:
         yield opened
 
 
 async def test_a_session_gets_an_id_of_16_hex_digits(memory: Memory) -> None:
-    """Where the caller chooses none; the record is the owner's and lives for the whole lifetime."""
+    """By default; the record belongs to the owner and has the full lifetime."""
     opened = await memory.sessions.open(MINE)
     assert re.fullmatch(r"session-[0-9a-f]{16}", opened.session_id)
     assert (opened.created, opened.instead_of, opened.stored.user_id) == (True, None, "me")
@@ -57,21 +57,21 @@ async def test_a_session_gets_an_id_of_16_hex_digits(memory: Memory) -> None:
 
 
 def test_ten_thousand_ids_are_distinct() -> None:
-    """Made within one second, none collides."""
+    """No collisions among ids made at once."""
     assert len({new_session_id() for _ in range(10_000)}) == 10_000
     assert re.fullmatch(r"trace-[0-9a-f]{16}", new_trace_id())
 
 
 @pytest.mark.parametrize("session_id", ["a", "A-z_0.9:x", "x" * 128, "..", "sess_10000_1767621600_ab12"])
 async def test_the_caller_may_choose_the_id(memory: Memory, session_id: str) -> None:
-    """1 to 128 characters of a set that needs no escaping anywhere."""
+    """1 to 128 characters that need no escaping anywhere."""
     opened = await memory.sessions.open(MINE, session_id)
     assert (opened.session_id, opened.created) == (session_id, True)
 
 
 @pytest.mark.parametrize("session_id", ["", "x" * 129, "a b", "a/b", "a\n", "会话", "a*", "a\0"])
-async def test_an_id_of_other_characters_is_refused(memory: Memory, session_id: str) -> None:
-    """By every method, naming the field."""
+async def test_an_id_with_other_characters_is_rejected(memory: Memory, session_id: str) -> None:
+    """By every method; the error names the field."""
     for call in (memory.sessions.open, memory.sessions.get, memory.sessions.delete):
         with pytest.raises(InvalidInput) as refused:
             await call(MINE, session_id)
@@ -79,15 +79,15 @@ async def test_an_id_of_other_characters_is_refused(memory: Memory, session_id: 
 
 
 async def test_opening_again_continues_and_changes_nothing(memory: Memory) -> None:
-    """Create is insert-if-absent: title and metadata of the second call are not written over the first's."""
+    """Insert if absent: title and metadata of the second call do not overwrite those of the first."""
     first = await memory.sessions.open(MINE, "s", title="one", metadata={"from": "first"})
     again = await memory.sessions.open(MINE, "s", title="two", metadata={"from": "second"})
     assert (again.created, again.instead_of) == (False, None)
     assert again.stored == first.stored
 
 
-async def test_a_title_that_is_not_allowed_is_refused_for_a_known_session_too(memory: Memory) -> None:
-    """What is wrong with a call does not depend on what is stored."""
+async def test_an_invalid_title_is_rejected_for_a_known_session_too(memory: Memory) -> None:
+    """Validation does not depend on stored data."""
     await memory.sessions.open(MINE, "s")
     for session_id in (None, "s", "new"):
         with pytest.raises(InvalidInput, match="title"):
@@ -95,17 +95,17 @@ async def test_a_title_that_is_not_allowed_is_refused_for_a_known_session_too(me
     assert len((await memory.sessions.list(MINE)).items) == 1
 
 
-async def test_twenty_openings_at_once_make_one_session(memory: Memory) -> None:
+async def test_twenty_concurrent_openings_create_one_session(memory: Memory) -> None:
     """One of them creates it, the others continue it."""
     opened = await asyncio.gather(*(memory.sessions.open(MINE, "s") for _ in range(20)))
     assert sum(each.created for each in opened) == 1
     assert {each.session_id for each in opened} == {"s"}
 
 
-async def test_a_strangers_id_gives_a_fresh_one_and_one_warning(
+async def test_another_users_id_gives_a_new_id_and_one_warning(
     memory: Memory, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The owner's record is untouched, and the log says once what happened."""
+    """The owner's record is unchanged, and there is one log line."""
     await memory.session("s", scope=MINE, title="mine")
     before = await memory.sessions.get(MINE, "s")
     with caplog.at_level(logging.WARNING):
@@ -118,10 +118,10 @@ async def test_a_strangers_id_gives_a_fresh_one_and_one_warning(
 
 
 @pytest.mark.parametrize("stranger", STRANGERS)
-async def test_what_is_foreign_is_absent(memory: Memory, stranger: Scope) -> None:
-    """A stranger cannot read, rename, list or delete a session, and nothing says that it exists."""
+async def test_a_foreign_session_reads_as_absent(memory: Memory, stranger: Scope) -> None:
+    """Another user cannot read, rename, list or delete a session, nor see that it exists."""
     session = await memory.session("mine-1", scope=MINE)
-    await session.append(SAID)
+    await session.append(TURN)
     foreign: list[str] = []
     absent: list[str] = []
     for session_id, raised in (("mine-1", foreign), ("nowhere", absent)):
@@ -130,7 +130,7 @@ async def test_what_is_foreign_is_absent(memory: Memory, stranger: Scope) -> Non
         with pytest.raises(SessionNotFound) as renamed:
             await memory.sessions.rename(stranger, session_id, "x")
         with pytest.raises(SessionNotFound) as forgotten:
-            await memory.sessions.forget_persona(stranger, session_id, "assistant")
+            await memory.sessions.delete_thread(stranger, session_id, "assistant")
         raised += [str(each.value).replace(session_id, "?") for each in (read, renamed, forgotten)]
         assert not await memory.sessions.delete(stranger, session_id)
     assert foreign == absent
@@ -139,7 +139,7 @@ async def test_what_is_foreign_is_absent(memory: Memory, stranger: Scope) -> Non
 
 
 async def test_an_expired_session_is_not_continued_but_can_be_read(memory: Memory, clock: MovableClock) -> None:
-    """The next question opens a fresh one that says instead of which; the old one stays listed."""
+    """The next question opens a new one with ``instead_of``; the old one is still listed."""
     await memory.sessions.open(MINE, "s")
     clock.advance(LIFETIME - timedelta(microseconds=1))
     assert not (await memory.sessions.open(MINE, "s")).created
@@ -153,16 +153,16 @@ async def test_an_expired_session_is_not_continued_but_can_be_read(memory: Memor
 
 
 async def test_the_lifetime_slides_with_activity(memory: Memory, clock: MovableClock) -> None:
-    """Each message gives the session its whole lifetime again."""
+    """Each message extends the session to its full lifetime."""
     session = await memory.session("s", scope=MINE)
     for _ in range(3):
         clock.advance(LIFETIME - timedelta(minutes=1))
-        await session.append(SAID)
+        await session.append(TURN)
     assert not (await memory.sessions.open(MINE, "s")).created
 
 
 async def test_a_renamed_session_keeps_its_name(memory: Memory) -> None:
-    """Renaming trims blanks, is marked as the user's, and can be done again."""
+    """Renaming strips the title, marks it as the user's, and can be repeated."""
     await memory.sessions.open(MINE, "s")
     renamed = await memory.sessions.rename(MINE, "s", "  家训  ")
     assert (renamed.record.title, renamed.record.title_by) == ("家训", "user")
@@ -173,8 +173,8 @@ async def test_a_renamed_session_keeps_its_name(memory: Memory) -> None:
     assert (await memory.sessions.get(MINE, "s")).record.title == "祠堂"
 
 
-async def test_concurrent_changes_all_land(memory: Memory) -> None:
-    """Compare-and-set with another try: of fifty additions none is lost."""
+async def test_concurrent_changes_are_all_applied(memory: Memory) -> None:
+    """Compare-and-set with retries: of fifty additions none is lost."""
     await memory.sessions.open(MINE, "s")
     await asyncio.gather(
         *(
@@ -202,11 +202,11 @@ async def test_listing_goes_page_by_page(memory: Memory, clock: MovableClock) ->
 
 
 async def test_deleting_is_exact_complete_and_idempotent(memory: Memory) -> None:
-    """Messages of every persona and the preferences go; session-10 has nothing to do with session-1."""
+    """Messages of every persona and the preferences are deleted; session-10 is not affected by session-1."""
     for session_id in ("session-1", "session-10"):
         session = await memory.session(session_id, scope=MINE)
-        await session.append(SAID)
-        await session.with_persona("village_elder").append(SAID)
+        await session.append(TURN)
+        await session.with_persona("village_elder").append(TURN)
         await session.prefer(verbosity="brief")
     assert await memory.sessions.delete(MINE, "session-1")
     assert not await memory.sessions.delete(MINE, "session-1")
@@ -220,10 +220,10 @@ async def test_deleting_is_exact_complete_and_idempotent(memory: Memory) -> None
     assert (await memory.preferences.get(MINE, "session-10")).values.verbosity == "brief"
 
 
-async def test_a_deleted_id_begins_anew(memory: Memory) -> None:
-    """Anybody may take it, and sees nothing of what was there."""
+async def test_a_deleted_id_can_be_reused(memory: Memory) -> None:
+    """Any user may take it, and sees no earlier data."""
     session = await memory.session("s", scope=MINE)
-    await session.append(SAID)
+    await session.append(TURN)
     await session.prefer(tone="casual")
     await session.delete()
     other = await memory.session("s", scope=STRANGERS[0])
@@ -234,7 +234,7 @@ async def test_a_deleted_id_begins_anew(memory: Memory) -> None:
 
 
 async def test_preferences_of_a_foreign_session_cannot_be_set(memory: Memory) -> None:
-    """The call ends, with the error that an absent session gives."""
+    """The call fails with the error of an absent session."""
     session = await memory.session("s", scope=MINE)
     await session.prefer(tone="casual")
     with pytest.raises(SessionNotFound):
@@ -242,37 +242,37 @@ async def test_preferences_of_a_foreign_session_cannot_be_set(memory: Memory) ->
     assert (await session.preferences()).values.tone == "casual"
 
 
-class ReadsNothing(MemoryDocuments):
-    """A store that can be written and not be read."""
+class UnreadableDocuments(InProcessDocuments):
+    """A store that can be written but not read."""
 
     async def get(self, scope: Scope, of: type[R], key: str) -> Stored[R] | None:
         """Fail."""
         raise StoreUnavailable("memory", f"cannot read {of.__name__} {key} of {scope}")
 
 
-async def test_an_owner_who_cannot_be_looked_up_lets_nobody_in(clock: MovableClock) -> None:
-    """Where only the check fails, nothing is made in its stead: neither that session nor another."""
-    documents = ReadsNothing(clock)
-    sessions = Sessions(documents, MemoryLogs(documents, clock), clock, lifetime=LIFETIME)
+async def test_a_failed_ownership_check_creates_no_session(clock: MovableClock) -> None:
+    """If only the check fails, neither that session nor another is created."""
+    documents = UnreadableDocuments(clock)
+    sessions = Sessions(documents, InProcessLogs(documents, clock), clock, lifetime=LIFETIME)
     with pytest.raises(StoreUnavailable):
         await sessions.open(MINE, "s")
     assert (await sessions.list(MINE)).items == []
 
 
-class SaysWhatWas(MemoryDocuments):
-    """Reads of a session are answered as they were before it was deleted and its id taken again, as a cache may."""
+class StaleDocuments(InProcessDocuments):
+    """Returns a session as it was before it was deleted and its id reused, as a stale cache may."""
 
     before: Stored[Session] | None = None
 
     async def get(self, scope: Scope, of: type[R], key: str) -> Stored[R] | None:
-        """The former session, if one is set."""
+        """The stale session, if one is set."""
         return cast("Stored[R] | None", self.before) if self.before else await super().get(scope, of, key)
 
 
-async def test_a_session_read_before_its_id_was_taken_again_deletes_no_other(clock: MovableClock) -> None:
-    """Both are at version 1; the incarnation is compared where it is deleted, not where it was read."""
-    documents = SaysWhatWas(clock)
-    sessions = Sessions(documents, MemoryLogs(documents, clock), clock, lifetime=LIFETIME)
+async def test_a_session_read_before_its_id_was_reused_deletes_no_other(clock: MovableClock) -> None:
+    """Both are at version 1; the incarnation is compared at the deletion, not at the read."""
+    documents = StaleDocuments(clock)
+    sessions = Sessions(documents, InProcessLogs(documents, clock), clock, lifetime=LIFETIME)
     before = (await sessions.open(MINE, "s")).stored
     await sessions.delete(MINE, "s")
     after = (await sessions.open(MINE, "s")).stored
@@ -284,10 +284,10 @@ async def test_a_session_read_before_its_id_was_taken_again_deletes_no_other(clo
 
 @pytest.mark.parametrize("session_id", [None, "s"])
 async def test_a_store_that_fails_is_an_error_and_never_a_new_session(tmp_path: Path, session_id: str | None) -> None:
-    """The check of the owner fails closed: no answer is better than a random id."""
+    """The ownership check fails closed: an error, not a random id."""
     async with open_memory(f"sqlite:///{tmp_path}/wenmai.db") as memory:
         await memory.sessions.open(MINE, "s")
-    sessions = memory.sessions  # over a store that is closed by now
+    sessions = memory.sessions  # over a closed store
     with pytest.raises(StoreUnavailable):
         await sessions.open(MINE, session_id)
     for call in (sessions.get, sessions.delete):

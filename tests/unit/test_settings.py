@@ -1,4 +1,4 @@
-"""Settings: which source wins, what is refused and how, what is shown."""
+"""Settings: precedence of sources, validation, masking."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -6,28 +6,28 @@ from typing import Any
 
 import pytest
 
-from wenmai.configuration import load_engine_settings
+from wenmai.config.settings import ALIASES, LoadedSettings, Settings, display_rows, load_settings
+from wenmai.config.sources import load_engine_settings
 from wenmai.errors import ConfigError, InvalidInput, mask_url
-from wenmai.settings import ALIASES, LoadedSettings, Settings, load_settings, shown
 
 
 def load(
     environment: Mapping[str, str] | None = None, *, flags: Mapping[str, Any] | None = None, file: Path | None = None
 ) -> LoadedSettings:
-    """Settings of these sources alone."""
+    """Settings from these sources only."""
     return load_settings(flags=flags, environment=environment or {}, file=file)
 
 
 def test_nothing_given_means_defaults() -> None:
-    """Without any source every value is the default, and says so."""
+    """Without any source every value is the default, with that origin."""
     loaded = load()
     assert loaded.values == Settings()
     assert set(loaded.origins.values()) == {"default"}
     assert loaded.origins.keys() == set(Settings.__struct_fields__)
 
 
-def test_nearer_sources_win(tmp_path: Path) -> None:
-    """Flags beat the environment, that beats the file, that beats the profile; each value says where it is from."""
+def test_precedence_of_sources(tmp_path: Path) -> None:
+    """Flags, environment, file, profile; each value has its origin."""
     file = tmp_path / "own.toml"
     file.write_text("port = 2\nhistory_cap = 2\nwindow_messages = 2\n")
     profile = {"port": 1, "history_cap": 1, "window_messages": 1, "window_tokens": 1}
@@ -40,22 +40,22 @@ def test_nearer_sources_win(tmp_path: Path) -> None:
     assert (values.window_tokens, origins["window_tokens"]) == (1, "profile")
 
 
-def test_flag_that_was_not_given_is_no_flag() -> None:
-    """None leaves the next source in force; 0 and empty text are values."""
+def test_flag_that_is_none_counts_as_not_given() -> None:
+    """None falls back to the next source; 0 and empty text are values."""
     environment = {"WENMAI_WINDOW_MESSAGES": "7", "WENMAI_MODEL": "openai:x", "WENMAI_PORT": "9"}
     values = load(environment, flags={"window_messages": None, "port": 0, "model": ""}).values
     assert (values.window_messages, values.port, values.model) == (7, 0, "")
 
 
 def test_zero_is_possible_in_the_environment() -> None:
-    """0 and false are read as such, under the older names too."""
+    """0 and false are values, under the legacy names too."""
     environment = {"MEMORY_MAX_MESSAGES": "0", "MEMORY_MAX_CHARS": "0", "MEMORY_ENABLED": "false", "WENMAI_PORT": "0"}
     values = load(environment).values
     assert (values.window_messages, values.window_characters, values.port) == (0, 0, 0)
     assert values.memory_enabled is False
 
 
-def test_older_names_are_read_and_ours_beat_them() -> None:
+def test_legacy_variables_have_lower_precedence() -> None:
     """Each alias sets its key; the same key as WENMAI_… wins."""
     assert set(ALIASES.values()) <= set(Settings.__struct_fields__)
     both = load({"MEMORY_TTL_SECONDS": "60", "WENMAI_SESSION_LIFETIME_SECONDS": "90", "REDIS_URL": "redis://r"})
@@ -64,13 +64,13 @@ def test_older_names_are_read_and_ours_beat_them() -> None:
 
 
 @pytest.mark.parametrize(("text", "value"), [("true", True), ("1", True), ("False", False), ("0", False)])
-def test_truth_in_the_environment(text: str, *, value: bool) -> None:
+def test_booleans_in_the_environment(text: str, *, value: bool) -> None:
     """Words and digits for true and false."""
     assert load({"WENMAI_MEMORY_ENABLED": text}).values.memory_enabled is value
 
 
 def test_sites_are_a_list_or_text_with_commas(tmp_path: Path) -> None:
-    """In a file a list, in the environment one text; empty text is none."""
+    """A list in a file, comma-separated text in the environment; empty text means none."""
     file = tmp_path / "own.yaml"
     file.write_text("sample_sites: [a/b, c/d]\n")
     assert load(file=file).values.sample_sites == ("a/b", "c/d")
@@ -97,7 +97,7 @@ def test_sites_are_a_list_or_text_with_commas(tmp_path: Path) -> None:
     ],
 )
 def test_bad_value_names_key_and_origin(name: str, text: str) -> None:
-    """What is not allowed is refused with the key, the value and where it was read."""
+    """A bad value is rejected with the key, the value and its origin."""
     with pytest.raises(ConfigError) as refused:
         load({name: text})
     key = ALIASES.get(name, name.removeprefix("WENMAI_").lower())
@@ -107,12 +107,12 @@ def test_bad_value_names_key_and_origin(name: str, text: str) -> None:
     assert name in str(refused.value)
 
 
-def test_unknown_keys_are_refused_with_the_known_ones(tmp_path: Path) -> None:
+def test_unknown_keys_are_rejected_with_the_known_ones(tmp_path: Path) -> None:
     """A misspelt key is an error in the environment, in a file and among flags."""
     file = tmp_path / "own.toml"
     file.write_text("prot = 1\n")
     for given in ({"environment": {"WENMAI_PROT": "1"}}, {"file": file}, {"flags": {"prot": 1}}):
-        with pytest.raises(ConfigError, match=r"prot: .*known are .*port"):
+        with pytest.raises(ConfigError, match=r"prot: .*known settings: .*port"):
             load_settings(**({"environment": {}} | given))
 
 
@@ -121,7 +121,7 @@ def test_unknown_keys_are_refused_with_the_known_ones(tmp_path: Path) -> None:
     [("a.toml", "port ="), ("a.yaml", "a: [b"), ("a.yaml", "- port"), ("a.toml", b"\xff"), ("none.toml", None)],
 )
 def test_unreadable_file_is_named(tmp_path: Path, name: str, content: str | bytes | None) -> None:
-    """A file that is missing, broken, of another shape or not UTF-8 is one error that names it."""
+    """A file that is missing, broken, of another shape or not UTF-8 is an error that names it."""
     file = tmp_path / name
     if content is not None:
         file.write_bytes(content if isinstance(content, bytes) else content.encode())
@@ -130,23 +130,23 @@ def test_unreadable_file_is_named(tmp_path: Path, name: str, content: str | byte
     assert refused.value.field == "config"
 
 
-def test_empty_file_says_nothing(tmp_path: Path) -> None:
-    """A file without keys changes nothing."""
+def test_empty_file_changes_nothing(tmp_path: Path) -> None:
+    """A file without keys is valid."""
     file = tmp_path / "own.yaml"
     file.write_text("# nothing yet\n")
     assert load(file=file).values == Settings()
 
 
 def test_secrets_are_masked_wherever_they_are_shown() -> None:
-    """Keys and passwords in URLs are neither in the listing nor in an error."""
+    """API keys and passwords in URLs appear neither in the listing nor in an error."""
     loaded = load({"WENMAI_MODEL_API_KEY": "sk-secret", "REDIS_URL": "redis://me:secret@cache:6379/0"})
-    listed = {key: text for key, text, _ in shown(loaded)}
+    listed = {key: text for key, text, _ in display_rows(loaded)}
     assert (listed["model_api_key"], listed["hot"]) == ("***", "redis://me:***@cache:6379/0")
     assert "secret" not in str(listed)
     with pytest.raises(ConfigError) as refused:
         load(flags={"model_api_key": ["sk-secret"]})
     assert "secret" not in str(refused.value)
-    assert {key: text for key, text, _ in shown(load())}["model_api_key"] == ""
+    assert {key: text for key, text, _ in display_rows(load())}["model_api_key"] == ""
 
 
 @pytest.mark.parametrize(
@@ -169,8 +169,8 @@ def test_only_passwords_of_urls_are_masked(url: str, masked: str) -> None:
     assert mask_url(url) == masked
 
 
-def test_engine_settings_stand_on_the_profile() -> None:
-    """The profile's own defaults are below everything else; a profile that there is not is named."""
+def test_engine_settings_include_the_profile() -> None:
+    """The profile's defaults have the lowest precedence; an unknown profile is an error that names it."""
     loaded = load_engine_settings(flags={"profile": "npc"}, environment={"WENMAI_WINDOW_MESSAGES": "4"})
     assert (loaded.values.key_prefix, loaded.origins["key_prefix"]) == ("yantian", "profile")
     assert loaded.origins["window_messages"] == "environment WENMAI_WINDOW_MESSAGES"

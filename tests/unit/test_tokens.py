@@ -31,7 +31,7 @@ def test_chinese_is_not_underestimated_as_by_a_quarter_of_its_length() -> None:
     assert estimate_tokens(text) > len(text) / 2
 
 
-def test_an_empty_text_costs_nothing_and_any_other_something() -> None:
+def test_only_an_empty_text_has_no_tokens() -> None:
     """The estimate is 0 for an empty text only."""
     assert estimate_tokens("") == 0
     assert estimate_tokens(" ") == 1
@@ -53,11 +53,11 @@ KINDS = (
     ("[\u0080-\u07ff]", 0.35),
     ("[\u0800-\u1fff\u3041-\u30ff\uac00-\ud7a3]", 0.75),
 )
-"""What each kind of character counts, as the page on tokens has it: all others count 2."""
+"""Weight of each kind of character, as in docs/explanation/tokens.md; all others count 2."""
 
 
 def by_the_table(text: str) -> float:
-    """The tokens of the text as the table says, slowly."""
+    """The tokens of the text by the table, slowly."""
     tokens = 0.0
     for kind, weight in KINDS:
         tokens += weight * len(re.findall(kind, text))
@@ -70,19 +70,19 @@ scripts = st.text(alphabet="aZ09 \t\n.,!_{}严々〇豈䷀𠮷。，“—é д 
 
 @given(st.one_of(scripts, st.text(max_size=300), st.text(alphabet="ab1. ", max_size=300)))
 def test_the_estimate_is_what_the_table_says(text: str) -> None:
-    """Every kind of character and every length of a run counts as the documentation states."""
+    """Every kind of character and every length of a run counts as documented."""
     assert estimate_tokens(text) == pytest.approx(max(by_the_table(text), float(bool(text))), abs=0.5001)
 
 
 def test_every_character_counts_as_the_table_says() -> None:
-    """The whole of Unicode, in blocks of 64, each character between others."""
+    """All of Unicode, in blocks of 64, each character between others."""
     for block in (*range(0, 0xD800, 64), *range(0xE000, 0x110000, 64)):
         text = "a".join(map(chr, range(block, block + 64)))
         assert abs(estimate_tokens(text) - by_the_table(text)) <= 0.5001, hex(block)
 
 
-def test_half_a_character_is_counted_too() -> None:
-    """A lone surrogate is no text that can be stored, but counting it raises nothing."""
+def test_a_lone_surrogate_is_counted_too() -> None:
+    """A lone surrogate cannot be stored, but counting it raises no error."""
     assert estimate_tokens("\ud83c") >= 1
 
 

@@ -1,4 +1,4 @@
-"""The transcript: what may be appended, and what is read back."""
+"""The transcript: appending and reading messages."""
 
 import asyncio
 import json
@@ -16,7 +16,7 @@ from heap import heap_frozen
 from wenmai.clock import MovableClock
 from wenmai.errors import InvalidInput, SessionNotFound
 from wenmai.interchange import import_files
-from wenmai.memory.manager import Memory, MemoryPolicy, SessionMemory, open_memory
+from wenmai.memory.library import Memory, MemoryPolicy, SessionMemory, open_memory
 from wenmai.memory.window import WindowLimits
 from wenmai.scope import Scope, ThreadKey
 from wenmai.stores.records import NewMessage
@@ -28,13 +28,13 @@ WIDE = WindowLimits(messages=500, characters=None, tokens=None)
 
 @pytest.fixture
 def clock() -> MovableClock:
-    """Stands still until it is moved."""
+    """A clock that only moves on request."""
     return MovableClock()
 
 
 @pytest.fixture
 async def memory(store_url: str, clock: MovableClock) -> AsyncIterator[Memory]:
-    """A memory over each store, whose windows reach 6 messages back."""
+    """A memory over each store, with a history cap of 6 messages."""
     async with open_memory(store_url, clock=clock, policy=MemoryPolicy(history_cap=6)) as opened:
         yield opened
 
@@ -45,7 +45,7 @@ async def session(memory: Memory) -> SessionMemory:
     return await memory.session("s", scope=SCOPE)
 
 
-def talk(count: int) -> list[dict[str, Any]]:
+def turns_of(count: int) -> list[dict[str, Any]]:
     """So many turns of two messages."""
     return [
         message
@@ -79,18 +79,18 @@ def talk(count: int) -> list[dict[str, Any]]:
         (NewMessage(role="user", content="x", timestamp=datetime(2026, 1, 5)), "timestamp"),  # noqa: DTZ001 — refused
     ],
 )
-async def test_a_bad_message_names_its_place_and_stores_nothing(
+async def test_an_invalid_message_is_named_by_its_index_and_stores_nothing(
     session: SessionMemory, message: Any, field: str
 ) -> None:
-    """The field is named with the message's place; the good message beside it is not stored either."""
+    """The error names field and index; the valid message beside it is not stored."""
     with pytest.raises(InvalidInput) as refused:
         await session.append([{"role": "user", "content": "good"}, message])
     assert refused.value.field == f"messages[1].{field}"
     assert await session.messages() == []
 
 
-async def test_messages_are_taken_as_openai_gives_them(session: SessionMemory) -> None:
-    """Null beside tool calls, parts, other roles and a whole answer of the API, as its client dumps it."""
+async def test_openai_messages_are_accepted(session: SessionMemory) -> None:
+    """Null beside tool calls, parts, other roles and a whole API response, as dumped by its client."""
     call = {"id": "c1", "type": "function", "function": {"name": "look_up", "arguments": "{}"}}
     picture = {"type": "image_url", "image_url": {"url": "data:" + "A" * 5000}}
     empty: dict[str, Any] = {
@@ -132,8 +132,8 @@ async def test_messages_are_taken_as_openai_gives_them(session: SessionMemory) -
     assert [message.metadata for message in stored[5:8]] == [{"refusal": "No."}, {}, {"role": "function"}]
 
 
-async def test_what_is_appended_is_what_is_imported(memory: Memory, session: SessionMemory, tmp_path: Path) -> None:
-    """A chat gives the same messages through ``append`` and through a file, as a chat and as our own lines."""
+async def test_append_and_import_give_the_same_messages(memory: Memory, session: SessionMemory, tmp_path: Path) -> None:
+    """A chat gives the same messages by ``append`` and by import, as a chat and as JSON lines."""
     chat: list[dict[str, Any]] = [
         {"role": "developer", "content": "Be kind."},
         {"role": "user", "content": [{"type": "text", "text": "Hello"}, {"type": "input_audio", "data": "A" * 2000}]},
@@ -158,7 +158,7 @@ async def test_what_is_appended_is_what_is_imported(memory: Memory, session: Ses
 
 
 async def test_tool_calls_and_names_count_in_tokens(session: SessionMemory) -> None:
-    """Everything that a model reads is counted when it is stored."""
+    """Everything that a model reads is counted at the append."""
     call = {"id": "c1", "type": "function", "function": {"name": "write", "arguments": "x y " * 25_000}}
     stored = await session.append(
         [
@@ -175,8 +175,8 @@ async def test_tool_calls_and_names_count_in_tokens(session: SessionMemory) -> N
 
 
 @pytest.mark.parametrize("content", ["hello world " * 83_333, "今天天气很好，我们去公园吧。" * 71_428])
-async def test_a_message_of_a_million_characters_does_not_stop_the_loop(session: SessionMemory, content: str) -> None:
-    """The loop's own thread works less for it than a pass of a regular expression over its words would take."""
+async def test_a_message_of_a_million_characters_does_not_block_the_loop(session: SessionMemory, content: str) -> None:
+    """The loop's thread spends less time on it than one regular expression pass over its words takes."""
     for batch in ([content], [content[:1000]] * 1000):
         reference, worked = [], []
         with heap_frozen():
@@ -191,8 +191,8 @@ async def test_a_message_of_a_million_characters_does_not_stop_the_loop(session:
         assert min(worked) < min(reference)
 
 
-async def test_a_moment_with_a_zone_is_kept_in_utc(session: SessionMemory) -> None:
-    """Given as text or as a datetime; a missing one is the clock's."""
+async def test_a_timestamp_with_a_time_zone_is_stored_in_utc(session: SessionMemory) -> None:
+    """As text or datetime; the default is the clock's time."""
     east = timezone(timedelta(hours=8))
     stored = await session.append(
         [
@@ -209,7 +209,7 @@ async def test_a_moment_with_a_zone_is_kept_in_utc(session: SessionMemory) -> No
     assert all(message.timestamp.utcoffset() == timedelta(0) for message in stored)
 
 
-async def test_tokens_are_estimated_where_none_are_given(session: SessionMemory) -> None:
+async def test_tokens_are_estimated_by_default(session: SessionMemory) -> None:
     """The caller's own count is kept."""
     text = "祠堂始建于明嘉靖二年。"
     counted, given, empty = await session.append(
@@ -223,44 +223,44 @@ async def test_tokens_are_estimated_where_none_are_given(session: SessionMemory)
 
 
 async def test_a_finished_answer_has_its_tokens(memory: Memory, session: SessionMemory) -> None:
-    """An answer is counted when it is filled in, once; a finished one never changes."""
+    """The tokens of an answer are counted when it is completed; a completed answer never changes."""
     thread = ThreadKey("s", "assistant")
     _, answer = await session.append(
         [{"role": "user", "content": "q"}, {"role": "assistant", "content": "", "completed": False}]
     )
-    settled = await memory.transcript.settle(SCOPE, thread, answer, content="记载不详。")
-    assert settled is not None
-    assert (settled.tokens, settled.completed) == (estimate_tokens("记载不详。"), True)
-    assert await memory.transcript.settle(SCOPE, thread, answer, content="other") is None
+    completed = await memory.transcript.complete(SCOPE, thread, answer, content="记载不详。")
+    assert completed is not None
+    assert (completed.tokens, completed.completed) == (estimate_tokens("记载不详。"), True)
+    assert await memory.transcript.complete(SCOPE, thread, answer, content="other") is None
 
 
-async def test_windows_reach_no_further_back_than_the_cap(memory: Memory, session: SessionMemory) -> None:
-    """Whatever limits are asked for; reading the transcript itself is not bounded by it."""
-    await session.append(talk(10))
+async def test_windows_reach_back_no_further_than_the_cap(memory: Memory, session: SessionMemory) -> None:
+    """Whatever the limits; reading the transcript itself is not limited by it."""
+    await session.append(turns_of(10))
     window = await session.window(WIDE)
     assert [message.content for message in window.messages] == ["q7", "a7", "q8", "a8", "q9", "a9"]
     assert window.more
     assert len(await session.messages(limit=500)) == 20
 
 
-async def test_the_window_of_an_append_is_the_one_read_after_it(session: SessionMemory) -> None:
-    """One step of the store gives what two would."""
+async def test_the_window_of_an_append_equals_the_one_read_after_it(session: SessionMemory) -> None:
+    """One store call gives the same as two."""
     for size in (0, 1, 3, 6):
         limits = WindowLimits(messages=size)
-        _, window = await session.append_and_window(talk(2), limits)
+        _, window = await session.append_and_window(turns_of(2), limits)
         assert window == await session.window(limits)
         assert len(window.messages) <= size
 
 
-async def test_more_tells_whether_older_turns_were_left_out(session: SessionMemory) -> None:
-    """Neither too early nor too late, at every size around the length of the talk."""
-    await session.append(talk(3))
+async def test_more_says_whether_older_turns_were_left_out(session: SessionMemory) -> None:
+    """Exactly, at every size around the length of the conversation."""
+    await session.append(turns_of(3))
     expected = {1: True, 2: True, 4: True, 5: True, 6: False, 500: False}
     assert {size: (await session.window(WindowLimits(messages=size))).more for size in expected} == expected
 
 
 async def test_a_turn_longer_than_the_window_keeps_its_question(session: SessionMemory) -> None:
-    """The question is fetched from further back; a single long turn is not reported as more turns."""
+    """The question is read from further back; a single long turn does not set ``more``."""
     long_turn = [
         {"role": "user", "content": "question"},
         *({"role": "assistant", "content": f"a{n}"} for n in range(4)),
@@ -278,7 +278,7 @@ async def test_a_turn_longer_than_the_window_keeps_its_question(session: Session
 
 
 async def test_parallel_tool_results_beyond_the_window_leave_no_orphan(session: SessionMemory) -> None:
-    """Where only results were within reach, the question enters and no result without its call."""
+    """If only results were read, the question is included, and no result without its call."""
     calls = [{"id": f"call-{number}", "type": "function"} for number in range(4)]
     results = [{"role": "tool", "content": "r", "tool_call_id": call["id"]} for call in calls]
     await session.append(
@@ -289,32 +289,32 @@ async def test_parallel_tool_results_beyond_the_window_leave_no_orphan(session: 
 
 
 async def test_unfinished_turns_are_in_no_window_but_in_the_transcript(session: SessionMemory) -> None:
-    """A question whose answer is being made, or was given up, is not part of what a model sees."""
+    """A question with an unfinished or abandoned answer is not shown to a model."""
     await session.append(
-        [*talk(1), {"role": "user", "content": "half"}, {"role": "assistant", "content": "…", "completed": False}]
+        [*turns_of(1), {"role": "user", "content": "half"}, {"role": "assistant", "content": "…", "completed": False}]
     )
     assert [message.content for message in (await session.window()).messages] == ["q0", "a0"]
     assert [message.content for message in await session.messages()] == ["q0", "a0", "half", "…"]
 
 
-async def test_everything_is_read_in_pages(session: SessionMemory) -> None:
+async def test_all_messages_are_read_in_pages(session: SessionMemory) -> None:
     """Each message once, in order, over many pages; none of a thread without messages."""
     for _ in range(2):
-        await session.append(talk(400))
+        await session.append(turns_of(400))
     assert [message.seq async for message in session.history()] == list(range(1, 1601))
     assert [message async for message in session.with_persona("nobody").history()] == []
 
 
 async def test_the_newest_are_read_page_by_page_backwards(session: SessionMemory) -> None:
-    """``before`` continues where the earlier page began."""
-    await session.append(talk(5))
+    """``before`` continues where the previous page began."""
+    await session.append(turns_of(5))
     first = await session.messages(limit=4)
     second = await session.messages(limit=4, before=first[0].seq)
     assert [message.seq for message in second + first] == list(range(3, 11))
 
 
-async def test_a_batch_is_stored_as_neighbours(session: SessionMemory) -> None:
-    """Fifty batches at once: each one's messages stand together, in their order."""
+async def test_the_messages_of_a_batch_are_contiguous(session: SessionMemory) -> None:
+    """Fifty concurrent batches: the messages of each are contiguous, in order."""
     await asyncio.gather(
         *(
             session.append([{"role": "user", "content": f"{n}"}, {"role": "assistant", "content": f"{n}"}])
@@ -326,12 +326,12 @@ async def test_a_batch_is_stored_as_neighbours(session: SessionMemory) -> None:
     assert all(q.content == a.content for q, a in zip(messages[::2], messages[1::2], strict=True))
 
 
-async def test_nothing_is_appended_without_a_session_of_ones_own(memory: Memory, session: SessionMemory) -> None:
-    """Absent and foreign are one; a foreign thread reads as empty."""
-    await session.append(talk(1))
+async def test_nothing_is_appended_to_an_absent_or_foreign_session(memory: Memory, session: SessionMemory) -> None:
+    """The same error for both; a foreign thread reads as empty."""
+    await session.append(turns_of(1))
     for scope, session_id in ((SCOPE, "nowhere"), (Scope("tenant", "site", "stranger"), "s")):
         with pytest.raises(SessionNotFound):
-            await memory.transcript.append(scope, ThreadKey(session_id, "assistant"), talk(1))
+            await memory.transcript.append(scope, ThreadKey(session_id, "assistant"), turns_of(1))
         window = await memory.transcript.window(scope, ThreadKey(session_id, "assistant"), WIDE)
         assert (window.messages, window.more) == ([], False)
         assert await memory.transcript.threads(scope, session_id) == []

@@ -1,4 +1,4 @@
-"""The ledger of what model calls use: nothing is lost, nobody's is mixed up, and reading it stays cheap."""
+"""The usage ledger: nothing is lost or mixed up between owners, and reads are cheap."""
 
 import asyncio
 from collections.abc import Sequence
@@ -9,23 +9,23 @@ import pytest
 
 from wenmai.clock import MovableClock
 from wenmai.errors import StoreUnavailable
-from wenmai.memory.manager import Memory
-from wenmai.memory.usage import KEPT, Spent, UsageLedger
+from wenmai.memory.library import Memory
+from wenmai.memory.usage import RETENTION, TokenUsage, UsageLedger
 from wenmai.scope import Scope
-from wenmai.stores.base import Stored
-from wenmai.stores.memory.documents import MemoryDocuments
-from wenmai.stores.memory.logs import MemoryLogs
-from wenmai.stores.records import Record, Usage
+from wenmai.stores.contracts import Stored
+from wenmai.stores.inprocess.documents import InProcessDocuments
+from wenmai.stores.inprocess.logs import InProcessLogs
+from wenmai.stores.records import Record, UsageRecord
 
 R = TypeVar("R", bound=Record)
 
 ME = Scope("tenant", "site", "me")
 TODAY = date(2026, 1, 5)
-CALL = Spent(calls=1, prompt_tokens=100, completion_tokens=10, cost_usd=0.25)
+CALL = TokenUsage(calls=1, prompt_tokens=100, completion_tokens=10, cost_usd=0.25)
 
 
-class Watched(MemoryDocuments):
-    """Documents that let others run before each access, as a server does, and that count."""
+class CountingDocuments(InProcessDocuments):
+    """Counts accesses, and yields to other tasks before each, as a server does."""
 
     puts = reads = 0
     broken = False
@@ -38,11 +38,11 @@ class Watched(MemoryDocuments):
     async def put(
         self, scope: Scope, record: R, *, expected: int | None = None, keep_until: datetime | None = None
     ) -> Stored[R]:
-        """As in the store, counted, unless told to fail."""
+        """As in the store, counted; fails on request."""
         await asyncio.sleep(0)
         if self.broken:
             raise StoreUnavailable("memory", "the test says so")
-        self.puts += isinstance(record, Usage)
+        self.puts += isinstance(record, UsageRecord)
         return await super().put(scope, record, expected=expected, keep_until=keep_until)
 
     async def get_many(self, scope: Scope, of: type[R], keys: Sequence[str]) -> dict[str, Stored[R]]:
@@ -51,59 +51,59 @@ class Watched(MemoryDocuments):
         return await super().get_many(scope, of, keys)
 
 
-class Place:
+class LedgerEnv:
     """A store, a clock, and a memory over them."""
 
     def __init__(self) -> None:
         self.clock = MovableClock(datetime(2026, 1, 5, 23, 59, tzinfo=UTC))
-        self.documents = Watched(self.clock)
-        self.memory = Memory(self.documents, MemoryLogs(self.documents, self.clock), clock=self.clock)
+        self.documents = CountingDocuments(self.clock)
+        self.memory = Memory(self.documents, InProcessLogs(self.documents, self.clock), clock=self.clock)
         self.ledger = self.memory.usage
 
     def another_process(self) -> UsageLedger:
-        """A ledger that shares nothing with the first but the store."""
+        """A ledger that shares only the store with the first."""
         return UsageLedger(self.documents, self.memory.sessions, self.clock)
 
-    async def today(self, scope: Scope = ME, ledger: UsageLedger | None = None) -> tuple[Spent, Spent]:
-        """What the user and the tenant have used today."""
+    async def today(self, scope: Scope = ME, ledger: UsageLedger | None = None) -> tuple[TokenUsage, TokenUsage]:
+        """Today's usage of user and tenant."""
         (day,) = await (ledger or self.ledger).totals(scope, TODAY, TODAY)
         return day.user, day.tenant
 
 
 @pytest.fixture
-def place() -> Place:
-    """At the last minute of a day."""
-    return Place()
+def env() -> LedgerEnv:
+    """An environment at the last minute of a day."""
+    return LedgerEnv()
 
 
-def times(count: int) -> Spent:
+def times(count: int) -> TokenUsage:
     """So many calls."""
-    return Spent(calls=count, prompt_tokens=100 * count, completion_tokens=10 * count, cost_usd=0.25 * count)
+    return TokenUsage(calls=count, prompt_tokens=100 * count, completion_tokens=10 * count, cost_usd=0.25 * count)
 
 
-async def test_a_call_counts_for_session_user_and_tenant(place: Place) -> None:
-    """The session has the sum of its tokens and cost, the others also the calls and the kinds of tokens."""
-    session_id = (await place.memory.sessions.open(ME)).session_id
-    await place.ledger.add(ME, session_id, CALL)
-    await place.ledger.add(ME, session_id, CALL)
-    record = (await place.memory.sessions.get(ME, session_id)).record
+async def test_a_call_counts_for_session_user_and_tenant(env: LedgerEnv) -> None:
+    """The session has the sums of tokens and cost, the others also calls and the kinds of tokens."""
+    session_id = (await env.memory.sessions.open(ME)).session_id
+    await env.ledger.add(ME, session_id, CALL)
+    await env.ledger.add(ME, session_id, CALL)
+    record = (await env.memory.sessions.get(ME, session_id)).record
     assert (record.total_tokens_used, record.total_cost_usd) == (220, 0.5)
-    assert await place.today() == (times(2), times(2))
-    assert place.ledger.spent == times(2)
+    assert await env.today() == (times(2), times(2))
+    assert env.ledger.process_total == times(2)
 
 
-async def test_a_session_that_is_gone_has_cost_its_user_all_the_same(place: Place) -> None:
-    """It is not brought back either."""
-    await place.ledger.add(ME, "session-gone", CALL)
-    assert await place.today() == (CALL, CALL)
-    assert (await place.memory.sessions.list(ME)).items == []
+async def test_usage_of_a_deleted_session_counts_for_its_user(env: LedgerEnv) -> None:
+    """The session is not recreated."""
+    await env.ledger.add(ME, "session-gone", CALL)
+    assert await env.today() == (CALL, CALL)
+    assert (await env.memory.sessions.list(ME)).items == []
 
 
-async def test_nothing_spent_asks_nothing_of_the_store(place: Place) -> None:
-    """Turns without a model pay nothing for the ledger."""
-    place.documents.broken = True
-    await place.ledger.add(ME, "session-1", Spent())
-    assert place.ledger.spent == Spent()
+async def test_no_usage_makes_no_store_calls(env: LedgerEnv) -> None:
+    """For turns without a model the ledger costs nothing."""
+    env.documents.broken = True
+    await env.ledger.add(ME, "session-1", TokenUsage())
+    assert env.ledger.process_total == TokenUsage()
 
 
 @pytest.mark.parametrize(
@@ -113,92 +113,92 @@ async def test_nothing_spent_asks_nothing_of_the_store(place: Place) -> None:
         Scope("tenant", "elsewhere", "me"),
     ],
 )
-async def test_users_are_told_apart_and_summed_by_tenant(place: Place, other: Scope) -> None:
+async def test_users_are_separate_and_summed_by_tenant(env: LedgerEnv, other: Scope) -> None:
     """The same name on another site is another user."""
-    await place.ledger.add(ME, "session-1", CALL)
-    assert await place.today(other) == (Spent(), CALL)
+    await env.ledger.add(ME, "session-1", CALL)
+    assert await env.today(other) == (TokenUsage(), CALL)
 
 
-async def test_a_name_with_a_slash_is_no_way_into_anothers_usage(place: Place) -> None:
-    """Where a site ends and a user begins is not a matter of how they are written."""
-    await place.ledger.add(Scope("tenant", "site/a", "b"), "session-1", CALL)
-    assert await place.today(Scope("tenant", "site", "a/b")) == (Spent(), CALL)
+async def test_a_name_with_a_slash_does_not_collide_with_another_user(env: LedgerEnv) -> None:
+    """The boundary of site and user id is unambiguous."""
+    await env.ledger.add(Scope("tenant", "site/a", "b"), "session-1", CALL)
+    assert await env.today(Scope("tenant", "site", "a/b")) == (TokenUsage(), CALL)
 
 
-async def test_tenants_see_nothing_of_each_other(place: Place) -> None:
-    """Neither a tenant of the same user and site, nor one that is named like the records."""
-    await place.ledger.add(ME, "session-1", CALL)
+async def test_tenants_are_isolated(env: LedgerEnv) -> None:
+    """Even with the same site and user ids, or a name like a record key."""
+    await env.ledger.add(ME, "session-1", CALL)
     for tenant in ("other", "*", "tenant/site", ""):
-        assert await place.today(Scope(tenant, "site", "me")) == (Spent(), Spent())
+        assert await env.today(Scope(tenant, "site", "me")) == (TokenUsage(), TokenUsage())
 
 
-async def test_a_day_ends_at_midnight_utc(place: Place) -> None:
-    """What is spent after it belongs to the next; days without any are there with zeros."""
-    await place.ledger.add(ME, "session-1", CALL)
-    place.clock.advance(timedelta(minutes=1))
-    await place.ledger.add(ME, "session-1", times(2))
-    days = await place.ledger.totals(ME, TODAY - timedelta(days=1), TODAY + timedelta(days=1))
+async def test_a_day_ends_at_midnight_utc(env: LedgerEnv) -> None:
+    """Later usage belongs to the next day; days without usage have zeros."""
+    await env.ledger.add(ME, "session-1", CALL)
+    env.clock.advance(timedelta(minutes=1))
+    await env.ledger.add(ME, "session-1", times(2))
+    days = await env.ledger.totals(ME, TODAY - timedelta(days=1), TODAY + timedelta(days=1))
     assert [(day.day.day, day.user.calls, day.tenant.calls) for day in days] == [(4, 0, 0), (5, 1, 1), (6, 2, 2)]
 
 
-async def test_a_day_is_forgotten_after_its_time(place: Place) -> None:
-    """Usage does not pile up for ever."""
-    await place.ledger.add(ME, "session-1", CALL)
-    place.clock.advance(KEPT)
-    assert await place.today() == (Spent(), Spent())
+async def test_a_day_is_deleted_after_its_retention(env: LedgerEnv) -> None:
+    """Usage records do not accumulate for ever."""
+    await env.ledger.add(ME, "session-1", CALL)
+    env.clock.advance(RETENTION)
+    assert await env.today() == (TokenUsage(), TokenUsage())
 
 
-async def test_a_day_is_read_at_once_and_a_quarter_in_two_reads(place: Place) -> None:
-    """Whatever the number of users and sessions."""
+async def test_a_day_takes_one_read_and_a_quarter_two(env: LedgerEnv) -> None:
+    """However many users and sessions there are."""
     for number in range(30):
-        await place.ledger.add(Scope("tenant", "site", f"user-{number}"), f"session-{number}", CALL)
-    place.documents.reads = 0
-    assert (await place.today())[1] == times(30)
-    assert place.documents.reads == 1
-    await place.ledger.totals(ME, TODAY - timedelta(days=91), TODAY)
-    assert place.documents.reads == 3
+        await env.ledger.add(Scope("tenant", "site", f"user-{number}"), f"session-{number}", CALL)
+    env.documents.reads = 0
+    assert (await env.today())[1] == times(30)
+    assert env.documents.reads == 1
+    await env.ledger.totals(ME, TODAY - timedelta(days=91), TODAY)
+    assert env.documents.reads == 3
 
 
-async def test_tasks_of_one_process_lose_nothing_and_write_together(place: Place) -> None:
-    """What comes while a write is under way goes into the next one: there are far fewer writes than calls."""
-    await asyncio.gather(*(place.ledger.add(ME, "session-gone", CALL) for _ in range(200)))
-    assert await place.today() == (times(200), times(200))
-    assert place.documents.puts < 20
-    assert (len(place.ledger._gathering), len(place.ledger._writing)) == (0, 0)
+async def test_tasks_of_one_process_lose_nothing_and_batch_their_writes(env: LedgerEnv) -> None:
+    """Additions during a write are batched into the next one: there are far fewer writes than calls."""
+    await asyncio.gather(*(env.ledger.add(ME, "session-gone", CALL) for _ in range(200)))
+    assert await env.today() == (times(200), times(200))
+    assert env.documents.puts < 20
+    assert (len(env.ledger._pending), len(env.ledger._writing)) == (0, 0)
 
 
-async def test_processes_lose_nothing(place: Place) -> None:
-    """Ledgers that know nothing of each other meet in the user's counter and in the tenant's shards."""
-    processes = [place.ledger, *(place.another_process() for _ in range(7))]
+async def test_processes_lose_nothing(env: LedgerEnv) -> None:
+    """Independent ledgers write the same user counter and tenant shards."""
+    processes = [env.ledger, *(env.another_process() for _ in range(7))]
 
     async def spend(ledger: UsageLedger, user: str) -> None:
         for _ in range(5):
             await ledger.add(Scope("tenant", "site", user), "session-gone", CALL)
 
     await asyncio.gather(*(spend(ledger, user) for ledger in processes for user in ("me", "you", "me")))
-    assert await place.today() == (times(80), times(120))
+    assert await env.today() == (times(80), times(120))
 
 
-async def test_a_store_that_fails_says_so_and_the_next_call_is_counted(place: Place) -> None:
-    """Nothing is swallowed, and nothing hangs afterwards."""
-    place.documents.broken = True
+async def test_a_store_error_is_raised_and_the_next_call_is_counted(env: LedgerEnv) -> None:
+    """No error is swallowed, and nothing hangs afterwards."""
+    env.documents.broken = True
     with pytest.raises(StoreUnavailable):
-        await asyncio.gather(*(place.ledger.add(ME, "session-gone", CALL) for _ in range(3)))
-    place.documents.broken = False
-    await place.ledger.add(ME, "session-gone", CALL)
-    assert await place.today() == (CALL, CALL)
+        await asyncio.gather(*(env.ledger.add(ME, "session-gone", CALL) for _ in range(3)))
+    env.documents.broken = False
+    await env.ledger.add(ME, "session-gone", CALL)
+    assert await env.today() == (CALL, CALL)
 
 
-async def test_a_caller_that_is_cancelled_has_been_counted(place: Place) -> None:
-    """The model was called, whoever waits for the answer; all three have it when the cancellation goes on."""
-    session_id = (await place.memory.sessions.open(ME)).session_id
-    task = asyncio.create_task(place.ledger.add(ME, session_id, CALL))
+async def test_the_usage_of_a_cancelled_caller_is_counted(env: LedgerEnv) -> None:
+    """The model was called, so all three counters are updated before the cancellation propagates."""
+    session_id = (await env.memory.sessions.open(ME)).session_id
+    task = asyncio.create_task(env.ledger.add(ME, session_id, CALL))
     await asyncio.sleep(0)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert await place.today() == (CALL, CALL)
-    assert (await place.memory.sessions.get(ME, session_id)).record.total_tokens_used == CALL.tokens
+    assert await env.today() == (CALL, CALL)
+    assert (await env.memory.sessions.get(ME, session_id)).record.total_tokens_used == CALL.tokens
 
 
 def test_sums_are_exact_in_every_field() -> None:

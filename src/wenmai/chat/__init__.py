@@ -1,1 +1,1 @@
-"""The turn: from a question to an answer that stands on evidence."""
+"""The turn: from a question to an answer supported by evidence."""

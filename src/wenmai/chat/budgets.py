@@ -1,7 +1,7 @@
-"""Budgets: how much of each is used, a warning before it is used up, and an end to model calls if it is hard.
+"""Budgets: status, a warning before one is exhausted, and no more model calls once a hard one is.
 
-A budget is looked at before a call. Calls that are under way at that moment are finished, so what is spent may pass the
-limit by them.
+A budget is checked before a call. Calls in progress at that moment are completed, so usage may exceed the limit by
+them.
 """
 
 import asyncio
@@ -12,33 +12,33 @@ from typing import Literal
 
 import msgspec
 
-from wenmai.chat.profile import Budget, Budgets
 from wenmai.clock import Clock
+from wenmai.config.profile import Budget, Budgets
 from wenmai.errors import SessionNotFound
-from wenmai.memory.manager import Memory
+from wenmai.memory.library import Memory
 from wenmai.memory.usage import DayUsage
 from wenmai.scope import Scope
 
 _log = logging.getLogger(__name__)
 
 WARN_AT = 0.8
-REMEMBERED = 10_000
-"""So many warnings are remembered, in order not to be logged again."""
+MAX_REMEMBERED_WARNINGS = 10_000
+"""Warnings remembered to avoid logging them again."""
 
-BudgetOf = Literal["session", "user_day", "tenant_day"]
+BudgetKind = Literal["session", "user_day", "tenant_day"]
 
 
-class Standing(msgspec.Struct, frozen=True, kw_only=True):
-    """How one limit of a budget stands.
+class BudgetStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """Status of one limit of a budget.
 
     Attributes:
-        of: a session for all of its life, a user or a tenant on the present day, UTC.
-        measure: what is limited.
-        share: used of the limit; 1 when it is used up, more if calls under way passed it.
-        hard: whether model calls end when it is used up.
+        of: a session for its whole life, or a user or a tenant on the current UTC day.
+        measure: the limited quantity.
+        share: used part of the limit; 1 when it is exhausted, more if calls in progress exceeded it.
+        hard: whether model calls stop when it is exhausted.
     """
 
-    of: BudgetOf
+    of: BudgetKind
     measure: Literal["cost_usd", "tokens"]
     limit: float
     used: float
@@ -47,13 +47,13 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     state: Literal["ok", "warning", "exhausted"]
 
 
-def exhausted(standings: Sequence[Standing]) -> BudgetOf | None:
-    """The hard budget that forbids to call a model, None if none does."""
-    return next((each.of for each in standings if each.hard and each.state == "exhausted"), None)
+def exhausted(statuses: Sequence[BudgetStatus]) -> BudgetKind | None:
+    """The exhausted hard budget, because of which no model may be called; None if there is none."""
+    return next((each.of for each in statuses if each.hard and each.state == "exhausted"), None)
 
 
 class BudgetKeeper:
-    """Says how the budgets of the profile stand, and warns."""
+    """Checks the budgets of the profile, and logs warnings."""
 
     def __init__(self, budgets: Budgets, memory: Memory, clock: Clock) -> None:
         self._budgets = budgets
@@ -61,26 +61,26 @@ class BudgetKeeper:
         self._clock = clock
         self._warned: OrderedDict[tuple[str, ...], None] = OrderedDict()
 
-    async def check(self, scope: Scope, session_id: str) -> list[Standing]:
-        """As :meth:`standings`; what is nearly or wholly used up is logged, once a session, user or tenant and day."""
-        found = await self.standings(scope, session_id)
-        for standing in found:
-            if standing.state != "ok":
-                self._warn(standing, scope, session_id)
+    async def check(self, scope: Scope, session_id: str) -> list[BudgetStatus]:
+        """Like :meth:`statuses`; logs (nearly) exhausted budgets, once per session, user or tenant and day."""
+        found = await self.statuses(scope, session_id)
+        for status in found:
+            if status.state != "ok":
+                self._warn(status, scope, session_id)
         return found
 
-    async def standings(self, scope: Scope, session_id: str | None = None) -> list[Standing]:
-        """Each limit that is set, the session's only if one is given.
+    async def statuses(self, scope: Scope, session_id: str | None = None) -> list[BudgetStatus]:
+        """The status of each configured limit; the session's only if a session is given.
 
-        Reads nothing where there is no budget; else one read of the usage records and, at the same time, one of the
-        session where it has a budget.
+        Reads nothing without budgets; else one read of the usage records and, concurrently, one of the session if
+        sessions have a budget.
         """
         today, session = await asyncio.gather(self._today(scope), self._session(scope, session_id))
         return [
-            *(_standings("session", self._budgets.session, *session) if session else ()),
-            *(_standings("user_day", self._budgets.user_day, today.user.cost_usd, today.user.tokens) if today else ()),
+            *(_statuses("session", self._budgets.session, *session) if session else ()),
+            *(_statuses("user_day", self._budgets.user_day, today.user.cost_usd, today.user.tokens) if today else ()),
             *(
-                _standings("tenant_day", self._budgets.tenant_day, today.tenant.cost_usd, today.tenant.tokens)
+                _statuses("tenant_day", self._budgets.tenant_day, today.tenant.cost_usd, today.tenant.tokens)
                 if today
                 else ()
             ),
@@ -93,7 +93,7 @@ class BudgetKeeper:
         return (await self._memory.usage.totals(scope, day, day))[0]
 
     async def _session(self, scope: Scope, session_id: str | None) -> tuple[float, int] | None:
-        """What the session has cost, and its tokens; nothing if it is gone."""
+        """The session's cost and tokens; zeros if it was deleted."""
         if self._budgets.session is None or session_id is None:
             return None
         try:
@@ -102,40 +102,40 @@ class BudgetKeeper:
             return 0.0, 0
         return session.total_cost_usd, session.total_tokens_used
 
-    def _warn(self, standing: Standing, scope: Scope, session_id: str) -> None:
-        whose = {
+    def _warn(self, status: BudgetStatus, scope: Scope, session_id: str) -> None:
+        owner = {
             "session": (*scope, session_id),
             "user_day": (*scope, str(self._clock().date())),
             "tenant_day": (scope.tenant_id, str(self._clock().date())),
-        }[standing.of]
-        warning = standing.of, standing.measure, standing.state, *whose
+        }[status.of]
+        warning = status.of, status.measure, status.state, *owner
         if warning in self._warned:
             return
         self._warned[warning] = None
-        if len(self._warned) > REMEMBERED:
+        if len(self._warned) > MAX_REMEMBERED_WARNINGS:
             self._warned.popitem(last=False)
         _log.warning(
             "the %s budget of %s is %s: %g of %g in %s",
-            standing.of, "/".join(whose), "used up" if standing.state == "exhausted" else "nearly used up",
-            standing.used, standing.limit, standing.measure,
+            status.of, "/".join(owner), "used up" if status.state == "exhausted" else "nearly used up",
+            status.used, status.limit, status.measure,
         )  # fmt: skip
 
 
-def _standings(of: BudgetOf, budget: Budget | None, cost_usd: float, tokens: int) -> list[Standing]:
+def _statuses(of: BudgetKind, budget: Budget | None, cost_usd: float, tokens: int) -> list[BudgetStatus]:
     if budget is None:
         return []
     limits: list[tuple[Literal["cost_usd", "tokens"], float | None, float]] = [
         ("cost_usd", budget.cost_usd, cost_usd),
         ("tokens", budget.tokens, tokens),
     ]
-    return [_standing(of, measure, limit, used, hard=budget.hard) for measure, limit, used in limits if limit]
+    return [_status(of, measure, limit, used, hard=budget.hard) for measure, limit, used in limits if limit]
 
 
-def _standing(
-    of: BudgetOf, measure: Literal["cost_usd", "tokens"], limit: float, used: float, *, hard: bool
-) -> Standing:
+def _status(
+    of: BudgetKind, measure: Literal["cost_usd", "tokens"], limit: float, used: float, *, hard: bool
+) -> BudgetStatus:
     share = used / limit
     state: Literal["ok", "warning", "exhausted"] = (
         "exhausted" if share >= 1 else "warning" if share >= WARN_AT else "ok"
     )
-    return Standing(of=of, measure=measure, limit=limit, used=used, share=share, hard=hard, state=state)
+    return BudgetStatus(of=of, measure=measure, limit=limit, used=used, share=share, hard=hard, state=state)

@@ -1,20 +1,20 @@
-"""What model calls use, on its way from the model to whoever pays."""
+"""Sums up the usage of the model calls of one turn."""
 
-from wenmai.memory.usage import Spent
-from wenmai.providers.pricing import Consumption
+from wenmai.memory.usage import TokenUsage
+from wenmai.providers.pricing import CallUsage
 
 
-class Meter:
-    """Adds up what the attempts at an answer use; given to a model as its ``on_consumed``."""
+class UsageMeter:
+    """Adds up the usage of all attempts; passed to a model as its ``on_usage``."""
 
     def __init__(self) -> None:
-        self.spent = Spent()
+        self.usage = TokenUsage()
 
-    def __call__(self, consumed: Consumption) -> None:
-        """Take in one attempt."""
-        self.spent += Spent(
+    def __call__(self, usage: CallUsage) -> None:
+        """Add one attempt."""
+        self.usage += TokenUsage(
             calls=1,
-            prompt_tokens=consumed.prompt_tokens,
-            completion_tokens=consumed.completion_tokens,
-            cost_usd=consumed.cost_usd,
+            prompt_tokens=usage.prompt_tokens,
+            completion_tokens=usage.completion_tokens,
+            cost_usd=usage.cost_usd,
         )

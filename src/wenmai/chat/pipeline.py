@@ -1,7 +1,7 @@
 """The turn as a graph: phases are nodes, decisions are edges, and every step is timed into the trace.
 
-Steps that always follow each other share a node: LangGraph spends about a quarter of a millisecond on each node, and
-what it draws and streams are the places where a turn can take another way (see docs/decisions).
+Steps that always follow each other share a node: LangGraph takes about a quarter of a millisecond per node, and the
+graph only needs the places where a turn can branch (see docs/decisions).
 """
 
 import asyncio
@@ -15,19 +15,18 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.runtime import Runtime
 
 from wenmai.chat.budgets import exhausted
-from wenmai.chat.metering import Meter
+from wenmai.chat.metering import UsageMeter
 from wenmai.chat.persona import ActivePersona
-from wenmai.chat.profile import in_language
 from wenmai.chat.prompts import prompt_messages
-from wenmai.chat.shown import Shown
 from wenmai.chat.steps.check import check
-from wenmai.chat.steps.complete import complete, count_spent, trace_of
-from wenmai.chat.steps.gate import gate
+from wenmai.chat.steps.complete import complete, record_usage, trace_of
 from wenmai.chat.steps.generate import OFFLINE, compose_answer, generate, prompt, wants_model
+from wenmai.chat.steps.ground import ground
 from wenmai.chat.steps.open_turn import open_turn
 from wenmai.chat.steps.recall import recall
 from wenmai.chat.steps.retrieve import retrieve
 from wenmai.chat.steps.understand import classify_question, rewrite_question
+from wenmai.chat.streamed_answer import StreamedAnswer
 from wenmai.chat.titles import Titles
 from wenmai.chat.trace import trace_ref
 from wenmai.chat.turn import (
@@ -39,19 +38,20 @@ from wenmai.chat.turn import (
     TurnRun,
     TurnState,
 )
-from wenmai.chat.types import PolicyMode
+from wenmai.config.profile import in_language
 from wenmai.errors import BudgetExhausted, InvalidInput, SessionNotFound, StoreError, TraceNotFound, WenmaiError
-from wenmai.memory.idempotency import Answered, Claim, checked_key
+from wenmai.grounding.types import PolicyMode
+from wenmai.memory.idempotency import Claim, WorkResult, checked_key
 from wenmai.memory.ids import checked_id, new_session_id, new_trace_id
+from wenmai.resilience.degradation import collected_degradation
 from wenmai.scope import Scope, ThreadKey
-from wenmai.stores.degradation import collected_degradation
 from wenmai.stores.records import TraceRecord
 
 Step = Callable[[TurnState, TurnRun], Awaitable[TurnState]]
 
 
 async def run_steps(steps: Sequence[tuple[str, Step]], state: TurnState, run: TurnRun) -> TurnState:
-    """Run steps one after the other; what they added to the state. Each is recorded with status and duration."""
+    """Run steps in order; returns what they added to the state. Each is recorded with status and duration."""
     seen: TurnState = {**state}
     added: TurnState = {}
     for name, step in steps:
@@ -77,7 +77,7 @@ def _record(run: TurnRun, name: str, status: str, began: float) -> dict[str, Any
 
 
 def _status(name: str, state: TurnState) -> str:
-    if name == "retrieve" and not state["retrieved"].passages and state["understood"].intent != "fact_seeking":
+    if name == "retrieve" and not state["retrieved"].passages and state["understanding"].dialogue_act != "fact_seeking":
         return "skipped"
     if name == "retrieve" and state["retrieved"].degraded:
         return "degraded"
@@ -98,12 +98,12 @@ def _node(*steps: tuple[str, Step]) -> Callable[..., Awaitable[TurnState]]:
 
 
 async def _after_open(state: TurnState) -> str:
-    """A question that was answered before, under the same Idempotency-Key, is not answered again."""
+    """A question already answered under the same Idempotency-Key is not answered again."""
     return END if state["opened"].answer.completed else "judge"
 
 
 async def _after_gate(state: TurnState, runtime: Runtime[TurnRun]) -> str:
-    # Asynchronous, although they wait for nothing: LangGraph runs plain functions in a thread.
+    # Asynchronous although they await nothing: LangGraph runs plain functions in a thread.
     return "generate" if wants_model(state, runtime.context) else "compose"
 
 
@@ -117,13 +117,13 @@ def build_graph() -> Any:
             ("rewrite", rewrite_question),
             ("classify", classify_question),
             ("retrieve", retrieve),
-            ("gate", gate),
+            ("gate", ground),
             ("prompt", prompt),
         ),
     )
-    settle = ("check", check), ("complete", complete)
-    graph.add_node("generate", _node(("generate", generate), *settle))
-    graph.add_node("compose", _node(("generate", compose_answer), *settle))
+    ending = ("check", check), ("complete", complete)
+    graph.add_node("generate", _node(("generate", generate), *ending))
+    graph.add_node("compose", _node(("generate", compose_answer), *ending))
     graph.add_edge(START, "open")
     graph.add_conditional_edges("open", _after_open, ["judge", END])
     graph.add_conditional_edges("judge", _after_gate, ["generate", "compose"])
@@ -133,7 +133,7 @@ def build_graph() -> Any:
 
 
 class Replay(msgspec.Struct, frozen=True):
-    """A trace and what the same blocks give now."""
+    """A trace, and that of its replay with the same blocks."""
 
     original: TraceRecord
     replayed: TraceRecord
@@ -146,7 +146,7 @@ class Chat:
         self._services = services
         self._graph = build_graph()
         self._titles = Titles(services.memory, services.traces, services.budgets, services.model)
-        self._afterwards: set[asyncio.Task[None]] = set()
+        self._background_tasks: set[asyncio.Task[None]] = set()
 
     async def ask(self, request: TurnRequest, *, on_event: OnEvent | None = None) -> TurnAnswer:
         """Answer the question; the turn is stored, whole, when this returns.
@@ -158,24 +158,24 @@ class Chat:
             IdempotencyMismatch: the key was used with another request.
             StoreUnavailable: the store failed; the question may be in the transcript, its answer is not.
         """
-        shown = None if on_event is None else Shown(on_event)
-        with collected_degradation() as noted:
-            answer = await self._asked(_checked(request), None if shown is None else shown.hear, noted)
-        if shown is not None:
-            await shown.settle(answer)
+        streamed = None if on_event is None else StreamedAnswer(on_event)
+        with collected_degradation() as degradations:
+            answer = await self._asked(_checked(request), None if streamed is None else streamed.forward, degradations)
+        if streamed is not None:
+            await streamed.complete(answer)
         return answer
 
-    async def _asked(self, request: TurnRequest, on_event: OnEvent | None, noted: dict[str, None]) -> TurnAnswer:
-        persona = await self._services.personas.answering(request.scope, request.npc_id)
+    async def _asked(self, request: TurnRequest, on_event: OnEvent | None, degradations: dict[str, None]) -> TurnAnswer:
+        persona = await self._services.personas.active_persona(request.scope, request.npc_id)
         if request.idempotency_key is None:
-            given, _ = await self._run(request, persona, on_event, noted, None)
+            given, _ = await self._run(request, persona, on_event, degradations, None)
             return given
         asked = [request.npc_id, request.query, request.session_id, request.incognito]
 
-        async def once(claim: Claim) -> Answered:
+        async def once(claim: Claim) -> WorkResult:
             pinned = msgspec.structs.replace(request, session_id=claim.session_id)
-            given, thread = await self._run(pinned, persona, on_event, noted, claim)
-            return Answered(msgspec.to_builtins(given), thread.session_id, thread.incarnation or "")
+            given, thread = await self._run(pinned, persona, on_event, degradations, claim)
+            return WorkResult(msgspec.to_builtins(given), thread.session_id, thread.incarnation or "")
 
         answer = await self._services.memory.idempotency.once(
             request.scope,
@@ -187,19 +187,19 @@ class Chat:
         return msgspec.convert(answer, TurnAnswer)
 
     async def replay(self, scope: Scope, trace_id: str, *, model: str | None = None) -> Replay:
-        """Ask the model again with the very blocks of a trace; nothing but the new trace and its cost is stored.
+        """Call the model again with the blocks of a trace; only the new trace and its usage are stored.
 
         Raises:
             TraceNotFound: absent or foreign.
             InvalidInput: no model is configured, or ``model`` is not the configured one.
-            BudgetExhausted: a hard budget is used up.
+            BudgetExhausted: a hard budget is exhausted.
             ModelError: the model failed.
         """
         original = (await self._services.traces.get(scope, trace_id)).record
         chat_model, new_id = self._services.model, new_trace_id()
         began, started_at = time.perf_counter(), self._services.clock()
         if original.model == OFFLINE and model in (None, OFFLINE):
-            # Composed from the evidence in the blocks; the same blocks compose the same answer.
+            # Composed from the evidence in the blocks: the same blocks give the same answer.
             replayed = msgspec.structs.replace(original, trace_id=new_id, replay_of=trace_id)
             return Replay(original, replayed)
         if chat_model is None or model not in (None, chat_model.name):
@@ -207,12 +207,12 @@ class Chat:
             raise InvalidInput("model", model or original.model, f"the configured one, {configured}")
         if budget := exhausted(await self._services.budgets.check(scope, original.session_id)):
             raise BudgetExhausted(budget)
-        messages, meter = prompt_messages([(block["kind"], block["text"]) for block in original.blocks]), Meter()
+        messages, meter = prompt_messages([(block["kind"], block["text"]) for block in original.blocks]), UsageMeter()
         try:
-            reply = await chat_model.answer(messages, on_consumed=meter)
+            reply = await chat_model.answer(messages, on_usage=meter)
         finally:
             await self._services.memory.usage.add(
-                scope, original.session_id, meter.spent, incarnation=original.incarnation
+                scope, original.session_id, meter.usage, incarnation=original.incarnation
             )
         replayed = msgspec.structs.replace(
             original,
@@ -221,9 +221,9 @@ class Chat:
             replay_of=trace_id,
             answer=reply.text,
             model=chat_model.name,
-            prompt_tokens=meter.spent.prompt_tokens,
-            completion_tokens=meter.spent.completion_tokens,
-            cost_usd=meter.spent.cost_usd,
+            prompt_tokens=meter.usage.prompt_tokens,
+            completion_tokens=meter.usage.completion_tokens,
+            cost_usd=meter.usage.cost_usd,
             details={name: value for name, value in original.details.items() if name not in {"title", "budget"}},
             latency_ms=round((time.perf_counter() - began) * 1000, 3),
             started_at=started_at,
@@ -233,12 +233,12 @@ class Chat:
         return Replay(original, replayed)
 
     async def drain(self, seconds: float | None = None) -> None:
-        """Wait for what is done after answers, at most so long; what is cut off then, a later turn does again."""
+        """Wait for background tasks, at most so long, then cancel them; a later turn repeats cancelled work."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                while self._afterwards:
-                    await asyncio.wait(self._afterwards)
-        late = set(self._afterwards)
+                while self._background_tasks:
+                    await asyncio.wait(self._background_tasks)
+        late = set(self._background_tasks)
         for task in late:
             task.cancel()
         if late:
@@ -249,39 +249,39 @@ class Chat:
         request: TurnRequest,
         persona: ActivePersona,
         on_event: OnEvent | None,
-        noted: dict[str, None],
+        degradations: dict[str, None],
         claim: Claim | None,
     ) -> tuple[TurnAnswer, ThreadKey]:
-        """The answer, and the thread that holds it."""
+        """The answer and its thread."""
         services = self._services
-        async with AsyncExitStack() as held:
+        async with AsyncExitStack() as resources:
             run = TurnRun(
                 services=services,
                 trace_id=await services.traces.reserve(request.scope, request.trace_id),
                 started_at=services.clock(),
                 started=time.perf_counter(),
                 on_event=on_event,
-                held=held,
-                noted=noted,
+                resources=resources,
+                degradations=degradations,
                 claim=claim,
                 state={"request": request, "persona": persona},
             )
             try:
                 state: TurnState = await self._graph.ainvoke(run.state, context=run)
             except BaseException as failure:
-                await asyncio.shield(self._note_failure(run, failure))
+                await asyncio.shield(self._record_failure(run, failure))
                 raise
             if "answer" not in state:
                 return await self._earlier_answer(state), state["opened"].thread
         if not request.incognito:
-            self._do_afterwards(self._infer(state))
+            self._run_in_background(self._infer(state))
         opened = state["opened"]
         if opened.untitled and not (opened.first and services.model is None):
-            self._do_afterwards(self._titles.settle(request.scope, opened.thread, run.trace_id))
+            self._run_in_background(self._titles.finalize(request.scope, opened.thread, run.trace_id))
         return state["answer"], opened.thread
 
     async def _earlier_answer(self, state: TurnState) -> TurnAnswer:
-        """The answer of another attempt with the same key, which died after it was stored or was faster."""
+        """The stored answer of another attempt with the same key, which crashed afterwards or was faster."""
         opened, scope = state["opened"], state["request"].scope
         trace_id = opened.answer.metadata["trace_id"]
         try:
@@ -291,10 +291,10 @@ class Chat:
         answer = stored.record.details.get("answer")
         return _from_transcript(state) if answer is None else msgspec.convert(answer, TurnAnswer)
 
-    async def _note_failure(self, run: TurnRun, failure: BaseException) -> None:
-        """Leave the error with the turn: in the unfinished record of its answer, and in the trace.
+    async def _record_failure(self, run: TurnRun, failure: BaseException) -> None:
+        """Record the error of a turn in its unfinished answer message and in the trace.
 
-        If the answer was stored before it failed, both stay as they are; if its place was erased, no trace is kept.
+        If the answer was already stored, both are left unchanged; if the message was deleted, no trace is kept.
         """
         state = run.state
         opened, request = state.get("opened"), state["request"]
@@ -303,7 +303,7 @@ class Chat:
         name = type(failure).__name__
         error = f"{name}: {failure}" if isinstance(failure, WenmaiError) else name
         try:
-            noted = await self._services.memory.transcript.settle(
+            completed = await self._services.memory.transcript.complete(
                 request.scope,
                 opened.thread,
                 opened.answer,
@@ -312,19 +312,19 @@ class Chat:
                 metadata={"trace_id": run.trace_id, "error": error},
             )
             traces = self._services.traces
-            if noted is not None:
+            if completed is not None:
                 await traces.save(request.scope, trace_of(state, run, None, error))
             elif not await traces.has_answer(request.scope, run.trace_id):
                 await traces.drop(request.scope, run.trace_id)
-            await count_spent(state, run)
+            await record_usage(state, run)
         except StoreError:
-            # The store is what failed; the answer's record stays unfinished, which says the same.
+            # The store itself failed; the answer message remains unfinished, which records the same.
             return
 
-    def _do_afterwards(self, work: Coroutine[Any, Any, None]) -> None:
+    def _run_in_background(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
-        self._afterwards.add(task)
-        task.add_done_callback(self._afterwards.discard)
+        self._background_tasks.add(task)
+        task.add_done_callback(self._background_tasks.discard)
 
     async def _infer(self, state: TurnState) -> None:
         request, opened = state["request"], state["opened"]
@@ -342,12 +342,12 @@ class Chat:
                 incarnation=opened.thread.incarnation or "",
             )
         except (StoreError, SessionNotFound):
-            # The next turn infers it again from the transcript; a deleted session needs none.
+            # The next turn infers again from the transcript; a deleted session needs no preferences.
             return
 
 
 def _from_transcript(state: TurnState) -> TurnAnswer:
-    """What the transcript alone tells of an answer whose trace is past its retention, or tells of a failure."""
+    """The answer from the transcript alone, if its trace has expired or records a failure."""
     opened, persona = state["opened"], state["persona"].persona
     answer = opened.answer
     return TurnAnswer(

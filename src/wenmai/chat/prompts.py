@@ -1,6 +1,6 @@
-"""Prompts: the registry of system prompts, and the blocks that a model is shown (sections 9 and 10).
+"""Prompts: the registry of system prompts, and the blocks of a prompt.
 
-The order of the blocks is fixed; evidence is the only one from which facts may be taken, and says so.
+The order of the blocks is fixed; the evidence block is the only source of facts, and says so.
 """
 
 from collections.abc import Sequence
@@ -8,14 +8,22 @@ from typing import Any
 
 import msgspec
 
-from wenmai.chat.profile import Persona, in_language
-from wenmai.chat.registry import VersionedRegistry
-from wenmai.chat.types import Passage
+from wenmai.chat.versioning import VersionedRegistry
+from wenmai.config.profile import Persona, in_language
 from wenmai.errors import InvalidInput
-from wenmai.memory.blocks import Block, as_entry, disarm, fenced, history_block, preference_block, wording
+from wenmai.grounding.types import Passage
+from wenmai.memory.blocks import (
+    Block,
+    as_entry,
+    block_language,
+    delimited_block,
+    escape_markers,
+    history_block,
+    preference_block,
+)
 from wenmai.memory.preferences import checked_language
 from wenmai.providers.models import PromptMessage
-from wenmai.stores.base import Documents
+from wenmai.stores.contracts import Documents
 from wenmai.stores.records import Message, Preferences, PromptVersion
 from wenmai.text.tokens import TokenCounter
 
@@ -60,7 +68,7 @@ _QUESTION = {"zh": ("【问题】", "【问题结束】"), "en": ("【Question�
 
 
 class PromptRegistry(VersionedRegistry[PromptVersion]):
-    """See :class:`VersionedRegistry`; values are {"text", "language"?}. The text takes the persona's place."""
+    """See :class:`VersionedRegistry`; values are {"text", "language"?}. The text replaces the persona's own."""
 
     kind = "prompt"
     record = PromptVersion
@@ -90,11 +98,11 @@ class PromptRegistry(VersionedRegistry[PromptVersion]):
 
 
 class Prompt(msgspec.Struct, frozen=True):
-    """What a model is shown.
+    """The prompt of a turn.
 
     Attributes:
-        blocks: in the order of section 10.
-        cut: for each kind of block, how many tokens or turns did not fit.
+        blocks: in the order system, preferences, history, evidence, question.
+        cut: what did not fit, by block kind: ``{"history": {"messages": 4}}``.
     """
 
     blocks: list[Block]
@@ -102,16 +110,16 @@ class Prompt(msgspec.Struct, frozen=True):
 
     @property
     def tokens(self) -> int:
-        """Of all blocks together."""
+        """Tokens of all blocks together."""
         return sum(block.tokens for block in self.blocks)
 
     def messages(self) -> list[PromptMessage]:
-        """The system block as the system message, all others as one message of the user."""
+        """The system block as the system message, all others as one user message."""
         return prompt_messages([(block.kind, block.text) for block in self.blocks])
 
 
 def prompt_messages(blocks: Sequence[tuple[str, str]]) -> list[PromptMessage]:
-    """``(kind, text)`` of blocks, as a model is sent them; a replay sends the very same."""
+    """``(kind, text)`` of blocks as messages to a model; a replay sends exactly the same."""
     system = "\n\n".join(text for kind, text in blocks if kind == "system")
     rest = "\n\n".join(text for kind, text in blocks if kind != "system")
     return [PromptMessage("system", system), PromptMessage("user", rest)]
@@ -129,40 +137,40 @@ def build_prompt(
     budget_tokens: int,
     count_tokens: TokenCounter,
 ) -> Prompt:
-    """Put the blocks together within the budget.
+    """Assemble the blocks within the budget.
 
-    System, preferences, evidence and question always enter; history gets what is left, oldest turns cut first.
+    System, preferences, evidence and question are always included; history gets the rest, oldest turns cut first.
 
     Args:
-        persona: who answers.
-        registered: the active text of the prompt registry, in place of the persona's own.
-        language: BCP 47 tag; chooses the wording.
-        preferences: None shows none (incognito).
+        persona: that answers.
+        registered: the active text of the prompt registry, which replaces the persona's own.
+        language: BCP 47 tag; selects the language of the blocks.
+        preferences: None for an incognito turn.
         history: the window, ascending.
         passages: the evidence, numbered as in the prompt.
-        question: as the visitor wrote it.
+        question: as the user wrote it.
         budget_tokens: of all blocks together.
         count_tokens: the model's counter, or the estimate.
     """
-    words = wording(language)
+    words = block_language(language)
     name = in_language(persona.name, language)
     role = registered or in_language(persona.system, language)
     if name not in role:
-        role = f"{_ROLE[words].format(disarm(name))}{role}"
+        role = f"{_ROLE[words].format(escape_markers(name))}{role}"
     rules = _RULES[words].format(system=role)
     system = Block("system", rules, count_tokens(rules))
     evidence = _evidence_block(passages, words, count_tokens)
-    asked = fenced("question", _QUESTION[words], [disarm(question)], count_tokens)
-    preferred = [preference_block(preferences, language, count_tokens)] if preferences is not None else []
-    room = budget_tokens - sum(block.tokens for block in [system, *preferred, evidence, asked])
+    question_block = delimited_block("question", _QUESTION[words], [escape_markers(question)], count_tokens)
+    preference_blocks = [preference_block(preferences, language, count_tokens)] if preferences is not None else []
+    room = budget_tokens - sum(block.tokens for block in [system, *preference_blocks, evidence, question_block])
     kept = list(history)
-    told = [history_block(kept, language, name, count_tokens)] if kept else []
-    while kept and told[0].tokens > room:
+    history_blocks = [history_block(kept, language, name, count_tokens)] if kept else []
+    while kept and history_blocks[0].tokens > room:
         oldest = kept[0].turn_id
         kept = [message for message in kept if message.turn_id != oldest]
-        told = [history_block(kept, language, name, count_tokens)] if kept else []
+        history_blocks = [history_block(kept, language, name, count_tokens)] if kept else []
     cut = {"history": {"messages": len(history) - len(kept)}} if len(kept) < len(history) else {}
-    return Prompt([system, *preferred, *told, evidence, asked], cut)
+    return Prompt([system, *preference_blocks, *history_blocks, evidence, question_block], cut)
 
 
 def _evidence_block(passages: Sequence[Passage], words: str, count_tokens: TokenCounter) -> Block:
@@ -177,4 +185,4 @@ def _evidence_block(passages: Sequence[Passage], words: str, count_tokens: Token
         )
         for passage in passages
     ]
-    return fenced("evidence", (opening, closing), lines, count_tokens)
+    return delimited_block("evidence", (opening, closing), lines, count_tokens)

@@ -1,4 +1,4 @@
-"""Which passages no persona finds: a persona with domains is given passages of these domains only."""
+"""Finds passages that no persona can retrieve: a persona with domains only gets passages of these domains."""
 
 from collections.abc import Iterable, Iterator
 
@@ -10,10 +10,10 @@ _NAMED_DOMAINS = 20
 
 
 class Reach:
-    """Counts passages that no persona finds.
+    """Counts passages that no persona can retrieve.
 
     Args:
-        domains: those that personas speak about; None if one of them speaks about everything.
+        domains: the domains of all personas; None if a persona is not restricted.
     """
 
     def __init__(self, domains: frozenset[str] | None) -> None:
@@ -22,14 +22,14 @@ class Reach:
         self._hidden = 0
 
     def counted(self, records: Iterable[EvidenceRecord]) -> Iterator[EvidenceRecord]:
-        """The records as they are, each counted."""
+        """Count each record and pass it on."""
         for record in records:
             self._passages += 1
             self._hidden += self._domains is not None and self._domains.isdisjoint(record.domains)
             yield record
 
     def warnings(self) -> list[str]:
-        """What is wrong and what to do about it, in a sentence; empty if every passage can be found."""
+        """The problem and its fix, in one sentence; empty if every passage can be retrieved."""
         if not self._hidden or self._domains is None:
             return []
         named = sorted(self._domains)
@@ -43,5 +43,5 @@ class Reach:
 
 
 async def reach_of(personas: PersonaRegistry, scope: Scope) -> Reach:
-    """A count for the personas that answer at a site."""
+    """A counter for the personas of a site."""
     return Reach(await personas.domains(scope))

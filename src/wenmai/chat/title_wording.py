@@ -1,8 +1,8 @@
-"""What a title may look like, and what of a model's words is taken for one.
+"""Validates titles made by a model.
 
-A model is asked for a title and may answer the question, refuse, explain itself, change the language or obey what the
-question says. What does not look like a title of this very question is none; nor is what has a word of its own, for
-that word may be an answer, and no evidence has been asked for it.
+A model asked for a title may answer the question instead, refuse, explain itself, change the language or follow
+instructions in the question. Output that does not look like a title of this question is rejected; so is output with a
+word that is not in the question, because it may be an answer without evidence.
 """
 
 import re
@@ -14,15 +14,15 @@ from wenmai.memory.sessions import checked_title
 from wenmai.text.cjk import content_words, has_cjk, normalise, terms
 from wenmai.text.stopwords import STOP_EN
 
-MODEL_WRITES = 200
-"""Characters after which what a model writes cannot become a title any more."""
+MAX_OUTPUT_CHARACTERS = 200
+"""Output longer than this cannot be a title."""
 
 WORDS = range(3, 6)
 CHARACTERS = range(5, 16)
-"""How long a title is: in words, and in characters where writing has no spaces between words."""
+"""Length of a title: in words, or in characters for scripts without spaces."""
 
 _PART = 2
-"""Characters of a part of the question that a title may be put together from."""
+"""Minimum length of the parts of the question that a title may be composed of."""
 
 _LABEL = re.compile(r"^(?:title|标题|標題|题目|タイトル|題名|제목)\s*[:：]\s*", re.IGNORECASE)
 _REFUSAL = re.compile(
@@ -33,30 +33,30 @@ _REFUSAL = re.compile(
 _QUOTES = re.compile(r"[\"“”„‟«»「」『』〝〞＂`*#]|(?<!\w)['‘’]|['‘’](?!\w)")
 _BOOK_MARKS = re.compile(r"^[《〈](?P<inside>[^《》〈〉]*)[》〉]$")
 _JOINERS = re.compile("[\u200d\ufe0e\ufe0f\u20e3\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f]")
-"""What emoji are put together with; the signs themselves are of Unicode's category So."""
+"""Modifiers and joiners of emoji; the emoji themselves are in Unicode category So."""
 
 _SMALL = frozenset({"a", "an", "the", "and", "or", "of", "in", "on", "at", "to", "for", "by", "with", "from", "as"})
-"""Words that title case leaves small inside a title."""
+"""Words that title case keeps in lower case inside a title."""
 
 _SCRIPTS = {"CJK": "HAN", "IDEOGRAPHIC": "HAN", "HIRAGANA": "KANA", "KATAKANA": "KANA", "KATAKANA-HIRAGANA": "KANA"}
 _SPACELESS = frozenset({"HAN", "KANA", "HANGUL"})
 _KANA_IN_JAPANESE = 0.2
-"""Chinese has next to no Kana; Japanese has more than this, of its characters."""
+"""Share of Kana above which a text is Japanese; Chinese has almost none."""
 
 
-def enough(said: str) -> bool:
-    """Whether nothing that a model may still write can belong to the title."""
-    said = said.lstrip()
-    return "\n" in said or len(said) > MODEL_WRITES
+def is_past_title(output: str) -> bool:
+    """Whether further output of the model can no longer belong to the title."""
+    output = output.lstrip()
+    return "\n" in output or len(output) > MAX_OUTPUT_CHARACTERS
 
 
-def fitted(said: str, question: str) -> str | None:
-    """The title within what a model wrote; None if that is none of this question.
+def extract_title(output: str, question: str) -> str | None:
+    """The title in a model's output; None if it is not a valid title of this question.
 
-    It has the question's script, no content word that the question has not, and a title's length. Marks around it and
-    at its end, and emoji, are taken away; English is put in title case.
+    A title has the question's script, only content words of the question, and the length of a title. Quotes around it,
+    punctuation at its end and emoji are removed; English is put in title case.
     """
-    title = _plain(said)
+    title = _plain(output)
     if _REFUSAL.match(title) or not _fits(title, question):
         return None
     if _is_english(question):
@@ -67,9 +67,9 @@ def fitted(said: str, question: str) -> str | None:
         return None
 
 
-def _plain(said: str) -> str:
+def _plain(output: str) -> str:
     """The first line without label, quotes, emoji and closing punctuation."""
-    lines = said.strip().splitlines()
+    lines = output.strip().splitlines()
     line = _JOINERS.sub("", lines[0]) if lines else ""
     line = "".join(" " if unicodedata.category(sign) == "So" else sign for sign in line)
     line = " ".join(_QUOTES.sub("", line).split())
@@ -93,8 +93,8 @@ def _fits(title: str, question: str) -> bool:
 def _made_of(question: str, title: str) -> bool:
     """Whether the title has content words, and each is in the question.
 
-    Writing without spaces has no words to compare: there, what stands between two function words is put together from
-    parts of the question, each of two characters or more unless it is the whole.
+    Scripts without spaces have no words to compare: there, each run between function words must be composed of parts
+    of the question, of at least two characters each unless the run is a single character.
     """
     words, asked, normal = content_words(title), set(terms(question)), normalise(question)
     return bool(words) and all(
@@ -105,7 +105,7 @@ def _made_of(question: str, title: str) -> bool:
 def _put_together(word: str, question: str) -> bool:
     if len(word) < _PART:
         return word in question
-    # reached[i]: the first i characters are parts of the question
+    # reached[i]: the first i characters are composed of parts of the question
     reached = [True] + [False] * len(word)
     for end in range(_PART, len(word) + 1):
         reached[end] = any(reached[start] and word[start:end] in question for start in range(end - _PART + 1))
@@ -113,12 +113,12 @@ def _put_together(word: str, question: str) -> bool:
 
 
 def _with(writing: str) -> set[str]:
-    """What a language written so may use besides."""
+    """Other scripts that a language with this script uses."""
     return {"HAN"} if writing == "KANA" else set()
 
 
 def _writing(text: str) -> str:
-    """The script that stands for the language: of Japanese it is Kana, although most of it may be Han."""
+    """The script that identifies the language: Kana for Japanese, even if most characters are Han."""
     scripts = _scripts(text)
     if not scripts:
         return ""
@@ -128,7 +128,7 @@ def _writing(text: str) -> str:
 
 
 def _scripts(text: str) -> Counter[str]:
-    """How much of each script there is: in words, and in characters where a character is about a word."""
+    """The amount of each script: in words, or in characters for scripts without spaces."""
     found: Counter[str] = Counter()
     before = ""
     for letter in normalise(text):

@@ -1,4 +1,4 @@
-"""The trace ledger: why each answer was given, kept for as long as traces are kept."""
+"""The trace ledger: how each answer came about, kept for the retention of traces."""
 
 from collections.abc import Callable, Mapping
 from datetime import timedelta
@@ -7,17 +7,17 @@ from wenmai.clock import Clock
 from wenmai.errors import SessionNotFound, TraceNotFound, VersionConflict
 from wenmai.memory.ids import new_trace_id
 from wenmai.scope import Scope
-from wenmai.stores.base import Documents, Page, Stored
+from wenmai.stores.contracts import Documents, Page, Stored
 from wenmai.stores.records import TraceRecord
 
 
 def trace_ref(scope: Scope, trace_id: str) -> str:
-    """The key of a trace: callers choose ids, and one user's must not stand in another's way. An id has no slash."""
+    """The key of a trace: callers choose ids, which must not collide between users. An id has no slash."""
     return f"{scope.user_id}/{trace_id}"
 
 
 class TraceLedger:
-    """Keeps traces and finds them again."""
+    """Stores and finds traces."""
 
     def __init__(self, documents: Documents, clock: Clock, *, retention: timedelta) -> None:
         self._documents = documents
@@ -25,7 +25,7 @@ class TraceLedger:
         self._retention = retention
 
     async def reserve(self, scope: Scope, wanted: str | None) -> str:
-        """The id of a new trace: the caller's own unless the user has a trace of this id already, else a fresh one."""
+        """The id of a new trace: the wanted one unless the user already has a trace of that id, else a new one."""
         if wanted is None:
             return new_trace_id()
         now = self._clock()
@@ -39,18 +39,18 @@ class TraceLedger:
         return wanted
 
     async def save(self, scope: Scope, trace: TraceRecord) -> None:
-        """Keep the trace of a turn; none is kept of a session that was deleted meanwhile."""
+        """Store the trace of a turn; not if its session was deleted meanwhile."""
         try:
             await self._documents.put(scope, trace, keep_until=self._clock() + self._retention)
         except SessionNotFound:
             await self.drop(scope, trace.trace_id)
 
     async def drop(self, scope: Scope, trace_id: str) -> None:
-        """Remove the trace of a turn whose place in the transcript is gone."""
+        """Delete the trace of a turn that was deleted from the transcript."""
         await self._documents.delete(scope, TraceRecord, trace_ref(scope, trace_id))
 
     async def amend(self, scope: Scope, trace_id: str, edit: Callable[[TraceRecord], TraceRecord]) -> None:
-        """Change a trace that is there; one that was deleted meanwhile does not come back."""
+        """Change an existing trace; a deleted one is not recreated."""
         stored = await self._documents.get(scope, TraceRecord, trace_ref(scope, trace_id))
         if stored is None:
             return
@@ -72,7 +72,7 @@ class TraceLedger:
         return stored
 
     async def has_answer(self, scope: Scope, trace_id: str) -> bool:
-        """Whether the trace is that of a turn that was answered."""
+        """Whether the trace has an answer."""
         stored = await self._documents.get(scope, TraceRecord, trace_ref(scope, trace_id))
         return stored is not None and stored.record.details.get("answer") is not None
 

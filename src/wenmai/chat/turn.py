@@ -1,4 +1,4 @@
-"""One turn: what is asked, what is gathered step by step, what is answered."""
+"""The values of a turn: request, state of the steps, events, answer."""
 
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
@@ -8,21 +8,21 @@ from typing import Any, Literal, TypedDict
 
 import msgspec
 
-from wenmai.chat.budgets import BudgetKeeper, Standing
-from wenmai.chat.evidence import EvidenceBase
-from wenmai.chat.gate.before import Verdict
-from wenmai.chat.intent import Understanding
-from wenmai.chat.metering import Meter
+from wenmai.chat.budgets import BudgetKeeper, BudgetStatus
+from wenmai.chat.metering import UsageMeter
 from wenmai.chat.persona import ActivePersona, PersonaRegistry
-from wenmai.chat.profile import Profile
 from wenmai.chat.prompts import Prompt, PromptRegistry
-from wenmai.chat.rewrite import Rewrite
 from wenmai.chat.trace import TraceLedger
-from wenmai.chat.types import Citation, Passage, PolicyMode
+from wenmai.chat.understanding.dialogue_acts import Understanding
+from wenmai.chat.understanding.rewrite import Rewrite
 from wenmai.clock import Clock
+from wenmai.config.profile import Profile
+from wenmai.grounding.answerability import Verdict
+from wenmai.grounding.evidence import EvidenceBase
+from wenmai.grounding.types import Citation, Passage, PolicyMode
 from wenmai.memory.idempotency import Claim
-from wenmai.memory.manager import Memory
-from wenmai.memory.turns import OnConflict
+from wenmai.memory.library import Memory
+from wenmai.memory.thread_lock import OnConflict
 from wenmai.providers.models import ChatModel
 from wenmai.scope import Scope, ThreadKey
 from wenmai.stores.records import Message, Preferences
@@ -32,14 +32,14 @@ QUERY_LIMIT = 4000
 
 
 class TurnRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What a visitor asks.
+    """A question to a persona.
 
     Attributes:
         query: 1 to 4000 characters.
-        session_id: None begins a session.
-        incognito: use and change no preferences; the transcript is kept all the same.
-        trace_id: the caller's own, else one is made.
-        idempotency_key: the same key again gives the first answer.
+        session_id: None creates a session.
+        incognito: neither use nor change preferences; the transcript is still kept.
+        trace_id: the caller's own; None generates one.
+        idempotency_key: a repeated key returns the first answer.
         on_conflict: what to do if another turn of the thread runs.
     """
 
@@ -54,12 +54,12 @@ class TurnRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TurnEvent(msgspec.Struct, frozen=True):
-    """Something that happens while a turn runs.
+    """An event of a running turn.
 
-    ``begin`` has nothing: the turn holds its thread, and its question is stored next. ``start`` has trace_id,
-    session_id, turn_id and npc_id; ``step`` has name, status and duration_ms; ``token`` has text, a slice of the answer
-    that has passed the gate; ``replace`` has text, the whole answer instead of the tokens before it. The tokens joined,
-    from the last ``replace`` on, are the answer that is returned.
+    ``begin`` has no data: the turn holds its thread, and its question is stored next. ``start`` has trace_id,
+    session_id, turn_id and npc_id; ``step`` has name, status and duration_ms; ``token`` has text, a verified slice of
+    the answer; ``replace`` has text, the whole answer instead of the tokens before it. The joined tokens since the
+    last ``replace`` are the answer that is returned.
     """
 
     kind: Literal["begin", "start", "step", "token", "replace"]
@@ -70,7 +70,7 @@ OnEvent = Callable[[TurnEvent], Awaitable[None]]
 
 
 class TurnAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """What the visitor gets; stored before it is returned."""
+    """The answer to the user; stored before it is returned."""
 
     trace_id: str
     session_id: str
@@ -87,13 +87,13 @@ class TurnAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Opened(msgspec.Struct, frozen=True, kw_only=True):
-    """The turn in the transcript.
+    """The turn's place in the transcript.
 
     Attributes:
-        answer: the record of the answer, unfinished.
-        window: what was said before in the thread.
-        first: True if the session has no question yet.
-        untitled: True if nobody has settled the session's title yet.
+        answer: the answer message, unfinished.
+        window: the previous messages of the thread.
+        first: True if the session has no first question yet.
+        untitled: True if the session's title is not final yet.
     """
 
     thread: ThreadKey
@@ -105,7 +105,7 @@ class Opened(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Recalled(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of how to answer.
+    """The preferences that apply to the answer.
 
     Attributes:
         preferences: None if the turn is incognito.
@@ -119,21 +119,21 @@ class Recalled(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Retrieved(msgspec.Struct, frozen=True, kw_only=True):
-    """The passages found, best first, and what failed on the way."""
+    """The passages found, best first, and the parts that failed."""
 
     passages: list[Passage] = []
     degraded: list[str] = []
 
 
 class Draft(msgspec.Struct, frozen=True, kw_only=True):
-    """An answer before it is checked.
+    """An answer before verification.
 
     Attributes:
         model: ``offline`` if it was composed from the evidence.
         cited: numbers of the passages it quotes, if it was composed.
-        failure: what was wrong with the model, if it was asked in vain.
-        cut_off: the model's text ended at a limit of length.
-        exhausted: the budget because of which it was not asked.
+        failure: the error of the model, if it failed.
+        cut_off: the model's text ended at a length limit.
+        exhausted: the budget because of which the model was not called.
     """
 
     text: str
@@ -144,11 +144,11 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
     exhausted: str = ""
 
 
-class Settled(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer as it may be given.
+class CheckedAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """The verified answer.
 
     Attributes:
-        unsupported: what the model claimed without evidence, as it wrote it.
+        unsupported: the model's claims without evidence, verbatim.
     """
 
     text: str
@@ -159,25 +159,25 @@ class Settled(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TurnState(TypedDict, total=False):
-    """The state of the graph; each step adds its own value and changes no other's."""
+    """The state of the graph; each step adds its own values and changes no others."""
 
     request: TurnRequest
     persona: ActivePersona
     opened: Opened
     recalled: Recalled
     rewritten: Rewrite
-    understood: Understanding
+    understanding: Understanding
     retrieved: Retrieved
     verdict: Verdict
     prompt: Prompt
     draft: Draft
-    settled: Settled
+    checked: CheckedAnswer
     answer: TurnAnswer
 
 
 @dataclass(frozen=True)
 class TurnPolicy:
-    """What of the settings the turn needs."""
+    """The settings that a turn needs."""
 
     memory_enabled: bool
     prompt_budget_tokens: int
@@ -186,7 +186,7 @@ class TurnPolicy:
 
 @dataclass(frozen=True)
 class Services:
-    """What the steps work with; handed in, never looked up."""
+    """The services that steps use; injected, never looked up."""
 
     memory: Memory
     evidence: EvidenceBase
@@ -203,18 +203,18 @@ class Services:
 
 @dataclass
 class TurnRun:
-    """One run of the graph: the services, where events go, and what has been recorded for the trace.
+    """One run of the graph: the services, the event callback, and records for the trace.
 
     Attributes:
-        held: what is held until the turn ends, such as the thread.
+        resources: released when the turn ends, such as the thread lock.
         steps: name, status and duration in ms of each step so far.
-        state: all that the steps have added so far, for the trace of a turn that fails.
-        prompt_source: ``prompt_registry`` or ``npc_profile``, and the version of it.
-        meter: what the model calls of this turn have used.
-        counted: True once that has been added to session, user and tenant.
-        claim: what an attempt at an Idempotency-Key starts from; None without a key.
-        standings: how the budgets stood before the model was called; empty where none was to be asked.
-        noted: what failed or was left alone below the steps so far, as keys; others add to it while the turn runs.
+        state: the state so far, for the trace of a failed turn.
+        prompt_source: ``prompt_registry`` or ``npc_profile``, and its version.
+        meter: usage of the model calls of this turn.
+        usage_recorded: True once that was added to session, user and tenant.
+        claim: on the Idempotency-Key; None without a key.
+        budget_statuses: before the model was called; empty if no model was to be called.
+        degradations: names of parts that failed or were skipped so far, as keys; filled while the turn runs.
     """
 
     services: Services
@@ -222,17 +222,17 @@ class TurnRun:
     started_at: datetime
     started: float
     on_event: OnEvent | None
-    held: AsyncExitStack
-    noted: dict[str, None]
+    resources: AsyncExitStack
+    degradations: dict[str, None]
     claim: Claim | None = None
-    meter: Meter = field(default_factory=Meter)
-    counted: bool = False
-    standings: list[Standing] = field(default_factory=list)
+    meter: UsageMeter = field(default_factory=UsageMeter)
+    usage_recorded: bool = False
+    budget_statuses: list[BudgetStatus] = field(default_factory=list)
     steps: list[dict[str, Any]] = field(default_factory=list)
     state: TurnState = field(default_factory=TurnState)
     prompt_source: tuple[str, int | None] = ("npc_profile", None)
 
     async def emit(self, kind: Literal["begin", "start", "step", "token"], **data: Any) -> None:
-        """Tell the listener, if there is one."""
+        """Send an event, if there is a callback."""
         if self.on_event is not None:
             await self.on_event(TurnEvent(kind, data))

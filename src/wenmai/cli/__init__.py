@@ -1,1 +1,1 @@
-"""The command line: each command in a module of its own; what takes long to import is imported when it is needed."""
+"""The command line: one module per command; slow imports are deferred until a command needs them."""

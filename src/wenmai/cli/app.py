@@ -1,17 +1,17 @@
-"""All commands, under their names."""
+"""The Typer application with all commands."""
 
 import typer
 
-from wenmai.cli.chat import chat
-from wenmai.cli.config import config
-from wenmai.cli.conformance import conformance
-from wenmai.cli.doctor import doctor
-from wenmai.cli.exporting import export_
-from wenmai.cli.importing import import_
-from wenmai.cli.ingest import ingest
-from wenmai.cli.migrate import migrate
-from wenmai.cli.serve import serve
-from wenmai.cli.version import version
+from wenmai.cli.commands.chat import chat
+from wenmai.cli.commands.config import config
+from wenmai.cli.commands.conformance import conformance
+from wenmai.cli.commands.doctor import doctor
+from wenmai.cli.commands.export import export_
+from wenmai.cli.commands.import_ import import_
+from wenmai.cli.commands.ingest import ingest
+from wenmai.cli.commands.migrate import migrate
+from wenmai.cli.commands.serve import serve
+from wenmai.cli.commands.version import version
 
 app = typer.Typer(
     name="wenmai",

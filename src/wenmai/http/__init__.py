@@ -1,1 +1,1 @@
-"""The HTTP service: routers over one engine; handlers hold no state and no rules of their own."""
+"""The HTTP service: routers over one engine; handlers hold neither state nor business logic."""

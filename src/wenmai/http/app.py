@@ -1,4 +1,4 @@
-"""The application: the routers over one engine that is handed in."""
+"""The FastAPI application: routers and middleware over one engine."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
@@ -6,24 +6,24 @@ from importlib.metadata import version
 
 from fastapi import FastAPI
 
+from wenmai.config.settings import Settings
 from wenmai.engine import Engine, open_engine
-from wenmai.http import evidence, health, npc, pages, personas, prompts, sessions, usage
-from wenmai.http.callers import TrustedCallers
-from wenmai.http.headers import HeadAsGet, PrivateAnswers
-from wenmai.http.limits import UPLOAD_BYTES, BodyLimit
-from wenmai.http.metrics import Measured, Metrics
+from wenmai.http.headers import HeadAsGet, PrivateResponses
+from wenmai.http.limits import MAX_UPLOAD_BYTES, BodyLimit
+from wenmai.http.metrics import Metrics, RequestMetrics
 from wenmai.http.openapi import DESCRIPTION, TAGS, describe
+from wenmai.http.origin_checks import HostAndOriginCheck
 from wenmai.http.problems import UnexpectedErrors, add_problem_handlers
-from wenmai.http.running import RunningTurns
-from wenmai.settings import Settings
+from wenmai.http.routes import evidence, health, npc, pages, personas, prompts, sessions, usage
+from wenmai.http.turn_tasks import TurnTasks
 
 ROUTERS = (npc, personas, prompts, evidence, sessions, usage, health, pages)
 
 
 def create_app(engine: Engine) -> FastAPI:
-    """The service over an engine that the caller opened and closes.
+    """The application over an engine that the caller opens and closes.
 
-    Requests work as soon as it is made; its lifespan only waits for running turns at the end, at most
+    It serves requests at once; its lifespan only waits for running turns at shutdown, at most
     ``settings.shutdown_seconds``.
     """
     app = _build(engine.settings, lambda: nullcontext(engine))
@@ -32,17 +32,17 @@ def create_app(engine: Engine) -> FastAPI:
 
 
 def serve_app(settings: Settings) -> FastAPI:
-    """The service that opens an engine of its own when it starts and closes it when it has stopped."""
+    """The application that opens its own engine in its lifespan and closes it at shutdown."""
     return _build(settings, lambda: open_engine(settings))
 
 
-def _build(settings: Settings, opened: Callable[[], AbstractAsyncContextManager[Engine]]) -> FastAPI:
-    turns = RunningTurns(in_process=settings.max_turns, in_thread=settings.max_thread_turns)
+def _build(settings: Settings, open_: Callable[[], AbstractAsyncContextManager[Engine]]) -> FastAPI:
+    turns = TurnTasks(max_total=settings.max_turns, max_per_thread=settings.max_thread_turns)
     metrics = Metrics()
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        async with opened() as engine:
+        async with open_() as engine:
             app.state.engine = engine
             yield
             await turns.drain(settings.shutdown_seconds)
@@ -63,11 +63,11 @@ def _build(settings: Settings, opened: Callable[[], AbstractAsyncContextManager[
         app.include_router(resource.router)
     add_problem_handlers(app)
     describe(app)
-    # The last one added is the outermost.
-    app.add_middleware(BodyLimit, larger={evidence.FILES_PATH: UPLOAD_BYTES})
-    app.add_middleware(TrustedCallers, allowed=settings.allowed_hosts)
+    # The middleware added last is the outermost.
+    app.add_middleware(BodyLimit, larger={evidence.FILES_PATH: MAX_UPLOAD_BYTES})
+    app.add_middleware(HostAndOriginCheck, allowed=settings.allowed_hosts)
     app.add_middleware(UnexpectedErrors)
-    app.add_middleware(PrivateAnswers)
+    app.add_middleware(PrivateResponses)
     app.add_middleware(HeadAsGet)
-    app.add_middleware(Measured, metrics=metrics)
+    app.add_middleware(RequestMetrics, metrics=metrics)
     return app

@@ -1,4 +1,4 @@
-"""What answers to every route have in common: HEAD where there is GET, and headers that keep answers private."""
+"""Middleware for all routes: HEAD as GET, and headers that prevent caching and MIME sniffing."""
 
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -7,11 +7,11 @@ _PRIVATE = {
     "Cache-Control": "no-store",
     "Vary": "Accept, Origin, Sec-Fetch-Site, X-Tenant-ID, X-Site-ID, X-User-ID",
 }
-"""Answers depend on the scope that the headers name, and are not kept by any cache."""
+"""Responses depend on the scope headers and must not be cached."""
 
 
 class HeadAsGet:
-    """Answers HEAD as GET, without the body."""
+    """Answers HEAD as GET without the body."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -25,16 +25,16 @@ class HeadAsGet:
         async def without_body(message: Message) -> None:
             await send({**message, "body": b""} if message["type"] == "http.response.body" else message)
 
-        asked = {**scope, "method": "GET"}
+        as_get = {**scope, "method": "GET"}
         try:
-            await self._app(asked, receive, without_body)
+            await self._app(as_get, receive, without_body)
         finally:
-            # The metrics name the route.
-            scope["route"] = asked.get("route")
+            # The metrics read the route.
+            scope["route"] = as_get.get("route")
 
 
-class PrivateAnswers:
-    """Adds the headers that keep answers out of caches, and browsers from guessing their type."""
+class PrivateResponses:
+    """Adds ``Cache-Control``, ``Vary`` and ``nosniff`` to responses."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

@@ -1,6 +1,6 @@
-"""Bodies are JSON as RFC 8259 has it: no NaN, no Infinity, no number that nothing can hold, no half of a character.
+"""Strict JSON bodies (RFC 8259): no NaN or Infinity, no out-of-range numbers, no lone surrogates.
 
-They are nested at most :data:`LEVELS` deep, so that what was taken can also be stored and shown again.
+Nesting is limited to :data:`MAX_NESTING` levels, so that an accepted body can be stored and serialized again.
 """
 
 import json
@@ -11,12 +11,12 @@ import msgspec
 from fastapi import Request, Response
 from fastapi.routing import APIRoute
 
-LEVELS = 100
-_TOO_DEEP = f"nested at most {LEVELS} levels deep"
+MAX_NESTING = 100
+_TOO_DEEP = f"nested at most {MAX_NESTING} levels deep"
 
 
 class StrictRoute(APIRoute):
-    """A route whose JSON body is read by msgspec, which is strict, and fast enough not to stop the event loop."""
+    """A route that decodes JSON bodies with msgspec, which is strict, and fast enough not to block the event loop."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """See :class:`fastapi.routing.APIRoute`."""
@@ -35,17 +35,17 @@ class _StrictRequest(Request):
             value = msgspec.json.decode(body)
         except RecursionError as problem:
             raise json.JSONDecodeError(_TOO_DEEP, "", 0) from problem
-        except ValueError as problem:  # msgspec's, bytes that are not UTF-8, integers of thousands of digits
+        except ValueError as problem:  # invalid JSON, invalid UTF-8, integers of thousands of digits
             raise json.JSONDecodeError(str(problem), "", 0) from problem
-        if body.count(b"[") + body.count(b"{") > LEVELS and _is_deep(value):
+        if body.count(b"[") + body.count(b"{") > MAX_NESTING and _exceeds_max_nesting(value):
             raise json.JSONDecodeError(_TOO_DEEP, "", 0)
         return value
 
 
-def _is_deep(value: object) -> bool:
-    """Whether lists and objects stand in each other more than :data:`LEVELS` deep."""
+def _exceeds_max_nesting(value: object) -> bool:
+    """Whether lists and objects are nested more than :data:`MAX_NESTING` levels deep."""
     level = [value]
-    for _ in range(LEVELS):
+    for _ in range(MAX_NESTING):
         level = [
             inner
             for outer in level

@@ -1,20 +1,20 @@
-"""Bodies that are too large are refused while they come in, before anything keeps them."""
+"""Request size limit, enforced while the body arrives."""
 
 from collections.abc import Mapping
 
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-BODY_BYTES = 2_000_000
-UPLOAD_BYTES = 20_000_000
+MAX_BODY_BYTES = 2_000_000
+MAX_UPLOAD_BYTES = 20_000_000
 
 
 class BodyLimit:
-    """Answers 413 to a request whose body is longer than its route takes.
+    """Middleware that answers 413 to a request with a body over the limit of its route.
 
     Args:
-        app: what comes next.
-        larger: path → bytes, for the routes that take more than ``BODY_BYTES``.
+        app: the next ASGI application.
+        larger: path → limit in bytes, for routes that accept more than ``MAX_BODY_BYTES``.
     """
 
     def __init__(self, app: ASGIApp, larger: Mapping[str, int]) -> None:
@@ -22,19 +22,19 @@ class BodyLimit:
         self._larger = larger
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on, counting its body."""
+        """Pass the request on and count the bytes of its body."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        limit = self._larger.get(scope["path"], BODY_BYTES)
-        came = 0
+        limit = self._larger.get(scope["path"], MAX_BODY_BYTES)
+        received = 0
 
-        async def counted() -> Message:
-            nonlocal came
+        async def counting_receive() -> Message:
+            nonlocal received
             message = await receive()
-            came += len(message.get("body", b""))
-            if came > limit:
-                raise HTTPException(413, f"at most {limit} bytes are taken here")
+            received += len(message.get("body", b""))
+            if received > limit:
+                raise HTTPException(413, f"the body may have at most {limit} bytes")
             return message
 
-        await self._app(scope, counted, send)
+        await self._app(scope, counting_receive, send)

@@ -1,4 +1,4 @@
-"""Bodies are taken only as what they are declared to be: JSON."""
+"""Content-Type checks: bodies must be declared as JSON."""
 
 from collections.abc import Callable, Coroutine
 from email.message import Message
@@ -14,7 +14,7 @@ JSON = "application/json"
 
 
 class JsonRoute(StrictRoute):
-    """A route that answers 415 to a body that is not declared as JSON."""
+    """A route that answers 415 to a body with a Content-Type other than JSON."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """See FastAPI."""
@@ -24,14 +24,14 @@ class JsonRoute(StrictRoute):
 
         async def checked(request: Request) -> Response:
             if _has_body(request) and media_type_of(request) != JSON:
-                raise HTTPException(415, f"{JSON} is taken here")
+                raise HTTPException(415, f"the Content-Type must be {JSON}")
             return await handler(request)
 
         return checked
 
 
 def media_type_of(request: Request, default: str = "") -> str:
-    """The request's declared type in lower case, without parameters."""
+    """The request's media type in lower case, without parameters."""
     header = Message()
     header["content-type"] = request.headers.get("content-type", default)
     return header.get_content_type() if header["content-type"] else ""

@@ -1,7 +1,7 @@
-"""What the service has done, for Prometheus; a registry of its own per application.
+"""Prometheus metrics; each application has its own registry.
 
-Labels come from closed sets: routes by their template, known methods, statuses, policy modes, and the
-engine's own words for its parts.
+Label values come from closed sets: route templates, known methods, statuses, policy modes, and the engine's component
+names.
 """
 
 import time
@@ -13,8 +13,8 @@ from prometheus_client.registry import Collector
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from wenmai.chat.turn import TurnAnswer
-from wenmai.memory.usage import Spent
-from wenmai.stores.breaker import Breaker, State
+from wenmai.memory.usage import TokenUsage
+from wenmai.resilience.breaker import Breaker, State
 
 _METHODS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"})
 _BREAKER_STATES: dict[State, int] = {"closed": 0, "half_open": 1, "open": 2}
@@ -22,32 +22,35 @@ _SECONDS = (0.002, 0.005, 0.01, 0.02, 0.04, 0.08, 0.15, 0.3, 0.6, 1.2, 2.5, 5, 1
 
 
 class Metrics:
-    """The counters of one application."""
+    """The metrics of one application."""
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
         ProcessCollector(registry=self._registry)
         self._requests = Counter(
             "wenmai_http_requests",
-            "Requests answered, by route, method and status.",
+            "Requests by route, method and status.",
             ("route", "method", "status"),
             registry=self._registry,
         )
         self._seconds = Histogram(
             "wenmai_http_request_seconds",
-            "Time to the end of the answer.",
+            "Time until the response was sent, in seconds.",
             ("route",),
             buckets=_SECONDS,
             registry=self._registry,
         )
         self._turns = Counter(
             "wenmai_turns",
-            "Turns answered, by policy mode, and whether something was degraded.",
+            "Turns answered, by policy mode and whether they were degraded.",
             ("policy_mode", "degraded"),
             registry=self._registry,
         )
         self._degraded = Counter(
-            "wenmai_degraded", "Turns in which this part failed.", ("part",), registry=self._registry
+            "wenmai_degraded",
+            "Turns in which this component failed or was skipped.",
+            ("part",),
+            registry=self._registry,
         )
 
     def request(self, route: str, method: str, status: int, seconds: float) -> None:
@@ -62,14 +65,14 @@ class Metrics:
         for part in answer.degraded:
             self._degraded.labels(part).inc()
 
-    def text(self, breakers: Sequence[Breaker] = (), spent: Spent = Spent()) -> bytes:
-        """All figures, those of the breakers, and what models have used, in Prometheus's text format."""
-        now = [generate_latest(figures) for figures in (_BreakerFigures(breakers), _SpentFigures(spent))]
-        return b"".join([generate_latest(self._registry), *now])
+    def render(self, breakers: Sequence[Breaker] = (), usage: TokenUsage = TokenUsage()) -> bytes:
+        """All metrics, with breaker states and model usage as of now, in the Prometheus text format."""
+        current = [generate_latest(each) for each in (_BreakerCollector(breakers), _UsageCollector(usage))]
+        return b"".join([generate_latest(self._registry), *current])
 
 
-class _BreakerFigures(Collector):
-    """How the breakers stand at the moment of the scrape."""
+class _BreakerCollector(Collector):
+    """The breakers' states at the time of the scrape."""
 
     def __init__(self, breakers: Sequence[Breaker]) -> None:
         self._statuses = [breaker.status for breaker in breakers]
@@ -77,9 +80,11 @@ class _BreakerFigures(Collector):
     def collect(self) -> Iterator[Metric]:
         """See prometheus_client."""
         state = GaugeMetricFamily(
-            "wenmai_breaker_state", "0 closed, 1 half-open, 2 open: left alone.", labels=("name",)
+            "wenmai_breaker_state", "Circuit breaker state: 0 closed, 1 half-open, 2 open.", labels=("name",)
         )
-        refused = CounterMetricFamily("wenmai_breaker_refused", "Calls that were not let through.", labels=("name",))
+        refused = CounterMetricFamily(
+            "wenmai_breaker_refused", "Calls rejected by the circuit breaker.", labels=("name",)
+        )
         for status in self._statuses:
             state.add_metric([status.name], _BREAKER_STATES[status.state])
             refused.add_metric([status.name], status.refused)
@@ -87,24 +92,26 @@ class _BreakerFigures(Collector):
         yield refused
 
 
-class _SpentFigures(Collector):
-    """What model calls have used up to the moment of the scrape, those for titles and replays included."""
+class _UsageCollector(Collector):
+    """Model usage at the time of the scrape, calls for titles and replays included."""
 
-    def __init__(self, spent: Spent) -> None:
-        self._spent = spent
+    def __init__(self, usage: TokenUsage) -> None:
+        self._usage = usage
 
     def collect(self) -> Iterator[Metric]:
         """See prometheus_client."""
         tokens = CounterMetricFamily("wenmai_model_tokens", "Tokens of model calls.", labels=("kind",))
-        tokens.add_metric(["prompt"], self._spent.prompt_tokens)
-        tokens.add_metric(["completion"], self._spent.completion_tokens)
+        tokens.add_metric(["prompt"], self._usage.prompt_tokens)
+        tokens.add_metric(["completion"], self._usage.completion_tokens)
         yield tokens
-        yield CounterMetricFamily("wenmai_model_calls", "Model calls that brought anything.", value=self._spent.calls)
-        cost = "Price of model calls in US dollars, as far as prices are stated."
-        yield CounterMetricFamily("wenmai_model_cost_usd", cost, value=self._spent.cost_usd)
+        yield CounterMetricFamily(
+            "wenmai_model_calls", "Model calls that returned or cost anything.", value=self._usage.calls
+        )
+        cost = "Cost of model calls in US dollars, for models with a configured price."
+        yield CounterMetricFamily("wenmai_model_cost_usd", cost, value=self._usage.cost_usd)
 
 
-class Measured:
+class RequestMetrics:
     """Counts and times every request."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
@@ -116,17 +123,17 @@ class Measured:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        began = time.perf_counter()
+        started = time.perf_counter()
         status = 500
 
-        async def watched(message: Message) -> None:
+        async def watching_send(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
             await send(message)
 
         try:
-            await self._app(scope, receive, watched)
+            await self._app(scope, receive, watching_send)
         finally:
             route = getattr(scope.get("route"), "path_format", "unmatched")
-            self._metrics.request(route, scope["method"], status, time.perf_counter() - began)
+            self._metrics.request(route, scope["method"], status, time.perf_counter() - started)

@@ -1,4 +1,4 @@
-"""What OpenAPI says besides the routes' own shapes: problems with examples, tags, the description."""
+"""OpenAPI beyond the routes' schemas: problem responses with examples, tags, the description."""
 
 from typing import Any
 
@@ -6,26 +6,26 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
 from wenmai.http.problems import MEDIA_TYPE
-from wenmai.http.shapes.common import Problem
+from wenmai.http.schemas.common import Problem
 
 Responses = dict[int | str, dict[str, Any]]
 
 DESCRIPTION = """\
 Conversation memory in which facts come from evidence, never from memory.
 
-Whose data a request is about is said by the headers `X-Tenant-ID`, `X-Site-ID` and `X-User-ID`. What belongs
-to somebody else is not found, with the same body as what does not exist. Errors are problem details
-(RFC 9457), times are RFC 3339 with `Z`, lists are newest first and go on with the `next` of the page before.
+The headers `X-Tenant-ID`, `X-Site-ID` and `X-User-ID` give the scope of a request. A resource of another scope is 404,
+with the same body as one that does not exist. Errors are problem details (RFC 9457), times are RFC 3339 with `Z`.
+Lists are newest first; pass the `next` of a page as `cursor` to get the page after it.
 """
 
 TAGS = [
-    {"name": "npc", "description": "Talk with personas: chat, sessions, preferences, traces."},
-    {"name": "personas", "description": "Who answers, by version."},
-    {"name": "prompts", "description": "System prompts of personas, by version."},
-    {"name": "evidence", "description": "The passages from which facts may be taken."},
-    {"name": "sessions", "description": "The plain memory, for those who bring their own model."},
-    {"name": "usage", "description": "What model calls have used, and what is left of the budgets."},
-    {"name": "health", "description": "Is it alive, is it ready, what has it done."},
+    {"name": "npc", "description": "Chat with personas: turns, sessions, preferences, traces."},
+    {"name": "personas", "description": "Versioned personas."},
+    {"name": "prompts", "description": "Versioned system prompts of personas."},
+    {"name": "evidence", "description": "Passages that answers may cite as facts."},
+    {"name": "sessions", "description": "The plain memory API, for applications with their own model."},
+    {"name": "usage", "description": "Token usage and cost of model calls, and budgets."},
+    {"name": "health", "description": "Liveness, readiness, metrics."},
 ]
 
 _PROBLEM_SCHEMA = {"$ref": "#/components/schemas/Problem"}
@@ -41,46 +41,46 @@ def _example(slug: str, title: str, status: int, detail: str, **more: object) ->
 
 
 _EXAMPLES = {
-    404: ("Absent, or somebody else's", _example("not-found", "Not found", 404, "no such session")),
+    404: ("Absent, or of another scope", _example("not-found", "Not found", 404, "no such session")),
     409: (
-        "It changed meanwhile, or is busy",
+        "The resource has changed, or is busy",
         _example(
             "version-conflict",
-            "Somebody else was faster",
+            "The version has changed",
             409,
             "active persona elder is no longer at version 1",
         ),
     ),
     413: (
         "The body is too large",
-        _example("too-large", "The body is too large", 413, "at most 2000000 bytes are taken here"),
+        _example("too-large", "The body is too large", 413, "the body may have at most 2000000 bytes"),
     ),
     415: (
-        "The body is not declared as a type that is taken here",
-        _example("media-type", "The body is of a type that is not taken here", 415, "application/json is taken here"),
+        "The Content-Type is not supported",
+        _example("media-type", "Unsupported media type", 415, "the Content-Type must be application/json"),
     ),
     422: (
-        "Something in the request is not allowed",
+        "The request is invalid",
         _example(
             "invalid-input",
-            "Something in the request is not allowed",
+            "The request is invalid",
             422,
             "query: 1 to 4000 characters, blanks around them not counted",
             errors=[{"field": "query", "allowed": "1 to 4000 characters, blanks around them not counted"}],
         ),
     ),
     429: (
-        "A hard budget is used up",
+        "A hard budget is exhausted",
         _example(
             "budget-exhausted",
-            "A budget is used up",
+            "A budget is exhausted",
             429,
-            "the budget user_day is used up, so no model is called",
+            "the budget user_day is exhausted, so no model is called",
         ),
     ),
     500: (
-        "A mistake of the service",
-        _example("internal", "Internal error", 500, "the cause is in the service's log"),
+        "Internal error",
+        _example("internal", "Internal error", 500, "the cause is in the log of the service"),
     ),
     502: ("The model failed", _example("model-failed", "The model failed", 502, "gpt did not answer")),
     503: (
@@ -93,44 +93,57 @@ _EXAMPLES = {
         ),
     ),
 }
-_OF_THE_EDGE = {
-    400: ("BadRequest", "Not valid HTTP", _example("bad-request", "The request is not valid HTTP", 400, "one Host")),
+_PRE_ROUTING_PROBLEMS = {
+    400: (
+        "BadRequest",
+        "Not valid HTTP",
+        _example("bad-request", "The request is not valid HTTP", 400, "the request must have exactly one Host header"),
+    ),
     403: (
         "ForeignPage",
-        "Sent by a page of another site",
-        _example("foreign-page", "Pages of other sites are refused", 403, "the Origin is another site"),
+        "Cross-site request",
+        _example("foreign-page", "Cross-site request", 403, "cross-site requests are refused"),
     ),
     405: (
         "MethodNotAllowed",
-        "The path has other methods, see `Allow`",
+        "The path does not support this method, see `Allow`",
         _example("method-not-allowed", "Method not allowed", 405, "see Allow"),
     ),
-    408: ("TooSlow", "It took too long to arrive", _example("too-slow", "The request took too long", 408, "too slow")),
+    408: (
+        "TooSlow",
+        "The request did not arrive in time",
+        _example("too-slow", "Request timeout", 408, "the request did not arrive in time"),
+    ),
     421: (
         "Misdirected",
-        "For another host",
-        _example("misdirected", "The request is for another host", 421, "the Host is not one of this service"),
+        "The Host header does not name this service",
+        _example("misdirected", "The request is for another host", 421, "the Host header does not name this service"),
     ),
     431: (
         "HeadTooLarge",
-        "The head is too large",
-        _example("head-too-large", "The head of the request is too large", 431, "a head has at most 65536 bytes"),
+        "The request headers are too large",
+        _example(
+            "head-too-large",
+            "The request headers are too large",
+            431,
+            "the request line and headers may have at most 65536 bytes",
+        ),
     ),
 }
-"""Status → name, description and example of what any request may be answered before its route is asked."""
+"""Status → name, description and example of the errors that can occur before routing."""
 
 _RETRY_AFTER = {
     "Retry-After": {
-        "description": "Seconds after which a retry makes sense.",
+        "description": "Seconds to wait before a retry.",
         "schema": {"type": "integer"},
     }
 }
 
 
 def problems(*statuses: int) -> Responses:
-    """The documentation of these statuses, and of those that every route over the store can have."""
+    """Documentation of these statuses and of those common to all routes that use the store."""
     documented: Responses = {}
-    # What may be too large is a body, and that may be of the wrong type.
+    # 413 means that there is a body, which may have the wrong type.
     bodies = {415} if 413 in statuses else set()  # noqa: PLR2004
     for status in sorted({*statuses, *bodies, 422, 500, 503}):
         description, example = _EXAMPLES[status]
@@ -141,7 +154,7 @@ def problems(*statuses: int) -> Responses:
 
 
 def describe(app: FastAPI) -> None:
-    """Have the application describe itself, the problem's shape included."""
+    """Set the application's OpenAPI generator, which adds the problem schema and common errors."""
 
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:
@@ -156,23 +169,23 @@ def describe(app: FastAPI) -> None:
             schemas = schema.setdefault("components", {}).setdefault("schemas", {})
             schemas.update(problem.pop("$defs", {}))
             schemas["Problem"] = problem
-            _add_edge(schema)
+            _add_pre_routing_responses(schema)
             app.openapi_schema = schema
         return app.openapi_schema
 
     app.openapi = openapi  # type: ignore[method-assign]
 
 
-def _add_edge(schema: dict[str, Any]) -> None:
-    """Add to every operation what the edge of the service may answer."""
+def _add_pre_routing_responses(schema: dict[str, Any]) -> None:
+    """Add the errors that can occur before routing to every operation."""
     schema["components"]["responses"] = {
         name: {"description": description, "content": _content(example)}
-        for name, description, example in _OF_THE_EDGE.values()
+        for name, description, example in _PRE_ROUTING_PROBLEMS.values()
     }
     references = {
-        str(status): {"$ref": f"#/components/responses/{name}"} for status, (name, *_) in _OF_THE_EDGE.items()
+        str(status): {"$ref": f"#/components/responses/{name}"} for status, (name, *_) in _PRE_ROUTING_PROBLEMS.items()
     }
-    busy = {"description": _EXAMPLES[503][0], "content": _content(_EXAMPLES[503][1]), "headers": _RETRY_AFTER}
+    unavailable = {"description": _EXAMPLES[503][0], "content": _content(_EXAMPLES[503][1]), "headers": _RETRY_AFTER}
     for operations in schema["paths"].values():
         for operation in operations.values():
-            operation["responses"] = references | {"503": busy} | operation["responses"]
+            operation["responses"] = references | {"503": unavailable} | operation["responses"]

@@ -1,7 +1,7 @@
-"""Errors on the wire: problem details of RFC 9457, the same for everything that can go wrong.
+"""Error responses: problem details (RFC 9457) for every error.
 
-One table says which error is which status. What is absent and what is somebody else's give the same bytes, so
-a body never names the key that was asked for.
+One table maps errors to statuses. An absent resource and one of another scope give identical responses, so a body never
+contains the requested key.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ from wenmai.errors import (
     VersionConflict,
     WenmaiError,
 )
-from wenmai.http.shapes.common import MOST_PROBLEMS, FieldProblem, Problem
+from wenmai.http.schemas.common import MAX_PROBLEMS, FieldProblem, Problem
 
 _log = logging.getLogger(__name__)
 
@@ -41,64 +41,64 @@ _FIELD_CHARACTERS = 200
 _ALLOWED_CHARACTERS = 500
 
 
-class Kind(NamedTuple):
-    """What stands in every problem of one kind."""
+class ProblemType(NamedTuple):
+    """The fixed part of a problem: status, slug of the type URN, and title."""
 
     status: int
     slug: str
     title: str
 
 
-KINDS: dict[type[Exception], Kind] = {
-    InvalidInput: Kind(422, "invalid-input", "Something in the request is not allowed"),
-    NotFound: Kind(404, "not-found", "Not found"),
-    SessionExpired: Kind(404, "session-expired", "The session is past its lifetime"),
-    Conflict: Kind(409, "conflict", "The request conflicts with what is stored"),
-    VersionConflict: Kind(409, "version-conflict", "Somebody else was faster"),
-    ThreadBusy: Kind(409, "thread-busy", "Another turn is running"),
-    IdempotencyMismatch: Kind(409, "idempotency-mismatch", "The Idempotency-Key was used otherwise"),
-    StoreUnavailable: Kind(503, "store-unavailable", "The store is unavailable"),
-    ServiceStopping: Kind(503, "stopping", "The service is stopping"),
-    Overloaded: Kind(503, "overloaded", "The service has too much to do"),
-    BudgetExhausted: Kind(429, "budget-exhausted", "A budget is used up"),
-    ModelError: Kind(502, "model-failed", "The model failed"),
-    Exception: Kind(500, "internal", "Internal error"),
+PROBLEM_TYPES: dict[type[Exception], ProblemType] = {
+    InvalidInput: ProblemType(422, "invalid-input", "The request is invalid"),
+    NotFound: ProblemType(404, "not-found", "Not found"),
+    SessionExpired: ProblemType(404, "session-expired", "The session has expired"),
+    Conflict: ProblemType(409, "conflict", "The request conflicts with the stored state"),
+    VersionConflict: ProblemType(409, "version-conflict", "The version has changed"),
+    ThreadBusy: ProblemType(409, "thread-busy", "Another turn of the thread is running"),
+    IdempotencyMismatch: ProblemType(409, "idempotency-mismatch", "The Idempotency-Key was used with another request"),
+    StoreUnavailable: ProblemType(503, "store-unavailable", "The store is unavailable"),
+    ServiceStopping: ProblemType(503, "stopping", "The service is stopping"),
+    Overloaded: ProblemType(503, "overloaded", "The service is overloaded"),
+    BudgetExhausted: ProblemType(429, "budget-exhausted", "A budget is exhausted"),
+    ModelError: ProblemType(502, "model-failed", "The model failed"),
+    Exception: ProblemType(500, "internal", "Internal error"),
 }
-"""Error → kind of problem; an error that is not named is of the kind of its nearest ancestor."""
+"""Error class → problem type; other errors have the type of their nearest ancestor."""
 
-_HTTP_KINDS = {
-    400: Kind(400, "bad-request", "The request is not valid HTTP"),
-    403: Kind(403, "foreign-page", "Pages of other sites are refused"),
-    404: Kind(404, "no-such-route", "Not found"),
-    405: Kind(405, "method-not-allowed", "Method not allowed"),
-    408: Kind(408, "too-slow", "The request took too long to arrive"),
-    413: Kind(413, "too-large", "The body is too large"),
-    415: Kind(415, "media-type", "The body is of a type that is not taken here"),
-    421: Kind(421, "misdirected", "The request is for another host"),
-    431: Kind(431, "head-too-large", "The head of the request is too large"),
-    503: KINDS[Overloaded],
+_HTTP_PROBLEM_TYPES = {
+    400: ProblemType(400, "bad-request", "The request is not valid HTTP"),
+    403: ProblemType(403, "foreign-page", "Cross-site request"),
+    404: ProblemType(404, "no-such-route", "Not found"),
+    405: ProblemType(405, "method-not-allowed", "Method not allowed"),
+    408: ProblemType(408, "too-slow", "Request timeout"),
+    413: ProblemType(413, "too-large", "The body is too large"),
+    415: ProblemType(415, "media-type", "Unsupported media type"),
+    421: ProblemType(421, "misdirected", "The request is for another host"),
+    431: ProblemType(431, "head-too-large", "The request headers are too large"),
+    503: PROBLEM_TYPES[Overloaded],
 }
-_BODY_UNREADABLE = FieldProblem(field="body", allowed="a body that can be read as its Content-Type says")
+_BODY_UNREADABLE = FieldProblem(field="body", allowed="a body that matches its Content-Type")
 
 
-def kind_of(error: BaseException) -> Kind:
-    """The kind of problem that the error is."""
-    return next(KINDS[ancestor] for ancestor in type(error).__mro__ if ancestor in KINDS)
+def problem_type_for(error: BaseException) -> ProblemType:
+    """The problem type of an error."""
+    return next(PROBLEM_TYPES[ancestor] for ancestor in type(error).__mro__ if ancestor in PROBLEM_TYPES)
 
 
-def problem_of(error: BaseException) -> Problem:
-    """The problem details of an error; of one that is not ours nothing is told."""
+def problem_for(error: BaseException) -> Problem:
+    """The problem details of an error; those of an unexpected error reveal no internals."""
     if isinstance(error, InvalidInput):
         return _invalid([FieldProblem(field=error.field, allowed=error.allowed)])
     if isinstance(error, NotFound):
-        return _problem(kind_of(error), f"no such {error.what}")
+        return _problem(problem_type_for(error), f"no such {error.what}")
     if isinstance(error, StoreUnavailable):
-        return _problem(kind_of(error), f"{error.store} is unavailable; nothing was changed")
+        return _problem(problem_type_for(error), f"{error.store} is unavailable; nothing was changed")
     if isinstance(error, ModelError):
-        return _problem(kind_of(error), f"{error.model} did not answer")
+        return _problem(problem_type_for(error), f"{error.model} did not answer")
     if isinstance(error, Conflict | ServiceStopping | Overloaded | BudgetExhausted):
-        return _problem(kind_of(error), str(error))
-    return _problem(KINDS[Exception], "the cause is in the service's log")
+        return _problem(problem_type_for(error), str(error))
+    return _problem(PROBLEM_TYPES[Exception], "the cause is in the log of the service")
 
 
 def problem_response(error: BaseException) -> Response:
@@ -106,100 +106,108 @@ def problem_response(error: BaseException) -> Response:
     headers = None
     if isinstance(error, StoreUnavailable | ServiceStopping | Overloaded):
         headers = {"Retry-After": str(error.retry_after)}
-    return _response(problem_of(error), headers)
+    return _response(problem_for(error), headers)
 
 
-def refusal(status: int, detail: str, headers: dict[str, str] | None = None) -> Response:
-    """The response to a request that is refused before any route is asked."""
-    return _response(_problem(_HTTP_KINDS[status], detail), headers)
+def error_response(status: int, detail: str, headers: dict[str, str] | None = None) -> Response:
+    """The response to a request that is rejected before routing."""
+    return _response(_problem(_HTTP_PROBLEM_TYPES[status], detail), headers)
 
 
 def install(app: FastAPI) -> None:
-    """Answer every :class:`WenmaiError` of an application that embeds the library as a problem.
+    """Add a handler that answers :class:`WenmaiError` with problem details to an application that embeds the library.
 
-    Other errors stay the application's own.
+    Other errors are left to the application.
     """
 
-    async def ours(_request: Request, error: Exception) -> Response:
+    async def on_wenmai_error(_request: Request, error: Exception) -> Response:
         problem = problem_response(error)
-        if problem.status_code >= 500:  # noqa: PLR2004 — of the server
+        if problem.status_code >= 500:  # noqa: PLR2004 — server errors
             _log.error("%s: %s", type(error).__name__, error)
         return problem
 
-    app.add_exception_handler(WenmaiError, ours)
+    app.add_exception_handler(WenmaiError, on_wenmai_error)
 
 
-def fields_of(errors: Sequence[Mapping[str, Any]]) -> list[FieldProblem]:
-    """What pydantic complains of, by field as callers write it: ``messages[1].role``, ``X-Tenant-ID``.
+def field_problems(errors: Sequence[Mapping[str, Any]]) -> list[FieldProblem]:
+    """Pydantic's validation errors, with field names as callers write them: ``messages[1].role``, ``X-Tenant-ID``.
 
-    At most 20 fields, each in a bounded number of characters: a caller chooses how many there are, and their names.
+    At most 20 fields of bounded length, since the caller controls their number and names.
     """
     return [
         FieldProblem(field=_field(error["loc"])[:_FIELD_CHARACTERS], allowed=_allowed(error)[:_ALLOWED_CHARACTERS])
-        for error in errors[:MOST_PROBLEMS]
+        for error in errors[:MAX_PROBLEMS]
     ]
 
 
 def add_problem_handlers(app: FastAPI) -> None:
-    """Have every error of the application answered as a problem."""
+    """Answer every error of the application with problem details."""
 
-    async def refused(_request: Request, error: Exception) -> Response:
-        assert isinstance(error, RequestValidationError)  # noqa: S101 — registered for it alone
-        return _response(_invalid(fields_of(error.errors())))
+    async def on_validation_error(_request: Request, error: Exception) -> Response:
+        assert isinstance(error, RequestValidationError)  # noqa: S101 — registered for this class only
+        return _response(_invalid(field_problems(error.errors())))
 
-    async def of_http(request: Request, error: Exception) -> Response:
-        assert isinstance(error, HTTPException)  # noqa: S101 — registered for it alone
-        if error.status_code == 400:  # noqa: PLR2004 — FastAPI's word for a body that it cannot read
+    async def on_http_exception(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)  # noqa: S101 — registered for this class only
+        if error.status_code == 400:  # noqa: PLR2004 — FastAPI's status for an unreadable body
             return _response(_invalid([_BODY_UNREADABLE]))
-        kind = _HTTP_KINDS.get(error.status_code, Kind(error.status_code, "http", "Refused"))
+        problem_type = _HTTP_PROBLEM_TYPES.get(
+            error.status_code, ProblemType(error.status_code, "http", "Request rejected")
+        )
         if error.status_code == 405:  # noqa: PLR2004
-            return _response(_problem(kind, "see Allow"), {"Allow": _allowed_methods(request)})
-        return _response(_problem(kind, _HTTP_DETAILS.get(error.status_code, error.detail)))
+            return _response(_problem(problem_type, "see the Allow header"), {"Allow": _allowed_methods(request)})
+        return _response(_problem(problem_type, _HTTP_DETAILS.get(error.status_code, error.detail)))
 
     install(app)
-    app.add_exception_handler(RequestValidationError, refused)
-    app.add_exception_handler(HTTPException, of_http)
+    app.add_exception_handler(RequestValidationError, on_validation_error)
+    app.add_exception_handler(HTTPException, on_http_exception)
 
 
 _HTTP_DETAILS = {404: "no such route"}
 
 
 class UnexpectedErrors:
-    """The last resort: what nobody foresaw is logged whole and answered with a problem that tells nothing."""
+    """Middleware for unexpected errors: logs the traceback and answers 500 without internals."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on."""
-        begun = False
+        response_started = False
 
-        async def watched(message: Message) -> None:
-            nonlocal begun
-            begun = True
+        async def watching_send(message: Message) -> None:
+            nonlocal response_started
+            response_started = True
             await send(message)
 
         try:
-            await self._app(scope, receive, watched)
+            await self._app(scope, receive, watching_send)
         except asyncio.CancelledError:
-            # The server gives up what still runs when it stops; who waits for an answer is told where to get it.
-            if scope["type"] == "http" and not begun:
+            # The server cancels running requests at shutdown; a waiting client gets a 503 and can retry.
+            if scope["type"] == "http" and not response_started:
                 await problem_response(ServiceStopping())(scope, receive, send)
             raise
         except Exception as error:
-            if scope["type"] != "http" or begun:
+            if scope["type"] != "http" or response_started:
                 raise
             _log.exception("%s %s failed", scope["method"], scope["path"])
             await problem_response(error)(scope, receive, send)
 
 
-def _problem(kind: Kind, detail: str, errors: list[FieldProblem] | None = None) -> Problem:
-    return Problem(type=_TYPE_PREFIX + kind.slug, title=kind.title, status=kind.status, detail=detail, errors=errors)
+def _problem(problem_type: ProblemType, detail: str, errors: list[FieldProblem] | None = None) -> Problem:
+    return Problem(
+        type=_TYPE_PREFIX + problem_type.slug,
+        title=problem_type.title,
+        status=problem_type.status,
+        detail=detail,
+        errors=errors,
+    )
 
 
 def _invalid(fields: list[FieldProblem]) -> Problem:
     detail = "; ".join(f"{each.field}: {each.allowed}" for each in fields[:3])
-    return _problem(KINDS[InvalidInput], detail, fields)
+    return _problem(PROBLEM_TYPES[InvalidInput], detail, fields)
 
 
 def _response(problem: Problem, headers: dict[str, str] | None = None) -> Response:
@@ -219,7 +227,7 @@ def _field(location: Sequence[int | str]) -> str:
 
 def _allowed(error: Mapping[str, Any]) -> str:
     if error["type"] == "extra_forbidden":
-        return "no field of the request"
+        return "no field of this request"
     if error["type"] == "json_invalid":
         return f"valid JSON: {error['ctx']['error']}"
     if error["type"] == "value_error":

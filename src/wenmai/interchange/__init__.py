@@ -1,4 +1,4 @@
-"""Whole conversations in and out: imports that resume and never double, exports that import again equal."""
+"""Import and export of conversations: imports can be resumed without duplicates, exports round-trip."""
 
 from wenmai.interchange.exporting import export_lines
 from wenmai.interchange.importing import Report, check_choices, import_files

@@ -1,25 +1,25 @@
-"""Sessions and their messages as JSON lines that an import gives back equal."""
+"""Exports sessions and their messages as JSON lines that an import restores unchanged."""
 
 from collections.abc import AsyncIterator, Sequence
 
 from wenmai.errors import SessionNotFound
 from wenmai.interchange.messages import message_line, session_line
-from wenmai.memory.manager import Memory
+from wenmai.memory.library import Memory
 from wenmai.scope import Scope
 
 
 async def export_lines(memory: Memory, scope: Scope, session_ids: Sequence[str] | None = None) -> AsyncIterator[bytes]:
     """The lines of the sessions: for each its record, then its messages by thread and ``seq``.
 
-    Threads come in the order in which they began. Lines end with a line break.
+    Threads are ordered by their start. Lines end with a line break.
 
     Args:
-        memory: where the sessions are.
+        memory: with the sessions.
         scope: their owner.
-        session_ids: which, in this order; None for all of the owner's, oldest first.
+        session_ids: which, in this order; None for all of the owner, oldest first.
 
     Raises:
-        SessionNotFound: a session that was named is absent or foreign.
+        SessionNotFound: a named session is absent or foreign.
     """
     for session_id in await _all_ids(memory, scope) if session_ids is None else session_ids:
         try:

@@ -1,7 +1,7 @@
-"""Writes what the readers find: in batches, in order, and never twice.
+"""Writes imported items in batches, in order, without duplicates.
 
-A message whose id its thread has already changes nothing, and messages without an id get one that the same
-file gives again; so an import that broke off is completed by running it again.
+A message whose id exists in its thread changes nothing, and messages without an id get a deterministic one; so an
+interrupted import is resumed by running it again.
 """
 
 import asyncio
@@ -15,35 +15,35 @@ import msgspec
 from wenmai.errors import InvalidInput, SessionNotFound
 from wenmai.interchange.items import BadLine, BadValueError, MessageItem, Note, SessionItem
 from wenmai.interchange.reading import FORMATS, read_items
-from wenmai.memory.first_question import FirstQuestion, question_of
+from wenmai.memory.first_question import FirstQuestion, first_question_of
 from wenmai.memory.ids import checked_id
-from wenmai.memory.manager import ASSISTANT, Memory
+from wenmai.memory.library import ASSISTANT, Memory
 from wenmai.memory.sessions import title_from_question
 from wenmai.scope import Scope
 
 BATCH = 500
-"""Messages in one append."""
+"""Messages per append."""
 
 BUFFER, BUFFER_CHARACTERS = 4_000, 4_000_000
-"""What is collected before it is written: so many messages that those of interleaved sessions make whole batches."""
+"""Items and characters buffered before a write: enough for whole batches if sessions are interleaved."""
 
-NAMED_BAD_LINES = 1_000
+MAX_REPORTED_BAD_LINES = 1_000
 _KNOWN_SESSIONS = 10_000
 
 _INDEX = re.compile(r"messages\[(\d+)\]\.?")
 
 
 class Report(msgspec.Struct):
-    """What an import did so far.
+    """Progress and result of an import.
 
     Attributes:
-        sessions: sessions that the input named and that could be used.
+        sessions: usable sessions in the input.
         created: how many of them are new.
-        messages: messages that were appended.
-        repeated: messages that were there already.
-        skipped: what could not be used, the first 1 000 of them.
-        skipped_count: all of them.
-        notes: what else is worth knowing.
+        messages: messages appended.
+        repeated: messages that existed already.
+        skipped: the first 1 000 unusable items.
+        skipped_count: all unusable items.
+        notes: further remarks.
     """
 
     sessions: int = 0
@@ -55,14 +55,14 @@ class Report(msgspec.Struct):
     notes: list[str] = []
 
     def skip(self, bad: BadLine) -> None:
-        """Count what cannot be used, and name it if not too many are named already."""
+        """Count an unusable item, and list it unless the list is full."""
         self.skipped_count += 1
-        if len(self.skipped) < NAMED_BAD_LINES:
+        if len(self.skipped) < MAX_REPORTED_BAD_LINES:
             self.skipped.append(bad)
 
 
 OnProgress = Callable[[int, Report], None]
-"""Is told how many bytes of all files have been read, and the report so far."""
+"""Called with the number of bytes read from all files, and the report so far."""
 
 
 async def import_files(
@@ -76,19 +76,19 @@ async def import_files(
 ) -> Report:
     """Import conversations into sessions of the scope.
 
-    Sessions that are there already keep their record, expired ones stay expired, lifetimes are not moved.
+    Existing sessions keep their record, expired ones remain expired, and expiry times are not extended.
 
     Args:
-        memory: where to.
+        memory: the target.
         scope: the owner of the sessions.
         paths: files in any of :data:`~wenmai.interchange.reading.FORMATS`.
-        format_name: what all of them are; None tells it from their content.
-        npc_id: the persona of messages that name none.
+        format_name: of all files; None detects it from their content.
+        npc_id: the persona of messages without one.
         on_progress: see :data:`OnProgress`.
 
     Raises:
         InvalidInput: a file cannot be opened, or an argument is not allowed.
-        StoreError: the store failed; what is written so far stays, and a new import goes on from there.
+        StoreError: the store failed; what is written so far is kept, and another import resumes.
     """
     check_choices(format_name, npc_id)
     report = Report()
@@ -112,10 +112,10 @@ async def import_files(
 
 
 def check_choices(format_name: str | None, npc_id: str) -> None:
-    """Check what may be chosen for an import, before a store is opened for it.
+    """Validate the options of an import before a store is opened.
 
     Raises:
-        InvalidInput: there is no such format, or the id may not name a persona.
+        InvalidInput: the format is unknown, or the persona id is invalid.
     """
     checked_id("npc_id", npc_id)
     if format_name is not None and format_name not in FORMATS:
@@ -123,10 +123,10 @@ def check_choices(format_name: str | None, npc_id: str) -> None:
 
 
 class _Writer:
-    """Collects items and writes them, a batch at a time.
+    """Buffers items and writes them in batches.
 
     Attributes:
-        file: the name of the file that the items come from.
+        file: name of the current file.
     """
 
     def __init__(self, memory: Memory, scope: Scope, report: Report) -> None:
@@ -137,13 +137,13 @@ class _Writer:
         self._buffer: list[SessionItem | MessageItem] = []
         self._characters = 0
         self._known: dict[str, str] = {}
-        """Session id → why it cannot be used, or nothing."""
+        """Session id → why it cannot be used; empty if it can."""
         self._first_questions: dict[str, FirstQuestion] = {}
-        """Of the known sessions whose record is not taken from the file."""
+        """Of the known sessions whose first question is not in the file's record."""
 
     async def add(self, item: SessionItem | MessageItem) -> None:
         if isinstance(item, SessionItem) and len(self._buffer) > BUFFER // 2:
-            await self.flush()  # so that a session comes with its first question
+            await self.flush()  # so that a session is written together with its first question
         self._buffer.append(item)
         if isinstance(item, MessageItem):
             self._characters += len(item.message.content)
@@ -158,7 +158,7 @@ class _Writer:
             sessions.setdefault(session_id, []).append(item)
         for session_id, items in sessions.items():
             await self._prepare(session_id, items)
-        # Together, so that the store can share its commits; within a session one thread after the other.
+        # Concurrently, so that the store can group commits; within a session, one thread after the other.
         await asyncio.gather(*(self._write(session_id, items) for session_id, items in sessions.items()))
 
     async def _prepare(self, session_id: str, items: Sequence[SessionItem | MessageItem]) -> None:
@@ -177,7 +177,7 @@ class _Writer:
         self._report.created += created
 
     async def _open(self, session_id: str, items: Sequence[SessionItem | MessageItem]) -> bool:
-        """Make sure that the session is there, and ours; True if it is new."""
+        """Create the session unless it exists; True if it is new."""
         sessions = self._memory.sessions
         try:
             stored = await sessions.get(self._scope, session_id)
@@ -186,7 +186,7 @@ class _Writer:
             fields = _record_fields(items)
             opened = await sessions.insert(self._scope, session_id, **fields)
             if opened is None:
-                reason = f"session_id: {session_id!r} cannot be had by user {self._scope.user_id}"
+                reason = f"session_id: {session_id!r} is not available to user {self._scope.user_id}"
                 raise BadValueError(reason) from None
             if "first_question" not in fields:
                 self._first_questions[session_id] = FirstQuestion(sessions, self._scope, opened.stored.record)
@@ -207,20 +207,20 @@ class _Writer:
                 await self._append(messages[start : start + BATCH])
 
     async def _append(self, items: list[MessageItem]) -> None:
-        """Append the messages but those that the transcript refuses."""
+        """Append the messages except those that the transcript rejects."""
         while items:
             messages = [item.message for item in items]
             try:
                 appended, _ = await self._memory.transcript.append(self._scope, items[0].thread, messages, slide=False)
-            except InvalidInput as refusal:
-                found = _INDEX.match(refusal.field)
+            except InvalidInput as problem:
+                found = _INDEX.match(problem.field)
                 if found is None:
                     raise
-                refused = items.pop(int(found[1]))
-                self._skip(refused.line, refused.where + str(refusal).removeprefix(found[0]))
+                rejected = items.pop(int(found[1]))
+                self._skip(rejected.line, rejected.where + str(problem).removeprefix(found[0]))
                 continue
             if first := self._first_questions.get(items[0].thread.session_id):
-                await first.note(appended.messages)
+                await first.record(appended.messages)
             self._report.messages += len(items) - appended.repeated
             self._report.repeated += appended.repeated
             return
@@ -230,9 +230,9 @@ class _Writer:
 
 
 def _record_fields(items: Sequence[SessionItem | MessageItem]) -> dict[str, Any]:
-    """The new session's record: what the file says of it, else a title from its first question."""
+    """Fields of the new session's record: from the file, else first question and title from its messages."""
     fields: dict[str, Any] = {}
-    if question := question_of([item.message for item in items if isinstance(item, MessageItem)]):
+    if question := first_question_of([item.message for item in items if isinstance(item, MessageItem)]):
         fields |= {"first_question": question, "title": title_from_question(question), "title_by": "rule"}
     given = next((item.fields for item in items if isinstance(item, SessionItem)), {})
     return fields | given

@@ -1,4 +1,4 @@
-"""What a reader finds in a file, and the names that it gives to what has none."""
+"""The items of an imported file, and ids for items without one."""
 
 import hashlib
 import sqlite3
@@ -9,19 +9,19 @@ from typing import Any, Self
 
 import msgspec
 
-from wenmai.errors import InvalidInput, shown
+from wenmai.errors import InvalidInput, bounded_repr
 from wenmai.memory.ids import checked_id
 from wenmai.scope import ThreadKey
 from wenmai.stores.records import NewMessage
 
 REASON_CHARACTERS = 500
-"""A reason is cut there: field names in it may be of any length."""
+"""Maximum length of a reason, as field names in it may be of any length."""
 
 Json = dict[str, Any]
 
 
 class BadLine(msgspec.Struct, frozen=True):
-    """Something that could not be used, and why; lines count from 1, 0 stands for the whole file."""
+    """An unusable item and the reason; lines count from 1, 0 means the whole file."""
 
     file: str
     line: int
@@ -32,13 +32,13 @@ class BadLine(msgspec.Struct, frozen=True):
 
 
 class Note(msgspec.Struct, frozen=True):
-    """Something worth knowing that is no mistake."""
+    """A remark that is not an error."""
 
     text: str
 
 
 class SessionItem(msgspec.Struct, frozen=True):
-    """A session as the file gives it; ``fields`` are those of its stored record that it names."""
+    """A session of the file; ``fields`` are the fields of its record that the file has."""
 
     session_id: str
     fields: Json
@@ -46,10 +46,10 @@ class SessionItem(msgspec.Struct, frozen=True):
 
 
 class MessageItem(msgspec.Struct, frozen=True):
-    """A message and the thread it belongs to; it has an id, its own or a derived one.
+    """A message and its thread; its id is its own or a derived one.
 
     Attributes:
-        where: its place within the value of its line, if that holds several messages.
+        where: its position within the value of its line, if that has several messages.
     """
 
     thread: ThreadKey
@@ -62,18 +62,18 @@ Item = SessionItem | MessageItem | BadLine | Note
 
 
 class BadValueError(Exception):
-    """A value of the input that cannot be used; the message says which and why."""
+    """An invalid value in the input; the message says which and why."""
 
 
 class Occurrences:
-    """Counts how often each key came. The counts are in a temporary file, so that memory stays bounded."""
+    """Counts occurrences of keys, in a temporary file, so that memory use is bounded."""
 
     def __init__(self) -> None:
-        # SQLite's own: an empty name is a database on disk that goes away with its connection.
+        # For SQLite an empty name is a temporary database on disk, deleted with its connection.
         self._counts = sqlite3.connect("", isolation_level=None)
         self._counts.execute("PRAGMA journal_mode = OFF")
         self._counts.execute("CREATE TABLE seen (key BLOB PRIMARY KEY, times INTEGER) WITHOUT ROWID")
-        self._counts.execute("BEGIN")  # for good: nobody else reads them, and a commit a count costs twice the time
+        self._counts.execute("BEGIN")  # never committed: the data is private, and a commit per count doubles the time
 
     def __enter__(self) -> Self:
         return self
@@ -84,7 +84,7 @@ class Occurrences:
         self._counts.close()
 
     def count(self, key: bytes) -> int:
-        """How often the key has come, this time included."""
+        """Count the key; returns its occurrences so far, including this one."""
         rows = self._counts.execute(
             "INSERT INTO seen VALUES (?, 1) ON CONFLICT DO UPDATE SET times = times + 1 RETURNING times",
             (key,),
@@ -94,12 +94,12 @@ class Occurrences:
 
 
 class Source:
-    """One file that is read, and what its readers need to name things.
+    """A file being imported, with what its readers need to derive ids.
 
     Attributes:
-        name: of the file, as errors show it.
-        slug: the file's name without its ending where that may begin a session id, else a digest of it.
-        npc_id: the persona of messages that name none.
+        name: of the file, for errors.
+        slug: the file's name without extension if a session id may start with it, else a digest of it.
+        npc_id: the persona of messages without one.
     """
 
     def __init__(self, path: Path, npc_id: str, occurrences: Occurrences) -> None:
@@ -112,42 +112,42 @@ class Source:
         """A :class:`BadLine` of this file."""
         return BadLine(self.name, line, reason[:REASON_CHARACTERS])
 
-    def repeat_of(self, *parts: object) -> int:
-        """How often these parts have come in this file, this time included."""
+    def count_occurrence(self, *parts: object) -> int:
+        """Count these parts; returns their occurrences in this file so far, including this one."""
         return self._occurrences.count(digest(*parts).encode())
 
-    def named(self, thread: ThreadKey, message: NewMessage) -> NewMessage:
-        """The message with an id: its own, else one made of its thread, its content and how often that came.
+    def with_id(self, thread: ThreadKey, message: NewMessage) -> NewMessage:
+        """The message with an id: its own, else one derived from thread, content and number of occurrences.
 
-        So the same file gives the same ids again, also when it has grown or its bad lines have been mended.
+        So the same file gives the same ids again, even if it has grown or its bad lines have been fixed.
         """
         if message.id is not None:
             return message
         content = digest(*thread, msgspec.to_builtins(message))
-        return msgspec.structs.replace(message, id=f"import-{content}-{self.repeat_of(content)}")
+        return msgspec.structs.replace(message, id=f"import-{content}-{self.count_occurrence(content)}")
 
 
 def digest(*parts: object) -> str:
-    """24 hex digits that depend on the parts, which are JSON-like."""
+    """24 hex digits derived from the JSON-like parts."""
     return hashlib.sha256(msgspec.json.encode(parts, order="deterministic")).hexdigest()[:24]
 
 
-def usable_id(field: str, value: object) -> str:
-    """The value if it may name a session, a persona or a message.
+def valid_id(field: str, value: object) -> str:
+    """The value if it is a valid id of a session, a persona or a message.
 
     Raises:
-        BadValueError: it may not.
+        BadValueError: it is not.
     """
     if not isinstance(value, str):
-        raise BadValueError(f"{field}: {shown(value)} is not a text")
+        raise BadValueError(f"{field}: {bounded_repr(value)} is not a text")
     try:
         return checked_id(field, value)
     except InvalidInput as problem:
         raise BadValueError(str(problem)) from problem
 
 
-def moment(field: str, value: object) -> datetime | None:
-    """A moment in UTC from RFC 3339 text with an offset, or from seconds since 1970; None for None.
+def parse_timestamp(field: str, value: object) -> datetime | None:
+    """A UTC datetime from RFC 3339 text with an offset, or from seconds since 1970; None for None.
 
     Raises:
         BadValueError: it is neither, or has no offset.
@@ -161,11 +161,13 @@ def moment(field: str, value: object) -> datetime | None:
             return found.astimezone(UTC)
     except (msgspec.ValidationError, OverflowError):
         pass
-    raise BadValueError(f"{field}: {shown(value)} is not a moment with its time zone, such as 2026-01-05T14:00:00Z")
+    raise BadValueError(
+        f"{field}: {bounded_repr(value)} is not a timestamp with a time zone, such as 2026-01-05T14:00:00Z"
+    )
 
 
 def _slug(stem: str) -> str:
     try:
-        return usable_id("file", stem[:100])
+        return valid_id("file", stem[:100])
     except BadValueError:
         return f"import-{digest(stem)[:12]}"

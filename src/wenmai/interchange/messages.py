@@ -1,6 +1,6 @@
-"""Our own JSON lines: a line a message, and a line of ``"type": "session"`` for a session's record.
+"""Wenmai's JSON lines: one line per message, and a line of ``"type": "session"`` for a session's record.
 
-Exports are made of them; what other programs write needs session_id, role and content only.
+Exports have this format; lines of other programs need session_id, role and content only.
 """
 
 from collections.abc import Iterator, Mapping
@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from wenmai.errors import InvalidInput, shown
+from wenmai.errors import InvalidInput, bounded_repr
 from wenmai.interchange.items import (
     BadValueError,
     Item,
@@ -17,17 +17,17 @@ from wenmai.interchange.items import (
     MessageItem,
     SessionItem,
     Source,
-    moment,
-    usable_id,
+    parse_timestamp,
+    valid_id,
 )
-from wenmai.memory.chat_messages import BESIDES, in_our_fields
+from wenmai.memory.chat_messages import EXTRA_FIELDS, to_message_fields
 from wenmai.memory.sessions import checked_title
 from wenmai.scope import ThreadKey
 from wenmai.stores.records import Message, NewMessage, Role, Session
 
 
 class MessageLine(msgspec.Struct, frozen=True, kw_only=True):
-    """A message as it is exported; ``turn_id`` and ``seq`` follow from the order and are not read again."""
+    """An exported message; ``turn_id`` and ``seq`` follow from the order and are ignored by imports."""
 
     type: Literal["message"] = "message"
     session_id: str
@@ -47,7 +47,7 @@ class MessageLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SessionLine(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A session as it is exported; what a line does not name is as in a new session."""
+    """An exported session; missing fields have the defaults of a new session."""
 
     type: Literal["session"] = "session"
     session_id: str
@@ -67,20 +67,20 @@ _GIVEN = frozenset(NewMessage.__struct_fields__)
 
 
 def message_line(session_id: str, message: Message) -> bytes:
-    """The line of a message, with its line break."""
+    """The line of a message, including the line break."""
     fields = msgspec.structs.asdict(message)
     return msgspec.json.encode(MessageLine(session_id=session_id, **fields)) + b"\n"
 
 
 def session_line(session: Session) -> bytes:
-    """The line of a session's record, with its line break."""
+    """The line of a session's record, including the line break."""
     fields = msgspec.structs.asdict(session)
-    del fields["incarnation"]  # of this store; where it is imported the session has another
+    del fields["incarnation"]  # specific to this store; the imported session gets another
     return msgspec.json.encode(SessionLine(**fields)) + b"\n"
 
 
 def is_line(value: Json) -> bool:
-    """Whether the object is a line of ours."""
+    """Whether the object is a line of this format."""
     return "session_id" in value or value.get("type") in ("session", "message")
 
 
@@ -90,55 +90,55 @@ def read_line(source: Source, value: Json, line: int) -> Iterator[Item]:
         yield _session(value, line)
         return
     if value.get("type", "message") != "message":
-        raise BadValueError(f"type: {shown(value['type'])} is not session or message")
+        raise BadValueError(f"type: {bounded_repr(value['type'])} is not session or message")
     if "session_id" not in value:
         raise BadValueError("session_id is missing")
     thread = ThreadKey(
-        usable_id("session_id", value["session_id"]),
-        usable_id("npc_id", value.get("npc_id") or source.npc_id),
+        valid_id("session_id", value["session_id"]),
+        valid_id("npc_id", value.get("npc_id") or source.npc_id),
     )
     given = {field: value[field] for field in value if field in _GIVEN}
-    besides = {field: value[field] for field in value if field in BESIDES}
-    unknown = {field: value[field] for field in value if field not in _GIVEN | _DERIVED | besides.keys()}
+    extra = {field: value[field] for field in value if field in EXTRA_FIELDS}
+    unknown = {field: value[field] for field in value if field not in _GIVEN | _DERIVED | extra.keys()}
     if unknown:
         given["metadata"] = {**unknown, **(given.get("metadata") or {})}
-    message = new_message(in_our_fields(given, besides))
-    yield MessageItem(thread, source.named(thread, message), line)
+    message = new_message(to_message_fields(given, extra))
+    yield MessageItem(thread, source.with_id(thread, message), line)
 
 
 def new_message(given: Mapping[str, Any]) -> NewMessage:
     """A message of these fields.
 
     Raises:
-        BadValueError: one is missing or not allowed; the error names it.
+        BadValueError: a field is missing or not allowed; the error names it.
     """
     fields = {field: value for field, value in given.items() if value is not None}
     for field in ("role", "content"):
         if field not in fields:
             raise BadValueError(f"{field} is missing")
     if "timestamp" in fields:
-        fields["timestamp"] = moment("timestamp", fields["timestamp"])
+        fields["timestamp"] = parse_timestamp("timestamp", fields["timestamp"])
     if "id" in fields:
-        usable_id("id", fields["id"])
+        valid_id("id", fields["id"])
     try:
         return msgspec.convert(fields, NewMessage)
     except msgspec.ValidationError as problem:
-        raise BadValueError(_named(problem)) from problem
+        raise BadValueError(_with_field(problem)) from problem
 
 
 def _session(value: Json, line: int) -> SessionItem:
     try:
         parsed = msgspec.convert(value, SessionLine)
     except msgspec.ValidationError as problem:
-        raise BadValueError(_named(problem)) from problem
-    usable_id("session_id", parsed.session_id)
+        raise BadValueError(_with_field(problem)) from problem
+    valid_id("session_id", parsed.session_id)
     fields = {
         field: given
         for field, given in msgspec.structs.asdict(parsed).items()
         if field not in ("type", "session_id") and given is not msgspec.UNSET
     }
     if "expires_at" in fields:
-        fields["expires_at"] = moment("expires_at", value["expires_at"])
+        fields["expires_at"] = parse_timestamp("expires_at", value["expires_at"])
     if fields.get("lifetime_seconds", 1) < 1:
         raise BadValueError("lifetime_seconds: less than 1")
     try:
@@ -149,7 +149,7 @@ def _session(value: Json, line: int) -> SessionItem:
     return SessionItem(parsed.session_id, fields, line)
 
 
-def _named(problem: msgspec.ValidationError) -> str:
-    """The message of msgspec, with the field in front."""
+def _with_field(problem: msgspec.ValidationError) -> str:
+    """The message of msgspec, with the field first."""
     reason, _, path = str(problem).partition(" - at `$.")
     return f"{path.rstrip('`')}: {reason}" if path else reason

@@ -1,9 +1,9 @@
-"""Chats as OpenAI's API takes them: ``{"messages": [{"role", "content", …}]}``, a file or a line each."""
+"""Chats in OpenAI's format: ``{"messages": [{"role", "content", …}]}``, one per file or line."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from wenmai.errors import shown
+from wenmai.errors import bounded_repr
 from wenmai.interchange.items import (
     BadValueError,
     Item,
@@ -12,10 +12,10 @@ from wenmai.interchange.items import (
     SessionItem,
     Source,
     digest,
-    usable_id,
+    valid_id,
 )
 from wenmai.interchange.messages import new_message
-from wenmai.memory.chat_messages import in_our_fields
+from wenmai.memory.chat_messages import to_message_fields
 from wenmai.memory.sessions import title_from_question
 from wenmai.scope import ThreadKey
 
@@ -30,7 +30,7 @@ def is_conversation(value: Json) -> bool:
 
 
 def as_conversation(values: Sequence[Any]) -> Json | None:
-    """A bare list of messages as the chat that it is; None if it is a list of something else."""
+    """A bare list of messages as a chat; None if it is a list of something else."""
     bare = bool(values) and all(
         isinstance(each, dict) and "role" in each and "session_id" not in each for each in values
     )
@@ -38,16 +38,16 @@ def as_conversation(values: Sequence[Any]) -> Json | None:
 
 
 def read_conversation(source: Source, value: Json, line: int) -> Iterator[Item]:
-    """The chat as a session: its id its own, or made of the file's name and what was said first.
+    """The chat as a session; its id is its own, or derived from the file's name and the first messages.
 
     Raises:
-        BadValueError: it is no chat, or its id cannot name a session.
+        BadValueError: it is not a chat, or its id is not a valid session id.
     """
     messages = value.get("messages")
     if not isinstance(messages, list):
         raise BadValueError("messages: a list of messages is missing")
     given_id = next((value[key] for key in _IDS if value.get(key) is not None), None)
-    session_id = _made_id(source, messages) if given_id is None else usable_id("id", given_id)
+    session_id = _derived_id(source, messages) if given_id is None else valid_id("id", given_id)
     title = value.get("title")
     fields: Json = {
         "metadata": {"source": source.name}
@@ -60,31 +60,31 @@ def read_conversation(source: Source, value: Json, line: int) -> Iterator[Item]:
     for index, message in enumerate(messages):
         where = f"messages[{index}]: "
         try:
-            converted = new_message(_ours(message))
+            converted = new_message(_to_fields(message))
         except BadValueError as problem:
             yield source.bad(line, f"{where}{problem}")
             continue
-        yield MessageItem(thread, source.named(thread, converted), line, where)
+        yield MessageItem(thread, source.with_id(thread, converted), line, where)
 
 
-def _made_id(source: Source, messages: Sequence[Any]) -> str:
-    """It stays when the chat goes on; chats of a file that begin alike are told apart by their order."""
+def _derived_id(source: Source, messages: Sequence[Any]) -> str:
+    """Does not change when the chat grows; chats of a file with the same beginning are distinguished by order."""
     opening = next(
         (at for at, message in enumerate(messages) if isinstance(message, dict) and message.get("role") == "user"),
         0,
     )
     begun = digest(messages[: opening + 1])[:12]
-    again = source.repeat_of("conversation", begun)
+    again = source.count_occurrence("conversation", begun)
     return f"{source.slug}-{begun}" if again == 1 else f"{source.slug}-{begun}-{again}"
 
 
-def _ours(message: object) -> Json:
+def _to_fields(message: object) -> Json:
     if not isinstance(message, dict):
-        raise BadValueError(f"{shown(message)} is not a message")
-    besides = dict(message)
-    timestamps = [besides.pop(key, None) for key in _MOMENTS]
-    given = {key: besides.pop(key, None) for key in _FIELDS}
+        raise BadValueError(f"{bounded_repr(message)} is not a message")
+    extra = dict(message)
+    timestamps = [extra.pop(key, None) for key in _MOMENTS]
+    given = {key: extra.pop(key, None) for key in _FIELDS}
     if not isinstance(given["metadata"] or {}, dict):
         raise BadValueError("metadata: not a JSON object")
     timestamp = next((moment for moment in timestamps if moment is not None), None)
-    return in_our_fields(given | {"timestamp": timestamp}, besides)
+    return to_message_fields(given | {"timestamp": timestamp}, extra)

@@ -1,4 +1,4 @@
-"""From the bytes of a file to JSON values, and from each value to the reader that knows its shape.
+"""Reads a file as JSON values, and dispatches each value to the reader of its format.
 
 A file is either JSON lines, of any length and read one line at a time, or one JSON document.
 """
@@ -9,7 +9,7 @@ from typing import BinaryIO, NamedTuple
 
 import msgspec
 
-from wenmai.errors import InvalidInput, shown
+from wenmai.errors import InvalidInput, bounded_repr
 from wenmai.interchange.items import BadValueError, Item, Json, Note, Occurrences, Source
 from wenmai.interchange.locomo import is_locomo, read_locomo
 from wenmai.interchange.messages import is_line, read_line
@@ -17,37 +17,37 @@ from wenmai.interchange.openai import as_conversation, is_conversation, read_con
 
 LINE_BYTES = 64_000_000
 DOCUMENT_BYTES = 256_000_000
-"""The longest line and the longest document that are read, as both must be in memory whole."""
+"""Size limits of a line and of a document, which are read into memory as a whole."""
 
 _LISTS = 2
 _MARK = b"\xef\xbb\xbf"
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 
 Reader = Callable[[Source, Json, int], Iterator[Item]]
-"""Reads the object of a line; raises :class:`BadValueError` if nothing (more) of it can be used."""
+"""Reads the object of a line; raises :class:`BadValueError` if the rest of it is unusable."""
 
 FORMATS: Mapping[str, tuple[Callable[[Json], bool], Reader]] = {
     "openai": (is_conversation, read_conversation),
     "locomo": (is_locomo, read_locomo),
     "jsonl": (is_line, read_line),
 }
-"""Name → (whether an object has this shape, its reader)."""
+"""Name → (whether an object has this format, its reader)."""
 
 
 class Read(NamedTuple):
-    """An item, and how many bytes of the file have been read."""
+    """An item, and the number of bytes read so far."""
 
     item: Item
     position: int
 
 
 def read_items(path: Path, *, npc_id: str, format_name: str | None = None) -> Iterator[Read]:
-    """What the file holds, in its order.
+    """The items of the file, in order.
 
     Args:
         path: the file, UTF-8.
-        npc_id: the persona of messages that name none.
-        format_name: one of :data:`FORMATS`; None tells it from the shape of each value.
+        npc_id: the persona of messages without one.
+        format_name: one of :data:`FORMATS`; None detects it for each value.
 
     Raises:
         InvalidInput: the file cannot be read.
@@ -59,14 +59,14 @@ def read_items(path: Path, *, npc_id: str, format_name: str | None = None) -> It
             empty = False
             for item in _items(source, value, line, format_name):
                 yield Read(item, position)
-        if empty:  # as the export of a user without sessions is
-            yield Read(Note(f"{source.name}: there is nothing in it"), position)
+        if empty:  # such as the export of a user without sessions
+            yield Read(Note(f"{source.name}: the file is empty"), position)
 
 
 def _items(source: Source, value: object, line: int, forced: str | None, depth: int = 0) -> Iterator[Item]:
-    """The items of a value; those that it gives before it turns out to be unusable are kept.
+    """The items of a value; items read before an error are kept.
 
-    A value may be a list of objects, and one of these a list of messages.
+    A value may be a list of objects, and each of these a list of messages.
     """
     if isinstance(value, BadValueError):
         yield source.bad(line, str(value))
@@ -77,7 +77,7 @@ def _items(source: Source, value: object, line: int, forced: str | None, depth: 
             yield from _items(source, each, line, forced, depth + 1)
         return
     if not isinstance(value, dict):
-        yield source.bad(line, f"{shown(value)} is not a JSON object")
+        yield source.bad(line, f"{bounded_repr(value)} is not a JSON object")
         return
     try:
         yield from _reader(value, forced)(source, value, line)
@@ -97,7 +97,7 @@ def _reader(value: Json, forced: str | None) -> Reader:
 
 
 def _values(path: Path) -> Iterator[tuple[int, object, int]]:
-    """``(line, value, bytes read so far)``; a value that cannot be read is a :class:`BadValueError`."""
+    """``(line, value, bytes read so far)``; an unreadable value is a :class:`BadValueError`."""
     try:
         if (document := _document(path)) is not None:
             yield 0, document, path.stat().st_size
@@ -108,7 +108,7 @@ def _values(path: Path) -> Iterator[tuple[int, object, int]]:
 
 
 def _document(path: Path) -> object:
-    """The file as one JSON document; None if it is lines: its first one is a value, or the whole is none."""
+    """The file as one JSON document; None for JSON lines: the first line is a value, or the whole is not JSON."""
     with path.open("rb") as file:
         lines = iter(lambda: file.readline(LINE_BYTES).removeprefix(_MARK), b"")
         first = next((line.strip() for line in lines if line.strip()), b"")
@@ -156,5 +156,5 @@ def _decoded(text: bytes) -> object:
         return BadValueError(f"not UTF-8: {problem.reason}")
     except RecursionError:
         return BadValueError("not JSON: nested too deeply")
-    except ValueError as problem:  # what msgspec finds, and integers of thousands of digits
+    except ValueError as problem:  # msgspec's errors, and integers of thousands of digits
         return BadValueError(f"not JSON: {problem}")

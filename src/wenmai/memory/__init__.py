@@ -1,1 +1,1 @@
-"""What is remembered of a talk: sessions, transcripts, windows, preferences. Never a source of facts."""
+"""Conversation memory: sessions, transcripts, windows, preferences. Never a source of facts."""

@@ -1,4 +1,4 @@
-"""Blocks: what is remembered, worded for a model, each between bracketed markers that its content cannot imitate."""
+"""Prompt blocks: memory as text for a model, each between bracketed markers that its content cannot forge."""
 
 from collections.abc import Sequence
 
@@ -9,8 +9,8 @@ from wenmai.text.tokens import TokenCounter
 
 TAGS_IN_PROMPT = 5
 
-_DISARMED = str.maketrans("【】〖〗︻︼︗︘", "〔〕〔〕〔〕〔〕")
-"""The brackets of our markers, their hollow twins, and both as they are written in vertical text."""
+_ESCAPED = str.maketrans("【】〖〗︻︼︗︘", "〔〕〔〕〔〕〔〕")
+"""The brackets of the markers, their hollow variants, and the vertical forms of both."""
 
 _MARKERS = {
     "preferences": {
@@ -56,55 +56,55 @@ _LINES = {
 
 
 class Block(msgspec.Struct, frozen=True):
-    """A part of a prompt: its kind, its text as the model sees it, and the text's tokens."""
+    """A part of a prompt: kind, text as the model sees it, token count."""
 
     kind: str
     text: str
     tokens: int
 
 
-def wording(language: str) -> str:
-    """The language that blocks are worded in for a BCP 47 tag: Chinese for Chinese, English for all others."""
+def block_language(language: str) -> str:
+    """The language of a block's text for a BCP 47 tag: Chinese for Chinese, English for all others."""
     return "zh" if language.lower().partition("-")[0] == "zh" else "en"
 
 
-def disarm(text: str) -> str:
-    """The text with 【 and 】, and what looks like them, replaced: it can neither close a block nor open another."""
-    return text.translate(_DISARMED)
+def escape_markers(text: str) -> str:
+    """The text with 【, 】 and lookalikes replaced, so that it can neither close nor open a block."""
+    return text.translate(_ESCAPED)
 
 
 def as_entry(text: str) -> str:
-    """The text disarmed and its later lines indented, so that none of them can pass for another entry of a block."""
-    return "\n  ".join(disarm(text).splitlines())
+    """The escaped text with continuation lines indented, so that none can pass for another entry of the block."""
+    return "\n  ".join(escape_markers(text).splitlines())
 
 
-def fenced(kind: str, markers: tuple[str, str], lines: Sequence[str], count_tokens: TokenCounter) -> Block:
-    """A block of these lines, which must be disarmed already where they are not our own words."""
+def delimited_block(kind: str, markers: tuple[str, str], lines: Sequence[str], count_tokens: TokenCounter) -> Block:
+    """A block of these lines; text from outside must be escaped already."""
     text = "\n".join([markers[0], *lines, markers[1]])
     return Block(kind, text, count_tokens(text))
 
 
 def preference_block(preferences: Preferences, language: str, count_tokens: TokenCounter) -> Block:
-    """How the visitor likes to be answered, with the 5 newest interests."""
-    words = wording(language)
-    prefers, interests, comma, tongue = _LINES[words]
+    """The user's preferences, with the 5 newest interests."""
+    words = block_language(language)
+    prefers, interests, comma, language_line = _LINES[words]
     lines = [
         _WARNINGS["preferences"][words],
         "- " + prefers.format(_VERBOSITY[words][preferences.verbosity]),
         "- " + prefers.format(_TONE[words][preferences.tone]),
-        "- " + tongue.format(preferences.language),
+        "- " + language_line.format(preferences.language),
     ]
     if preferences.interest_tags:
-        tags = comma.join(disarm(tag) for tag in preferences.interest_tags[-TAGS_IN_PROMPT:])
+        tags = comma.join(escape_markers(tag) for tag in preferences.interest_tags[-TAGS_IN_PROMPT:])
         lines.append("- " + interests.format(tags))
-    return fenced("preferences", _MARKERS["preferences"][words], lines, count_tokens)
+    return delimited_block("preferences", _MARKERS["preferences"][words], lines, count_tokens)
 
 
 def history_block(messages: Sequence[Message], language: str, speaker: str, count_tokens: TokenCounter) -> Block:
-    """The window, line by line, each with who said it; ``speaker`` is the persona's name."""
-    words = wording(language)
+    """The window, one entry per message with its speaker; ``speaker`` is the persona's name."""
+    words = block_language(language)
     lines = [_WARNINGS["history"][words]]
     for message in messages:
         who = message.name or _SPEAKERS[words].get(message.role, speaker)
         lines.append(f"{as_entry(who)}: {as_entry(message.content)}")
-    return fenced("history", _MARKERS["history"][words], lines, count_tokens)
+    return delimited_block("history", _MARKERS["history"][words], lines, count_tokens)

@@ -1,57 +1,57 @@
-"""Messages as OpenAI's chat API takes and gives them, in our fields; for what is appended and what is imported.
+"""Converts messages of OpenAI's chat API to our fields, for appends and imports.
 
-A content may be text, null beside tool calls, or a list of parts. Roles that have another name here are renamed. What
-has no field of ours goes into the metadata.
+Content may be text, null beside tool calls, or a list of parts. Roles with another name here are renamed. Fields that
+we do not have are put into the metadata.
 """
 
 from collections.abc import Mapping
 from typing import Any
 
 RENAMED_ROLES = {"developer": "system", "function": "tool"}
-"""The original is kept in the metadata."""
+"""The original role is kept in the metadata."""
 
-BESIDES = ("refusal", "annotations", "audio", "function_call", "reasoning_content")
-"""Fields of that API which have none here."""
+EXTRA_FIELDS = ("refusal", "annotations", "audio", "function_call", "reasoning_content")
+"""Fields of that API without a field of ours."""
 
 _TEXTS = ("refusal", "reasoning_content")
-_KEPT_CHARACTERS = 1_000
-"""Longer texts in what is not text, such as the bytes of a picture, are left out."""
+_MAX_CHARACTERS = 1_000
+"""Longer strings in parts that are not text, such as the bytes of a picture, are cut."""
 
 
-def in_our_fields(given: Mapping[str, Any], besides: Mapping[str, Any]) -> dict[str, Any]:
-    """The message in the fields of :class:`~wenmai.stores.records.NewMessage`, without those that are null.
+def to_message_fields(given: Mapping[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:
+    """The message in the fields of :class:`~wenmai.stores.records.NewMessage`, without null values.
 
-    Nothing is checked: values that are of no use are handed on as they are.
+    Nothing is validated: invalid values are passed on unchanged.
 
     Args:
-        given: its fields that have the name of one of ours.
-        besides: its other fields, which become metadata.
+        given: the fields whose names are ours.
+        extra: the other fields, which become metadata.
     """
     fields = {field: value for field, value in given.items() if value is not None and value != []}
-    content, others = _joined(given.get("content"))
-    noted: dict[str, Any] = {}
+    content, others = _split_parts(given.get("content"))
+    converted: dict[str, Any] = {}
     role = fields.get("role")
     if isinstance(role, str) and role in RENAMED_ROLES:
-        fields["role"], noted["role"] = RENAMED_ROLES[role], role
+        fields["role"], converted["role"] = RENAMED_ROLES[role], role
     if others:
-        noted["parts"] = others
-    if content is None and (besides or others or fields.get("tool_calls")):
-        refusal = besides.get("refusal")
+        converted["parts"] = others
+    if content is None and (extra or others or fields.get("tool_calls")):
+        refusal = extra.get("refusal")
         content = refusal if isinstance(refusal, str) else ""
     if content is not None:
         fields["content"] = content
-    kept = {field: _kept(field, value) for field, value in besides.items() if value not in (None, [], {})}
-    if (kept or noted) and isinstance(fields.get("metadata", {}), dict):
-        fields["metadata"] = kept | fields.get("metadata", {}) | noted
+    kept = {field: _extra_value(field, value) for field, value in extra.items() if value not in (None, [], {})}
+    if (kept or converted) and isinstance(fields.get("metadata", {}), dict):
+        fields["metadata"] = kept | fields.get("metadata", {}) | converted
     return fields
 
 
-def _kept(field: str, value: object) -> object:
+def _extra_value(field: str, value: object) -> object:
     return value if field in _TEXTS else _shortened(value)
 
 
-def _joined(content: object) -> tuple[object, list[object]]:
-    """The text of a list of parts, and the parts that are no text; any other content as it is."""
+def _split_parts(content: object) -> tuple[object, list[object]]:
+    """The joined text of a list of parts, and its parts that are not text; any other content unchanged."""
     if not isinstance(content, list):
         return content, []
     texts, others = [], []
@@ -69,6 +69,6 @@ def _shortened(value: object) -> object:
         return {key: _shortened(each) for key, each in value.items()}
     if isinstance(value, list):
         return [_shortened(each) for each in value]
-    if isinstance(value, str) and len(value) > _KEPT_CHARACTERS:
+    if isinstance(value, str) and len(value) > _MAX_CHARACTERS:
         return f"{value[:40]}… ({len(value)} characters left out)"
     return value

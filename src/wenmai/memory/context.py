@@ -1,4 +1,4 @@
-"""The context: what a model of the caller's own should be told before it answers."""
+"""The context: prompt blocks and messages for the caller's own model."""
 
 from typing import Any
 
@@ -14,13 +14,13 @@ from wenmai.text.tokens import TokenCounter
 
 
 class Context(msgspec.Struct, frozen=True):
-    """Ready for a model.
+    """A context, ready for a model.
 
     Attributes:
-        blocks: to be put into the system prompt, in this order.
-        messages: the window and then the question, as {role, content, …} that chat APIs take.
+        blocks: for the system prompt, in this order.
+        messages: the window, then the question, in chat API form: {role, content, …}.
         tokens: of blocks and messages together.
-        cut: for each kind, what did not fit, in tokens or as a count: ``{"history": {"turns_left_out": True}}``.
+        cut: what did not fit, by block kind, in tokens or as a count: ``{"history": {"turns_left_out": True}}``.
     """
 
     blocks: list[Block]
@@ -30,7 +30,7 @@ class Context(msgspec.Struct, frozen=True):
 
 
 class ContextBuilder:
-    """Puts together preferences, window and question within a budget."""
+    """Assembles preferences, window and question within a token budget."""
 
     def __init__(
         self,
@@ -45,10 +45,10 @@ class ContextBuilder:
         self._count_tokens = count_tokens
 
     async def build(self, scope: Scope, thread: ThreadKey, query: str, *, budget_tokens: int | None = None) -> Context:
-        """What to tell the model before it answers ``query``, in at most ``budget_tokens``.
+        """The context for answering ``query``, in at most ``budget_tokens``.
 
-        The question always enters; then preferences if they were ever set or inferred; the window gets the rest, within
-        its limits of messages and tokens. With a budget its limit of characters does not count.
+        The question is always included, then preferences if they were ever set or inferred; the window gets the rest,
+        within its message and token limits. With a budget, its character limit does not apply.
 
         Raises:
             InvalidInput: the budget is too small for the question.
@@ -77,7 +77,7 @@ class ContextBuilder:
     async def _window(self, scope: Scope, thread: ThreadKey, room: int | None) -> Window:
         if room is None:
             return await self._transcript.window(scope, thread, self._limits)
-        # The character limit serves those who count no tokens.
+        # The character limit is for callers without a token budget.
         messages = self._limits.messages if room > 0 else 0
         tokens = room if self._limits.tokens is None else min(room, self._limits.tokens)
         return await self._transcript.window(
@@ -86,10 +86,10 @@ class ContextBuilder:
 
 
 def _for_model(message: Any) -> dict[str, Any]:
-    shown = {"role": message.role, "content": message.content}
+    fields = {"role": message.role, "content": message.content}
     optional = {
         "name": message.name,
         "tool_calls": message.tool_calls,
         "tool_call_id": message.tool_call_id,
     }
-    return shown | {field: value for field, value in optional.items() if value is not None}
+    return fields | {field: value for field, value in optional.items() if value is not None}

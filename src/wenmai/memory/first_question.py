@@ -1,4 +1,4 @@
-"""The first question of a session, and the title that a rule makes of it, for those who append messages themselves."""
+"""A session's first question and rule-made title, for callers that append messages themselves."""
 
 import logging
 from collections.abc import Sequence
@@ -13,16 +13,16 @@ from wenmai.stores.records import Message, NewMessage, Session
 _log = logging.getLogger(__name__)
 
 FIRST_QUESTION_LIMIT = 4_000
-"""Characters that are kept of it: a list of sessions shows it, and a pasted document is no question."""
+"""Characters kept: session lists show it, and a pasted document is not a question."""
 
 
 class FirstQuestion:
     """Stores a session's first question, once.
 
     Args:
-        sessions: where the session's record is changed.
+        sessions: used to change the session's record.
         scope: the owner of the session.
-        session: its record as it was read last.
+        session: its record, as last read.
     """
 
     def __init__(self, sessions: Sessions, scope: Scope, session: Session) -> None:
@@ -30,37 +30,37 @@ class FirstQuestion:
         self._scope = scope
         self._session_id = session.session_id
         self._incarnation = session.incarnation
-        self._known = bool(session.first_question)
+        self._recorded = bool(session.first_question)
 
-    async def note(self, messages: Sequence[Message]) -> None:
-        """Take the first question from messages that were appended, unless the session has one.
+    async def record(self, messages: Sequence[Message]) -> None:
+        """Store the first question found in appended messages, unless the session has one.
 
-        The messages are stored already, so a store that fails now is logged, and the next append tries again.
+        The messages are stored already, so a store error is logged here, and the next append retries.
         """
-        question = "" if self._known else question_of(messages)
+        question = "" if self._recorded else first_question_of(messages)
         if not question:
             return
         try:
             await self._sessions.change(
                 self._scope,
                 self._session_id,
-                lambda session: asked(session, question),
+                lambda session: with_first_question(session, question),
                 incarnation=self._incarnation,
             )
         except (NotFound, StoreError) as problem:
             _log.warning("the first question of %s was not stored: %s", self._session_id, problem)
         else:
-            self._known = True
+            self._recorded = True
 
 
-def question_of(messages: Sequence[Message | NewMessage]) -> str:
-    """What the user says first in the messages, without surrounding white space; empty if nothing."""
-    said = (message.content.strip() for message in messages if message.role == "user")
-    return next((text[:FIRST_QUESTION_LIMIT] for text in said if text), "")
+def first_question_of(messages: Sequence[Message | NewMessage]) -> str:
+    """The first text of a user in the messages, stripped; empty if there is none."""
+    texts = (message.content.strip() for message in messages if message.role == "user")
+    return next((text[:FIRST_QUESTION_LIMIT] for text in texts if text), "")
 
 
-def asked(session: Session, question: str) -> Session:
-    """The record with its first question, and with a title made of it; what it has already stays."""
+def with_first_question(session: Session, question: str) -> Session:
+    """The record with its first question and a title made of it; existing values are kept."""
     if session.first_question:
         return session
     named = (

@@ -1,12 +1,12 @@
-"""One Idempotency-Key, one effect, one answer: over retries, processes and crashes (sections 3 and 16, G4).
+"""Idempotency keys: one key, one effect, one answer, across retries, processes and crashes.
 
-The first attempt writes down that it is at work. The same key sent meanwhile waits for its answer; sent later, it
-gets the stored one. If the attempt fails, the next takes over at once, if it dies, after ``ATTEMPT``; in the same
-session either way. The effect is not doubled because the question's message id is made from the attempt id that the
-first attempt wrote down, and a repeated id changes nothing. An attempt that was taken over while it slept gives its
-successor's answer. A key that is sent again after it was forgotten has a new attempt id, and is a new question.
+The first attempt stores a claim on the key. The same key sent meanwhile waits for the answer; sent later, it gets the
+stored one. If the attempt fails, the next takes over at once; if its process dies, after ``ATTEMPT``; in the same
+session either way. The effect is not repeated: the question's message id derives from the attempt id in the claim, and
+appending a repeated id changes nothing. An attempt that was taken over while it slept returns its successor's answer.
+A key used again after its retention gets a new attempt id, and is a new question.
 
-The answer is bound to its session and goes with it.
+The answer is bound to its session and is deleted with it.
 """
 
 import asyncio
@@ -23,10 +23,10 @@ import msgspec
 
 from wenmai.clock import Clock, from_micros
 from wenmai.errors import IdempotencyMismatch, InvalidInput, SessionNotFound, VersionConflict
-from wenmai.memory.finishing import to_the_end
-from wenmai.memory.patience import Patience
+from wenmai.memory.lease_watch import LeaseWatch
+from wenmai.resilience.shielded import run_to_completion
 from wenmai.scope import Scope
-from wenmai.stores.base import Documents, Stored
+from wenmai.stores.contracts import Documents, Stored
 from wenmai.stores.records import IdempotentTurn
 
 _log = logging.getLogger(__name__)
@@ -34,69 +34,69 @@ _log = logging.getLogger(__name__)
 ATTEMPT = timedelta(seconds=5)
 RENEW_SECONDS = 1.0
 POLL_SECONDS = 0.03
-KEPT = timedelta(days=1)
-_OVER = from_micros(0)
-"""The end of an attempt that was given up: past for every clock."""
+RETENTION = timedelta(days=1)
+_EXPIRED = from_micros(0)
+"""Expiry of a released claim: in the past for every clock."""
 KEY_LIMIT = 255
 
 Answer = dict[str, Any]
 
 
 class ClaimLost(Exception):
-    """Raised by work whose claim another attempt has taken over before it had an effect."""
+    """Raised by work when another attempt took its claim over before it had an effect."""
 
 
-async def _always() -> bool:
+async def _always_held() -> bool:
     return True
 
 
 class Claim(msgspec.Struct, frozen=True):
-    """What an attempt starts from.
+    """The claim on a key, handed to the work.
 
     Attributes:
-        session_id: where the first attempt began.
+        session_id: the session of the first attempt.
         attempt_id: the same for all attempts of a key.
-        holds: whether the claim is still this attempt's. Work that waited asks it right before its effect, and raises
-            :class:`ClaimLost` if it is not: the key may have gone with its session, and another attempt be at work.
+        is_held: whether this attempt still has the claim. Work that waited checks it right before its effect, and
+            raises :class:`ClaimLost` if not: the key may have been deleted with its session and claimed anew.
     """
 
     session_id: str
     attempt_id: str
-    holds: Callable[[], Awaitable[bool]] = _always
+    is_held: Callable[[], Awaitable[bool]] = _always_held
 
     @property
     def message_id(self) -> str:
-        """The id of the question that was sent with the key."""
+        """The message id of the question sent with the key."""
         return f"msg-idem-{self.attempt_id}"
 
-    def successors(self) -> Callable[[], str]:
-        """The ids of the sessions in which the question is asked if the one before is not continued, in this order.
+    def fallback_ids(self) -> Callable[[], str]:
+        """Session ids to try in this order when a session cannot be continued.
 
-        All attempts walk through the same ones, so a later attempt finds where an earlier one asked.
+        The same for all attempts, so a later attempt finds the session of an earlier one.
         """
         numbers = count(1)
         return lambda: f"session-idem-{self.attempt_id}-{next(numbers)}"
 
 
-class Answered(msgspec.Struct, frozen=True):
-    """What the work has led to: the answer, and the session that holds it."""
+class WorkResult(msgspec.Struct, frozen=True):
+    """The answer, and the session that it is bound to."""
 
     answer: Answer
     session_id: str
     incarnation: str
 
 
-Work = Callable[[Claim], Awaitable[Answered]]
-"""Does the work, beginning in the session of the claim."""
+Work = Callable[[Claim], Awaitable[WorkResult]]
+"""Does the work, starting in the claim's session."""
 
 
 def key_digest(key: str) -> str:
-    """With what the attempt ids of a key begin, so that its messages are found in a transcript."""
+    """Prefix of a key's attempt ids, by which its messages can be found in a transcript."""
     return hashlib.sha256(key.encode()).hexdigest()[:12]
 
 
 def checked_key(key: str) -> str:
-    """The key, if it is one.
+    """The key, if it is valid.
 
     Raises:
         InvalidInput: it is empty, longer than 255 characters, or not printable ASCII.
@@ -107,7 +107,7 @@ def checked_key(key: str) -> str:
 
 
 def _record_key(scope: Scope, key: str) -> str:
-    """The store's keys are the whole site's; callers' keys are their own."""
+    """Store keys are shared by the site; callers' keys belong to one user."""
     return hashlib.sha256(f"{scope.user_id}\0{key}".encode()).hexdigest()
 
 
@@ -120,14 +120,14 @@ class IdempotentTurns:
         self._running: dict[tuple[Scope, str], asyncio.Task[Answer]] = {}
 
     async def once(self, scope: Scope, key: str, request: Any, session_id: str, work: Work) -> Answer:
-        """The answer to the request that was first sent with this key.
+        """The answer to the request first sent with this key.
 
         Args:
-            scope: whose key it is; another user's same key is another key.
+            scope: the owner of the key; another user's same key is another key.
             key: the Idempotency-Key.
-            request: what was asked, JSON-like; a different one with the same key is refused.
-            session_id: where the work goes on, unless an earlier attempt has chosen already.
-            work: makes the answer; if it raises, the same request may be sent again.
+            request: JSON-like; a different request with the same key is rejected.
+            session_id: where the work starts, unless an earlier attempt has a claim.
+            work: produces the answer; if it raises, the same request may be retried.
 
         Raises:
             IdempotencyMismatch: the key was used with another request.
@@ -151,37 +151,37 @@ class IdempotentTurns:
         attempt = _Attempt(self._documents, self._clock, scope, mine)
         try:
             async with attempt.renewed():
-                answered = await work(Claim(mine.record.asked_session, mine.record.attempt_id, attempt.holds))
+                result = await work(Claim(mine.record.asked_session, mine.record.attempt_id, attempt.is_held))
         except ClaimLost:
             return await self._attempt(scope, key, fingerprint, session_id, work)
         except BaseException:
-            await attempt.abandon()
+            await attempt.release()
             raise
         try:
-            await attempt.finish(answered)
+            await attempt.complete(result)
         except SessionNotFound:
-            # The session was deleted meanwhile; the same key asks anew.
-            await attempt.abandon()
-            return answered.answer
+            # The session was deleted meanwhile; the same key asks again.
+            await attempt.release()
+            return result.answer
         except VersionConflict:
             if await self._documents.get(scope, IdempotentTurn, mine.record.key) is None:
-                return answered.answer
+                return result.answer
             return await self._attempt(scope, key, fingerprint, session_id, work)
-        return answered.answer
+        return result.answer
 
     async def _claim_or_answer(
         self, scope: Scope, key: str, fingerprint: str, session_id: str
     ) -> Stored[IdempotentTurn]:
-        """The record with its response, or claimed for us."""
+        """The record with its response, or our new claim."""
         record_key = _record_key(scope, key)
-        patience = Patience(self._clock, ATTEMPT)
+        watch = LeaseWatch(self._clock, ATTEMPT)
         while True:
             stored = await self._documents.get(scope, IdempotentTurn, record_key)
             if stored is not None and stored.record.fingerprint != fingerprint:
                 raise IdempotencyMismatch(key)
             if stored is not None and stored.record.response is not None:
                 return stored
-            if stored is not None and patience.is_held(stored, stored.record.attempt_expires_at):
+            if stored is not None and watch.is_held(stored, stored.record.attempt_expires_at):
                 await asyncio.sleep(POLL_SECONDS)
                 continue
             claim = IdempotentTurn(
@@ -194,14 +194,14 @@ class IdempotentTurns:
             )
             try:
                 return await self._documents.put(
-                    scope, claim, expected=stored.version if stored else 0, keep_until=self._clock() + KEPT
+                    scope, claim, expected=stored.version if stored else 0, keep_until=self._clock() + RETENTION
                 )
             except VersionConflict:
                 continue
 
 
 class _Attempt:
-    """The claim on a key while its work runs."""
+    """Renews and completes a claim while its work runs."""
 
     def __init__(self, documents: Documents, clock: Clock, scope: Scope, claim: Stored[IdempotentTurn]) -> None:
         self._documents = documents
@@ -211,7 +211,7 @@ class _Attempt:
 
     @asynccontextmanager
     async def renewed(self) -> AsyncIterator[None]:
-        """Keep the claim for as long as the context lasts."""
+        """Renew the claim for as long as the context lasts."""
         renewal = asyncio.create_task(self._renew_until_lost())
         try:
             yield
@@ -223,55 +223,55 @@ class _Attempt:
         while True:
             await asyncio.sleep(RENEW_SECONDS)
             try:
-                await self._put_end(self._clock() + ATTEMPT)
+                await self._put_expiry(self._clock() + ATTEMPT)
             except VersionConflict:
-                return  # taken over; what becomes of the answer is decided when there is one
-            except Exception as problem:  # noqa: BLE001 — a renewal must survive what a store raises
+                return  # taken over; the conflict is handled when there is an answer
+            except Exception as problem:  # noqa: BLE001 — a renewal must survive any store error
                 _log.warning("the claim on an Idempotency-Key could not be renewed: %r", problem)
 
-    async def holds(self) -> bool:
-        """Whether no other attempt has taken over, and the key has not gone with its session."""
+    async def is_held(self) -> bool:
+        """Whether this attempt still has the claim: not taken over, not deleted with its session."""
         found = await self._documents.get(self._scope, IdempotentTurn, self._claim.record.key)
         return found is not None and found.record.holder == self._claim.record.holder
 
-    async def finish(self, answered: Answered) -> None:
+    async def complete(self, result: WorkResult) -> None:
         """Store the answer, bound to its session.
 
         Raises:
             VersionConflict: another attempt has taken over, or the key was deleted with its session.
-            SessionNotFound: the session is gone.
+            SessionNotFound: the session was deleted.
         """
         await self._put(
             msgspec.structs.replace(
                 self._claim.record,
-                response=answered.answer,
-                session_id=answered.session_id,
-                incarnation=answered.incarnation,
+                response=result.answer,
+                session_id=result.session_id,
+                incarnation=result.incarnation,
             )
         )
 
-    async def abandon(self) -> None:
-        """Let the next attempt begin at once; the record stays, because it says in which session."""
+    async def release(self) -> None:
+        """Release the claim, so that the next attempt starts at once; the record is kept, as it names the session."""
         try:
-            await self._put_end(_OVER)
-        except Exception as problem:  # noqa: BLE001 — what made the attempt fail is being raised
-            _log.warning("the claim on an Idempotency-Key was not given up: %r", problem)
+            await self._put_expiry(_EXPIRED)
+        except Exception as problem:  # noqa: BLE001 — the attempt's own error is being raised
+            _log.warning("the claim on an Idempotency-Key could not be released: %r", problem)
 
-    async def _put_end(self, end: datetime) -> None:
-        await self._put(msgspec.structs.replace(self._claim.record, attempt_expires_at=end))
+    async def _put_expiry(self, expires_at: datetime) -> None:
+        await self._put(msgspec.structs.replace(self._claim.record, attempt_expires_at=expires_at))
 
     async def _put(self, record: IdempotentTurn) -> None:
-        await to_the_end(self._put_and_note(record))
+        await run_to_completion(self._put_and_record(record))
 
-    async def _put_and_note(self, record: IdempotentTurn) -> None:
+    async def _put_and_record(self, record: IdempotentTurn) -> None:
         try:
             self._claim = await self._put_over(record, self._claim.version)
         except VersionConflict:
-            # Either another attempt has taken over, or the answer to our own last change was lost.
+            # Either another attempt has taken over, or the reply to our own last write was lost.
             found = await self._documents.get(self._scope, IdempotentTurn, record.key)
             if found is None or found.record.holder != record.holder:
                 raise
             self._claim = await self._put_over(record, found.version)
 
     async def _put_over(self, record: IdempotentTurn, version: int) -> Stored[IdempotentTurn]:
-        return await self._documents.put(self._scope, record, expected=version, keep_until=self._clock() + KEPT)
+        return await self._documents.put(self._scope, record, expected=version, keep_until=self._clock() + RETENTION)

@@ -1,4 +1,4 @@
-"""The names of things: which ones callers may choose, how ours are made, and of the field that is wrong."""
+"""Ids: which ones callers may choose and how ours are made; and the name of an invalid field."""
 
 import re
 import secrets
@@ -13,7 +13,7 @@ _FIELD = re.compile(r"field `([^`]*)`")
 
 
 def checked_id(field: str, value: str) -> str:
-    """The value, if it may name a session, a persona or a message.
+    """The value, if it is a valid id of a session, a persona or a message.
 
     Raises:
         InvalidInput: it has other characters than ``A-Za-z0-9_.:-``, or not 1 to 128 of them.
@@ -34,7 +34,7 @@ def new_trace_id() -> str:
 
 
 def wrong_field(problem: msgspec.ValidationError) -> str:
-    """The field that msgspec complains of, dotted for nested ones; empty if it is the whole value."""
+    """The field that msgspec rejects, dotted for nested ones; empty if it is the whole value."""
     path, field = _PATH.search(str(problem)), _FIELD.search(str(problem))
     parts = [path[1].replace("[...]", "")] if path else []
     return ".".join([*parts, field[1]] if field else parts)

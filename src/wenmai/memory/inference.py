@@ -1,6 +1,6 @@
-"""What a visitor seems to prefer, inferred by rules from what they wrote; never a fact about anything.
+"""Preference inference: rules over the user's messages; never a source of facts.
 
-Only the enumerated values of a preference, a language tag and topic words of the profile can come out.
+The only possible results are the enumerated values of a preference, a language tag, and topic words of the profile.
 """
 
 import re
@@ -10,28 +10,28 @@ from typing import Literal
 import msgspec
 
 from wenmai.stores.records import Preferences
-from wenmai.text.cjk import has_cjk, has_words, normalise
+from wenmai.text.cjk import find_words, has_cjk, normalise
 from wenmai.text.stopwords import STOP_EN
 
 Verbosity = Literal["brief", "normal", "detailed"]
 Tone = Literal["casual", "formal", "respectful"]
 Question = tuple[str, str]
-"""The turn a visitor's text belongs to, as ``npc_id#turn_id``, and the text."""
+"""The turn of a user's message, as ``npc_id#turn_id``, and its text."""
 
-MOST_TAGS = 20
+MAX_TAGS = 20
 TAG = "interest_tags:"
-"""Prefix of a tag's entry in ``Preferences.sources``, and in ``chosen`` if the visitor added it."""
+"""Prefix of a tag's entry in ``Preferences.sources``, and in ``chosen`` if the user added it."""
 REMOVED_TAG = "interest_tags:-"
-"""Prefix of an entry in ``Preferences.chosen``: the tag that follows was removed and stays away."""
+"""Prefix of an entry in ``Preferences.chosen``: the user removed the tag that follows."""
 
 
 class Inferred(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be changed; None and empty mean no change.
+    """Inferred changes; None and empty mean no change.
 
     Attributes:
-        add_interest_tags: tags to append, the one mentioned last at the end.
-        drop_interest_tags: inferred tags that give way to them, so that at most 20 are kept.
-        sources: for each changed field, or ``interest_tags:<tag>``, the turns it came from, in order.
+        add_interest_tags: tags to append, the latest mention last.
+        drop_interest_tags: inferred tags to drop for them, so that at most 20 are kept.
+        sources: for each changed field, or ``interest_tags:<tag>``, its source turns, in order.
     """
 
     verbosity: Verbosity | None = None
@@ -42,7 +42,7 @@ class Inferred(msgspec.Struct, frozen=True, kw_only=True):
     sources: dict[str, list[str]] = {}
 
 
-# Written out here and compiled by `re` when first used: importing Wenmai stays light.
+# Compiled by `re` on first use, to keep the import of Wenmai light.
 _BIT = "(?:一点儿|一点|点儿|点|一些|些)"
 _DETAILED = (
     f"(?<!太)(?:详细|具体|细致|仔细){_BIT}|(?<!用)(?:详细|具体|仔细)地?(?:说|讲|介绍|解释|回答)|展开[说讲]"
@@ -64,7 +64,7 @@ _RESPECTFUL = (
     f"(?<!不)用敬语|(?:恭敬|尊敬|礼貌){_BIT}"
     r"|\b(?:speak|talk|be|answer) (?:more )?(?:respectful(?:ly)?|polite(?:ly)?)\b"
 )
-_TONGUES: dict[str, tuple[str, str]] = {
+_LANGUAGES: dict[str, tuple[str, str]] = {
     "zh": ("中文|汉语|普通话|国语", "chinese|mandarin"),
     "en": ("英文|英语", "english"),
     "ja": ("日文|日语", "japanese"),
@@ -73,14 +73,14 @@ _TONGUES: dict[str, tuple[str, str]] = {
     "de": ("德文|德语", "german"),
     "es": ("西班牙文|西班牙语", "spanish"),
 }
-_ASKED_TONGUE = {
+_REQUESTED_LANGUAGE = {
     tag: (
         f"(?<![别要])(?:请|改|都)[用说讲](?:{zh})|(?<!不要)(?<!别)用(?:{zh})来?(?:回答|回复|说话|讲话|交流|聊|介绍|解释|讲)"
         f"|(?:换成|切换成|切换到|改成)(?:{zh})"
         r"|(?<!don't )\b(?:speak|answer|reply|respond|talk|write|switch)"
         rf"(?: to)?(?: me)?(?: in| to)? (?:{en})\b"
     )
-    for tag, (zh, en) in _TONGUES.items()
+    for tag, (zh, en) in _LANGUAGES.items()
 }
 _HAN = re.compile("[\u4e00-\u9fff]")
 _OTHER_CJK = re.compile("[\u3041-\u30ff\uac00-\ud7a3]")
@@ -90,27 +90,27 @@ _RECENT, _ENOUGH = 3, 2
 
 
 def infer(questions: Sequence[Question], current: Preferences, topic_words: Sequence[str]) -> Inferred:
-    """What should change in the preferences of a session.
+    """Infer changes to the preferences of a session.
 
-    Verbosity and tone follow the latest plain request; five very short messages in a row mean ``brief``.
-    The language follows the latest request for one, else what two of the last three messages are written in;
-    not if the present one was asked for, as its single source shows. A topic word of two turns is a tag.
+    Verbosity and tone follow the latest explicit request; five very short messages in a row mean ``brief``.
+    The language follows the latest explicit request, else the language of two of the last three messages; the latter
+    never overrides a request, which is recognised by its single source. A topic word of two turns becomes a tag.
 
     A field named in ``current.chosen`` is never changed. There, ``interest_tags`` stands for all tags,
-    ``interest_tags:<tag>`` for one that the visitor added and ``interest_tags:-<tag>`` for one that was
-    removed: it stays away. Only tags with an entry in ``current.sources`` that the visitor did not add give
-    way to others.
+    ``interest_tags:<tag>`` for one that the user added and ``interest_tags:-<tag>`` for one that the user removed,
+    which is not added again. Only tags with an entry in ``current.sources`` that the user did not add are
+    dropped for others.
 
     Args:
-        questions: the visitor's messages of the session, ascending, of all personas.
-        current: the preferences as they are.
-        topic_words: the profile's; only these can become tags.
+        questions: the user's messages of the session, ascending, of all personas.
+        current: the current preferences.
+        topic_words: of the profile; only these can become tags.
     """
     texts = [(turn, normalise(text)) for turn, text in questions]
     sources: dict[str, list[str]] = {}
     verbosity = _latest(texts, {"detailed": _DETAILED, "brief": _BRIEF}) or _terse(texts, current)
     tone = _latest(texts, {"casual": _CASUAL, "formal": _FORMAL, "respectful": _RESPECTFUL})
-    language = _latest(texts, _ASKED_TONGUE) or _language_used(texts, current)
+    language = _latest(texts, _REQUESTED_LANGUAGE) or _language_used(texts, current)
     changes: dict[str, str] = {}
     for field, found in (("verbosity", verbosity), ("tone", tone), ("language", language)):
         if found and field not in current.chosen and not _is_set(current, field, found[0]):
@@ -127,7 +127,7 @@ def _is_set(current: Preferences, field: str, value: str) -> bool:
 
 
 def _latest(texts: Sequence[Question], patterns: Mapping[str, str]) -> tuple[str, list[str]] | None:
-    """The value whose pattern matches last in the newest message that any matches, and its turn."""
+    """The value of the last match in the newest message with a match, and its turn."""
     for turn, text in reversed(texts):
         ends = [(match.end(), value) for value, pattern in patterns.items() for match in re.finditer(pattern, text)]
         if ends:
@@ -155,7 +155,7 @@ def _language_used(texts: Sequence[Question], current: Preferences) -> tuple[str
 
 
 def _written_in(normal: str) -> str | None:
-    """``zh`` for Han with hardly any Latin, ``en`` for English words without Han, else None: not clear."""
+    """``zh`` for Han with hardly any Latin, ``en`` for English words without Han, else None."""
     han, kana_or_hangul = len(_HAN.findall(normal)), _OTHER_CJK.search(normal)
     words = _LATIN.findall(normal)
     if han > len(words) and not kana_or_hangul:
@@ -169,26 +169,26 @@ def _tags(
     topic_words: Sequence[str],
     sources: dict[str, list[str]],
 ) -> tuple[list[str], list[str]]:
-    """Tags to add and to drop; notes the turns of the added ones in ``sources``."""
+    """Tags to add and to drop; records the turns of the added ones in ``sources``."""
     if "interest_tags" in current.chosen:
         return [], []
     turns: dict[str, list[str]] = {}
     for turn, text in questions:
-        for word in _whole(has_words(text, topic_words)):
+        for word in _whole(find_words(text, topic_words)):
             seen = turns.pop(word, [])
             turns[word] = seen if turn in seen else [*seen, turn]
     known = {normalise(tag) for tag in current.interest_tags}
     known |= {normalise(entry.removeprefix(REMOVED_TAG)) for entry in current.chosen}
     wanted = [word for word, seen in turns.items() if len(seen) >= _ENOUGH and normalise(word) not in known]
     own = {entry.removeprefix(TAG) for entry in current.chosen}
-    yielding = [tag for tag in current.interest_tags if TAG + tag in current.sources and tag not in own]
-    room = MOST_TAGS - len(current.interest_tags) + len(yielding)
+    removable = [tag for tag in current.interest_tags if TAG + tag in current.sources and tag not in own]
+    room = MAX_TAGS - len(current.interest_tags) + len(removable)
     added = wanted[-room:] if room > 0 else []
-    excess = max(0, len(current.interest_tags) + len(added) - MOST_TAGS)
+    excess = max(0, len(current.interest_tags) + len(added) - MAX_TAGS)
     sources.update({TAG + word: turns[word] for word in added})
-    return added, yielding[:excess]
+    return added, removable[:excess]
 
 
 def _whole(words: Sequence[str]) -> list[str]:
-    """The words without those that are part of another: where 严氏家训 is named, 家训 is not counted too."""
+    """The words that are not part of another one: 家训 does not count where 严氏家训 is named."""
     return [word for word in words if not any(word != other and word in other for other in words)]

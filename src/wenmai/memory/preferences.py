@@ -1,6 +1,6 @@
-"""Session preferences: how the visitor likes to be answered, by every persona; never a fact (section 5).
+"""Session preferences: how the user likes to be answered, by every persona; never a source of facts.
 
-A choice beats an inference: fields that the visitor set are in ``chosen``, and inference leaves them alone.
+A choice overrides an inference: fields that the user set are in ``chosen``, and inference does not change them.
 """
 
 import re
@@ -13,15 +13,15 @@ import msgspec
 from wenmai.errors import InvalidInput, SessionNotFound, VersionConflict
 from wenmai.memory.inference import REMOVED_TAG, TAG, infer
 from wenmai.scope import Scope
-from wenmai.stores.base import Documents, Stored
+from wenmai.stores.contracts import Documents, Stored
 from wenmai.stores.records import Preferences
 
 MAX_TAGS = 20
 MAX_TAG_LENGTH = 40
 MAX_REMOVED_TAGS = 200
-"""Of so many tags that the visitor took away it is remembered that they stay away."""
+"""How many removed tags are remembered, so that inference does not add them again."""
 _LANGUAGE_TAG = re.compile(r"[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8}){0,3}")
-"""The shapes of BCP 47 that name a language with script, region or variant."""
+"""BCP 47 tags of a language with script, region or variant."""
 
 _CHOICES = {
     field: get_args(hint) for field, hint in get_type_hints(Preferences).items() if field in ("verbosity", "tone")
@@ -29,12 +29,12 @@ _CHOICES = {
 
 
 class PreferenceChange(msgspec.Struct, frozen=True, kw_only=True):
-    """What a visitor sets; None leaves a field as it is.
+    """A change made by the user; None keeps a field.
 
     Attributes:
         interest_tags: replaces all tags.
-        add_interest_tags: adds to them; the newest are kept if there are more than 20.
-        remove_interest_tags: takes them away, also against later inference.
+        add_interest_tags: adds tags; the newest 20 are kept.
+        remove_interest_tags: removes tags; inference does not add them again.
     """
 
     verbosity: str | None = None
@@ -46,36 +46,36 @@ class PreferenceChange(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SessionPreferences(msgspec.Struct, frozen=True):
-    """The preferences in force, and when they were last changed (None: never)."""
+    """The current preferences, and when they were last changed (None: never)."""
 
     values: Preferences
     updated_at: datetime | None
 
 
 class PreferenceBook:
-    """Keeps the preferences of sessions."""
+    """Reads and changes the preferences of sessions."""
 
     def __init__(self, documents: Documents, *, default_language: str = "zh") -> None:
         self._documents = documents
         self._default_language = default_language
 
     async def get(self, scope: Scope, session_id: str) -> SessionPreferences:
-        """What is stored for the session, else the defaults."""
-        return self._seen(session_id, await self._documents.get(scope, Preferences, session_id))
+        """The stored preferences of the session, else the defaults."""
+        return self._view(session_id, await self._documents.get(scope, Preferences, session_id))
 
     async def set(
         self, scope: Scope, session_id: str, change: PreferenceChange, *, incarnation: str = ""
     ) -> SessionPreferences:
-        """Apply the visitor's choice; what is stored now.
+        """Apply the user's change; returns the stored preferences.
 
         Args:
             scope: the owner of the session.
             session_id: of the session.
-            change: what is chosen.
-            incarnation: the session that is meant; "" for the one that has the id now.
+            change: see :class:`PreferenceChange`.
+            incarnation: of the session; "" for the one that has the id now.
 
         Raises:
-            InvalidInput: a value is not allowed; nothing is changed then.
+            InvalidInput: a value is not allowed; nothing is changed.
             SessionNotFound: the session is absent, foreign, or another incarnation.
         """
         checked = _checked(change)
@@ -90,7 +90,7 @@ class PreferenceBook:
         *,
         incarnation: str = "",
     ) -> SessionPreferences:
-        """Infer from what the visitor wrote (``(turn reference, text)``, ascending); what is stored now.
+        """Infer from the user's messages (``(turn reference, text)``, ascending); returns the stored preferences.
 
         Raises:
             SessionNotFound: the session is absent, foreign, or another incarnation than the one named.
@@ -101,7 +101,7 @@ class PreferenceBook:
 
         return await self._update(scope, session_id, incarnation, inferred)
 
-    def _seen(self, session_id: str, stored: Stored[Preferences] | None) -> SessionPreferences:
+    def _view(self, session_id: str, stored: Stored[Preferences] | None) -> SessionPreferences:
         if stored is None:
             return SessionPreferences(Preferences(session_id=session_id, language=self._default_language), None)
         return SessionPreferences(stored.record, stored.updated_at)
@@ -113,7 +113,7 @@ class PreferenceBook:
             stored = await self._documents.get(scope, Preferences, session_id)
             if stored is not None and incarnation not in ("", stored.record.incarnation):
                 raise SessionNotFound(session_id)
-            current = self._seen(session_id, stored)
+            current = self._view(session_id, stored)
             edited = edit(current.values)
             if edited == current.values:
                 return current
@@ -126,7 +126,7 @@ class PreferenceBook:
             except SessionNotFound:
                 if incarnation or stored is None:
                     raise
-                continue  # these were the preferences of a session that is gone; its id may have been taken again
+                continue  # they belonged to a deleted session; its id may have been reused
             return SessionPreferences(kept.record, kept.updated_at)
 
 
@@ -147,10 +147,10 @@ def _checked(change: PreferenceChange) -> PreferenceChange:
 
 
 def checked_language(tag: object) -> str:
-    """The tag, if it names a language.
+    """The tag, if it is a language tag.
 
     Raises:
-        InvalidInput: it has not the shape of a BCP 47 tag.
+        InvalidInput: it is not a BCP 47 tag.
     """
     if not isinstance(tag, str) or not _LANGUAGE_TAG.fullmatch(tag):
         raise InvalidInput("language", tag, "a BCP 47 language tag such as zh or en-GB")
@@ -169,9 +169,9 @@ def _checked_tag(tag: str) -> str:
     return tag
 
 
-def newest(texts: Sequence[str], most: int) -> list[str]:
-    """The ``most`` newest texts, oldest first, without repeats: a repeated one is as new as its last mention."""
-    return list(dict.fromkeys(reversed(texts)))[:most][::-1]
+def newest(texts: Sequence[str], limit: int) -> list[str]:
+    """The ``limit`` newest texts, oldest first, without duplicates; a repeated text counts as its last mention."""
+    return list(dict.fromkeys(reversed(texts)))[:limit][::-1]
 
 
 def _chosen(current: Preferences, change: PreferenceChange) -> Preferences:
@@ -200,13 +200,15 @@ def _chosen(current: Preferences, change: PreferenceChange) -> Preferences:
 
 
 def _marked(chosen: Sequence[str], added: Sequence[str], removed: Sequence[str], tags: Sequence[str]) -> list[str]:
-    """``chosen`` with the visitor's tags and the tags that stay away; those that only gave way have no mark."""
+    """``chosen`` with marks for the user's tags and for removed tags; tags dropped for room get no mark."""
     fields = [mark for mark in dict.fromkeys(chosen) if not mark.startswith(TAG)]
     kept = [mark for mark in chosen if mark.startswith(TAG) and mark.removeprefix(TAG) in tags]
     own = dict.fromkeys([*kept, *(TAG + tag for tag in added)])
-    away = [mark for mark in chosen if mark.startswith(REMOVED_TAG) and mark.removeprefix(REMOVED_TAG) not in added]
-    newest_away = newest([*away, *(REMOVED_TAG + tag for tag in removed)], MAX_REMOVED_TAGS)
-    return [*fields, *own, *newest_away]
+    removed_marks = [
+        mark for mark in chosen if mark.startswith(REMOVED_TAG) and mark.removeprefix(REMOVED_TAG) not in added
+    ]
+    newest_removed = newest([*removed_marks, *(REMOVED_TAG + tag for tag in removed)], MAX_REMOVED_TAGS)
+    return [*fields, *own, *newest_removed]
 
 
 def _inferred(current: Preferences, questions: Sequence[tuple[str, str]], topic_words: Sequence[str]) -> Preferences:

@@ -1,6 +1,6 @@
-"""Sessions: who is visiting, for how long, and whose they are (section 3 of the reference).
+"""Sessions: owner, lifetime and title.
 
-What is foreign is absent: another user's session is not found, and asking to create its id gives a fresh one.
+A foreign session reads as absent: another user's session is not found, and opening its id creates one with a new id.
 """
 
 import asyncio
@@ -17,24 +17,24 @@ from wenmai.clock import Clock
 from wenmai.errors import InvalidInput, SessionNotFound, VersionConflict
 from wenmai.memory.ids import checked_id, new_session_id
 from wenmai.scope import Scope, ThreadKey
-from wenmai.stores.base import Documents, Logs, Page, Stored
+from wenmai.stores.contracts import Documents, Logs, Page, Stored
 from wenmai.stores.records import Session, TraceRecord
 
 _log = logging.getLogger(__name__)
 
-REMOVED_AT_ONCE = 500
+DELETE_BATCH = 500
 TITLE_LIMIT = 60
 RULE_TITLE_LIMIT = 40
 RULE_TITLE_LEAST = 20
-"""A title without a model is cut at a space past so many characters, within a word otherwise."""
-TITLING = "/title"
-"""In the place of a persona: the thread whose lease those hold who settle the title. No persona's id has a slash."""
+"""A rule-made title is cut at a space beyond so many characters, else within a word."""
+TITLE_LEASE = "/title"
+"""Used as persona id of the lease that guards the title; real persona ids contain no slash."""
 
 _JOINER = "\u200d"
 _JOINED = {_JOINER, *map(chr, range(0x1F3FB, 0x1F400))}
-"""The zero-width joiner and the five skin tones: they belong to the emoji before them."""
+"""The zero-width joiner and the five skin tones; they combine with the preceding emoji."""
 _FLAG_LETTERS = re.compile("[\U0001f1e6-\U0001f1ff]+$")
-"""Two such letters are one flag."""
+"""Two such letters make one flag."""
 
 
 class OpenedSession(msgspec.Struct, frozen=True):
@@ -42,7 +42,7 @@ class OpenedSession(msgspec.Struct, frozen=True):
 
     Attributes:
         created: True if it is new.
-        instead_of: the id that was asked for, if the session has another one because that was expired or taken.
+        instead_of: the requested id, if that session was expired or another user's and this one has another id.
     """
 
     stored: Stored[Session]
@@ -51,11 +51,11 @@ class OpenedSession(msgspec.Struct, frozen=True):
 
     @property
     def session_id(self) -> str:
-        """The id under which the conversation goes on."""
+        """The id under which the conversation continues."""
         return self.stored.record.session_id
 
     def thread(self, npc_id: str) -> ThreadKey:
-        """The persona's thread of this very session, also if another takes its id."""
+        """The persona's thread of exactly this session, even if its id is reused."""
         return self.stored.record.thread(npc_id)
 
 
@@ -63,8 +63,8 @@ class Sessions:
     """Creates, finds, lists, renames and deletes sessions.
 
     Args:
-        lifetime: how long a session lives without activity.
-        make_id: gives an id nobody has yet.
+        lifetime: of a session without activity.
+        make_id: returns an unused id.
     """
 
     def __init__(
@@ -89,12 +89,12 @@ class Sessions:
         *,
         title: str | None = None,
         metadata: dict[str, Any] | None = None,
-        successors: Callable[[], str] | None = None,
+        fallback_ids: Callable[[], str] | None = None,
     ) -> OpenedSession:
-        """Continue the session of that id, or begin one.
+        """Continue the session of that id, or create one.
 
-        An unknown id is taken as the new session's. One that is expired or foreign gives way to the next of
-        ``successors`` that can be continued or begun; these are fresh ids if none are given.
+        An unknown id becomes the new session's. If its session is expired or foreign, the next of ``fallback_ids``
+        that can be continued or created is used; by default these are new ids.
 
         Raises:
             InvalidInput: the id or the title is not allowed.
@@ -103,16 +103,16 @@ class Sessions:
             title = checked_title(title)
         if session_id is not None:
             checked_id("session_id", session_id)
-        make_id = successors or self._make_id
+        make_id = fallback_ids or self._make_id
         candidate = session_id or make_id()
         while True:
-            opened = await self._continued_or_begun(scope, candidate, title=title, metadata=metadata)
+            opened = await self._continue_or_create(scope, candidate, title=title, metadata=metadata)
             if opened is not None:
                 other = session_id is not None and candidate != session_id
                 return msgspec.structs.replace(opened, instead_of=session_id) if other else opened
             candidate = make_id()
 
-    async def _continued_or_begun(
+    async def _continue_or_create(
         self, scope: Scope, session_id: str, *, title: str | None, metadata: dict[str, Any] | None
     ) -> OpenedSession | None:
         """The session of that id; None if it is expired or foreign."""
@@ -125,26 +125,26 @@ class Sessions:
             stored = opened.stored if opened else None
         if stored is None:
             _log.warning(
-                "session id %s belongs to another user; user %s of %s/%s gets a fresh one",
+                "session id %s belongs to another user; user %s of %s/%s gets a new one",
                 session_id, scope.user_id, scope.tenant_id, scope.site_id,
             )  # fmt: skip
             return None
         return OpenedSession(stored, created=False) if stored.record.expires_at > self._clock() else None
 
     async def insert(self, scope: Scope, session_id: str, **fields: Any) -> OpenedSession | None:
-        """Begin a session with these fields of its record; the owner's own that is there stays as it is.
+        """Create a session with these fields; an existing session of the same owner is not changed.
 
         Returns:
-            The session, or None if the id is taken by another user.
+            The session, or None if the id belongs to another user.
         """
-        session = self._fresh(checked_id("session_id", session_id), **fields)
+        session = self._new_session(checked_id("session_id", session_id), **fields)
         try:
             return OpenedSession(await self._documents.put(scope, session, expected=0), created=True)
         except VersionConflict:
             stored = await self._documents.get(scope, Session, session_id)
             return None if stored is None else OpenedSession(stored, created=False)
 
-    def _fresh(self, session_id: str, **fields: Any) -> Session:
+    def _new_session(self, session_id: str, **fields: Any) -> Session:
         lifetime = int(self._lifetime.total_seconds())
         session = Session(session_id=session_id, expires_at=self._clock() + self._lifetime, lifetime_seconds=lifetime)
         return msgspec.structs.replace(session, **fields)
@@ -161,13 +161,13 @@ class Sessions:
         return stored
 
     async def list(self, scope: Scope, *, limit: int = 20, cursor: str | None = None) -> Page[Session]:
-        """The user's sessions, newest first, expired ones too."""
+        """The user's sessions, newest first, including expired ones."""
         return await self._documents.list(scope, Session, limit=limit, cursor=cursor)
 
     async def rename(
         self, scope: Scope, session_id: str, title: str, *, incarnation: str | None = None
     ) -> Stored[Session]:
-        """Give the session a title that nothing changes any more but another renaming.
+        """Set the title; only another rename changes it.
 
         Raises:
             SessionNotFound: absent, foreign, or another incarnation than the one named.
@@ -184,12 +184,12 @@ class Sessions:
     async def change(
         self, scope: Scope, session_id: str, edit: Callable[[Session], Session], *, incarnation: str | None = None
     ) -> Stored[Session]:
-        """Apply ``edit`` to the record by compare-and-set, again after a conflict.
+        """Apply ``edit`` to the record by compare-and-set, with a retry after each conflict.
 
         Args:
             scope: the owner.
             session_id: of the session.
-            edit: gives the new record; it may be called several times.
+            edit: returns the new record; may be called several times.
             incarnation: the session to change; None means the one that has the id now.
 
         Raises:
@@ -207,10 +207,8 @@ class Sessions:
             except VersionConflict:
                 continue
 
-    async def forget_persona(
-        self, scope: Scope, session_id: str, npc_id: str, *, incarnation: str | None = None
-    ) -> int:
-        """Remove one persona's thread and its traces; how many messages there were.
+    async def delete_thread(self, scope: Scope, session_id: str, npc_id: str, *, incarnation: str | None = None) -> int:
+        """Delete one persona's thread and its traces; returns the number of messages.
 
         Raises:
             SessionNotFound: the session is absent, foreign, or another incarnation than the one named.
@@ -221,7 +219,7 @@ class Sessions:
         incarnation = present
         erased = await self._logs.erase(scope, session_id, checked_id("npc_id", npc_id), incarnation=incarnation)
         where = {"session_id": session_id, "npc_id": npc_id}
-        while items := (await self._documents.list(scope, TraceRecord, where=where, limit=REMOVED_AT_ONCE)).items:
+        while items := (await self._documents.list(scope, TraceRecord, where=where, limit=DELETE_BATCH)).items:
             mine = [stored.record.key for stored in items if stored.record.incarnation == incarnation]
             if not mine:
                 break
@@ -229,9 +227,9 @@ class Sessions:
         return erased
 
     async def delete(self, scope: Scope, session_id: str, *, incarnation: str | None = None) -> bool:
-        """Remove the session with all that hangs on it, threads and bound records; True if there was one.
+        """Delete the session with its threads and bound records; True if it existed.
 
-        With an ``incarnation``, not another one that has the id now.
+        With an ``incarnation``, only that one, not another session that has the id now.
         """
         checked_id("session_id", session_id)
         return await self._documents.delete(scope, Session, session_id, identity=incarnation)
@@ -250,9 +248,9 @@ def checked_title(title: str) -> str:
 
 
 def title_from_question(question: str) -> str:
-    """A title without a model: the first line, 40 code points at most, cut at a space if one lies past 20.
+    """A rule-made title: the first line, at most 40 code points, cut at a space if there is one beyond 20.
 
-    A character made of several code points, such as an emoji or a letter with its accents, is not cut in two.
+    A grapheme of several code points, such as an emoji or an accented letter, is not split.
     """
     lines = question.strip().splitlines()
     line = lines[0].strip() if lines else ""
@@ -267,7 +265,7 @@ def title_from_question(question: str) -> str:
 
 
 def _within_one(text: str, at: int) -> bool:
-    """Whether a cut before ``text[at]`` would divide what is seen as one character."""
+    """Whether a cut before ``text[at]`` would split a grapheme."""
     before, after = text[at - 1], text[at]
     if before == _JOINER or after in _JOINED or unicodedata.category(after).startswith("M"):
         return True

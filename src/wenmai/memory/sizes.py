@@ -1,6 +1,6 @@
-"""What a message takes of a prompt: its content, its tool calls and its names; and how it is made to take less.
+"""The size of a message in a prompt (content, tool calls and names), and how it is shortened.
 
-A chat API that gets the message reads all of them, so all of them count wherever characters or tokens are counted.
+A chat API reads all of these, so all of them count wherever characters or tokens are counted.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,16 +14,16 @@ from wenmai.text.tokens import TokenCounter
 ELLIPSIS = "…"
 
 _IDENTIFYING = frozenset({"id", "type", "name", "index"})
-"""Fields of a tool call that are never shortened: results refer to it by them."""
+"""Fields of a tool call that are never shortened, because results refer to the call by them."""
 
 _SHORTENED = "shortened"
 _EMPTY = len(f'{{"{_SHORTENED}":""}}')
 _UNESCAPED = str.maketrans({'"': "'", "\\": "/"} | {chr(code): " " for code in range(0x20)})
-"""For the beginning of arguments: without what JSON escapes, its length is known before it is encoded."""
+"""Replaces characters that JSON escapes, so that the encoded length of shortened arguments is known beforehand."""
 
 
 def has_only_content(message: Message | NewMessage) -> bool:
-    """Whether a model reads nothing of the message beside its content, as of nearly every one."""
+    """Whether content is all that a model reads of the message, as with nearly all messages."""
     return message.name is message.tool_call_id is None and not message.tool_calls
 
 
@@ -41,15 +41,15 @@ def count_message_tokens(message: Message | NewMessage, count_tokens: TokenCount
 
 
 def longest_part(message: Message) -> int:
-    """No part of the message is longer than so many characters."""
+    """The length of the longest part of the message, in characters."""
     return max(len(message.content), *map(len, _others(message)), 0)
 
 
 def shorten(message: Message, length: int, count_tokens: TokenCounter) -> Message:
-    """The message, each part that is longer than ``length`` shortened to that many characters.
+    """The message with each part longer than ``length`` shortened to that many characters.
 
-    Arguments of a tool call stay JSON: what is left of them becomes the text of an object's only field. A name goes
-    whole. Ids stay, so that calls and results find each other.
+    Tool call arguments remain valid JSON: the shortened text becomes the only field of an object. A name that is too
+    long is removed. Ids are kept, so that calls and results still match.
     """
     calls = message.tool_calls and [_shortened_call(call, length) for call in message.tool_calls]
     name = message.name if message.name is not None and len(message.name) <= length else None
@@ -61,9 +61,9 @@ def shorten(message: Message, length: int, count_tokens: TokenCounter) -> Messag
 
 
 def _others(message: Message | NewMessage) -> Sequence[str]:
-    """The texts of the message beside its content."""
+    """The texts of the message other than its content."""
     if has_only_content(message):
-        return ()  # each turn counts a whole window of them
+        return ()  # fast path: each turn counts a whole window
     calls = _json(message.tool_calls) if message.tool_calls else None
     return [text for text in (calls, message.tool_call_id, message.name) if text]
 
@@ -84,7 +84,7 @@ def _shortened_call(call: Mapping[str, Any], length: int) -> dict[str, Any]:
 
 def _shortened_value(value: Any, length: int) -> Any:
     if isinstance(value, dict) and "name" in value:
-        return _shortened_call(value, length)  # the function that is called, with its name and arguments
+        return _shortened_call(value, length)  # the called function, with its name and arguments
     if not isinstance(value, str | dict | list):
         return value
     text = value if isinstance(value, str) else _json(value)

@@ -1,9 +1,8 @@
-"""What model calls have used: on the session's record, and by user and by tenant, a day at a time.
+"""Token usage and cost of model calls: per session, and per user and tenant per day.
 
-A tenant's counter would be written by every turn of every process. So it is divided into shards: a process adds to one
-of them, and leaves it for another when it meets somebody else there. Within a process additions wait for the write
-under way and then go together in one. What is read is a fixed number of records for each day, however many sessions
-and users there are.
+Every turn of every process would write a tenant's counter, so the counter is sharded: a process adds to one shard, and
+switches to another after a conflict. Within a process, additions wait for the write in progress and are then written
+as one batch. A read takes a fixed number of records per day, however many sessions and users there are.
 """
 
 import asyncio
@@ -17,20 +16,20 @@ import msgspec
 
 from wenmai.clock import Clock
 from wenmai.errors import SessionNotFound, VersionConflict
-from wenmai.memory.finishing import to_the_end
 from wenmai.memory.sessions import Sessions
+from wenmai.resilience.shielded import run_to_completion
 from wenmai.scope import Scope
-from wenmai.stores.base import Documents
-from wenmai.stores.fields import MANY
-from wenmai.stores.records import Session, Usage
+from wenmai.stores.contracts import Documents
+from wenmai.stores.records import Session, UsageRecord
+from wenmai.stores.validation import MAX_KEYS
 
 TENANT_SHARDS = 8
-KEPT = timedelta(days=400)
-"""How long a day's usage can be read."""
+RETENTION = timedelta(days=400)
+"""How long a day's usage is kept."""
 
 
-class Spent(msgspec.Struct, frozen=True, kw_only=True):
-    """What model calls have used; of several it can be summed."""
+class TokenUsage(msgspec.Struct, frozen=True, kw_only=True):
+    """Tokens and cost of model calls; values can be added."""
 
     calls: int = 0
     prompt_tokens: int = 0
@@ -39,11 +38,11 @@ class Spent(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def tokens(self) -> int:
-        """Those of prompts and those of answers."""
+        """Prompt and completion tokens together."""
         return self.prompt_tokens + self.completion_tokens
 
-    def __add__(self, other: "Spent") -> "Spent":
-        return Spent(
+    def __add__(self, other: "TokenUsage") -> "TokenUsage":
+        return TokenUsage(
             calls=self.calls + other.calls,
             prompt_tokens=self.prompt_tokens + other.prompt_tokens,
             completion_tokens=self.completion_tokens + other.completion_tokens,
@@ -52,15 +51,15 @@ class Spent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DayUsage(msgspec.Struct, frozen=True):
-    """What a user and all of the user's tenant have used on a day, UTC."""
+    """Usage of a user, and of the user's whole tenant, on a UTC day."""
 
     day: date
-    user: Spent
-    tenant: Spent
+    user: TokenUsage
+    tenant: TokenUsage
 
 
 class _Counter(NamedTuple):
-    """A sum of one day: of whom, where its records are, and into how many it is divided."""
+    """A day's counter of a user or tenant, with the scope of its records and the number of its shards."""
 
     kind: Literal["user", "tenant"]
     scope: Scope
@@ -69,18 +68,18 @@ class _Counter(NamedTuple):
     shards: int
 
     def key(self, shard: int) -> str:
-        """The key of one of its records; owners' ids are of any length, so their digest stands for them."""
+        """The key of a shard; ids are of any length, so the key has their digest."""
         digest = hashlib.sha256(self.of.encode()).hexdigest()[:32]
         return f"{self.kind}/{digest}/{self.day}/{shard}"
 
     @property
     def keys(self) -> list[str]:
-        """The keys of all its records."""
+        """The keys of all shards."""
         return [self.key(shard) for shard in range(self.shards)]
 
 
 def _counters(scope: Scope, day: date) -> tuple[_Counter, _Counter]:
-    """The user's and the tenant's; both are the tenant's records (no site is named ``*``), to be read together."""
+    """The user's and the tenant's; both are records of the tenant (no site is named ``*``), so one read gets both."""
     owner = Scope(scope.tenant_id, "*", "")
     # No id holds a NUL, so two users never share a counter.
     return (
@@ -90,40 +89,40 @@ def _counters(scope: Scope, day: date) -> tuple[_Counter, _Counter]:
 
 
 class UsageLedger:
-    """Adds up what model calls use.
+    """Records the usage of model calls.
 
     Attributes:
-        spent: by this process, of all tenants, since the ledger was made.
+        process_total: usage of this process, all tenants, since the ledger was created.
     """
 
     def __init__(self, documents: Documents, sessions: Sessions, clock: Clock) -> None:
-        self.spent = Spent()
+        self.process_total = TokenUsage()
         self._documents = documents
         self._sessions = sessions
         self._clock = clock
         self._shard = random.randrange(TENANT_SHARDS)  # noqa: S311 — not a secret
-        self._gathering: dict[_Counter, tuple[Spent, asyncio.Task[None]]] = {}
+        self._pending: dict[_Counter, tuple[TokenUsage, asyncio.Task[None]]] = {}
         self._writing: dict[_Counter, asyncio.Task[None]] = {}
 
-    async def add(self, scope: Scope, session_id: str, spent: Spent, *, incarnation: str | None = None) -> None:
-        """Add to the session, the user and the tenant; to the first nothing if it is gone.
+    async def add(self, scope: Scope, session_id: str, usage: TokenUsage, *, incarnation: str | None = None) -> None:
+        """Add to the session (unless it was deleted), the user and the tenant.
 
-        ``incarnation`` names the session that spent it; None means the one that has the id now.
+        ``incarnation`` names the session to charge; None means the one that has the id now.
 
-        Durable when it returns. A caller that is cancelled meanwhile is held until it is.
+        Durable on return. A caller cancelled meanwhile waits until it is durable.
 
         Raises:
-            StoreUnavailable: it may have been added to some of the three.
+            StoreUnavailable: some of the three may have been updated.
         """
-        if not spent.calls:
+        if not usage.calls:
             return
-        self.spent += spent
-        await to_the_end(self._add(scope, session_id, spent, incarnation))
+        self.process_total += usage
+        await run_to_completion(self._add(scope, session_id, usage, incarnation))
 
     async def totals(self, scope: Scope, first: date, last: date) -> list[DayUsage]:
-        """What the user and the tenant have used on each day from ``first`` to ``last``, both included, ascending.
+        """Usage of the user and the tenant on each day from ``first`` to ``last``, inclusive, ascending.
 
-        One read of the store for every 55 days.
+        One store read per 55 days.
         """
         days = [first + timedelta(days=number) for number in range((last - first).days + 1)]
         counters = [_counters(scope, day) for day in days]
@@ -133,20 +132,20 @@ class UsageLedger:
             for day, (user, tenant) in zip(days, counters, strict=True)
         ]
 
-    async def _add(self, scope: Scope, session_id: str, spent: Spent, incarnation: str | None) -> None:
+    async def _add(self, scope: Scope, session_id: str, usage: TokenUsage, incarnation: str | None) -> None:
         user, tenant = _counters(scope, self._clock().date())
         await asyncio.gather(
-            self._add_to_session(scope, session_id, spent, incarnation),
-            asyncio.shield(self._gather(user, spent)),
-            asyncio.shield(self._gather(tenant, spent)),
+            self._add_to_session(scope, session_id, usage, incarnation),
+            asyncio.shield(self._enqueue(user, usage)),
+            asyncio.shield(self._enqueue(tenant, usage)),
         )
 
-    async def _add_to_session(self, scope: Scope, session_id: str, spent: Spent, incarnation: str | None) -> None:
+    async def _add_to_session(self, scope: Scope, session_id: str, usage: TokenUsage, incarnation: str | None) -> None:
         def added(session: Session) -> Session:
             return msgspec.structs.replace(
                 session,
-                total_tokens_used=session.total_tokens_used + spent.tokens,
-                total_cost_usd=session.total_cost_usd + spent.cost_usd,
+                total_tokens_used=session.total_tokens_used + usage.tokens,
+                total_cost_usd=session.total_cost_usd + usage.cost_usd,
             )
 
         try:
@@ -154,65 +153,65 @@ class UsageLedger:
         except SessionNotFound:
             return
 
-    def _gather(self, counter: _Counter, spent: Spent) -> asyncio.Task[None]:
-        """Put it to what is written next; the task that writes that."""
-        if counter in self._gathering:
-            gathered, task = self._gathering[counter]
+    def _enqueue(self, counter: _Counter, usage: TokenUsage) -> asyncio.Task[None]:
+        """Add to the pending batch; returns the task that writes it."""
+        if counter in self._pending:
+            total, task = self._pending[counter]
         else:
-            gathered, task = Spent(), asyncio.create_task(self._write_next(counter))
-        self._gathering[counter] = gathered + spent, task
+            total, task = TokenUsage(), asyncio.create_task(self._write_next(counter))
+        self._pending[counter] = total + usage, task
         return task
 
     async def _write_next(self, counter: _Counter) -> None:
         earlier = self._writing.get(counter)
         if earlier is not None:
             await asyncio.wait([earlier])
-        gathered, task = self._gathering.pop(counter)
+        total, task = self._pending.pop(counter)
         self._writing[counter] = task
         try:
-            await self._write(counter, gathered)
+            await self._write(counter, total)
         finally:
-            # The next one, if there is one, has waited for exactly this task and takes the place only after it.
+            # The next writer, if any, waits for exactly this task and registers only after it.
             del self._writing[counter]
 
-    async def _write(self, counter: _Counter, spent: Spent) -> None:
+    async def _write(self, counter: _Counter, usage: TokenUsage) -> None:
         while True:
             key = counter.key(self._shard % counter.shards)
-            stored = await self._documents.get(counter.scope, Usage, key)
-            before = _spent(stored.record) if stored else Spent()
-            usage = Usage(
+            stored = await self._documents.get(counter.scope, UsageRecord, key)
+            before = _usage_of(stored.record) if stored else TokenUsage()
+            record = UsageRecord(
                 ref=key,
                 day=str(counter.day),
                 kind=counter.kind,
                 of=counter.of.replace("\0", "/"),
-                **msgspec.structs.asdict(before + spent),
+                **msgspec.structs.asdict(before + usage),
             )
             try:
                 await self._documents.put(
                     counter.scope,
-                    usage,
+                    record,
                     expected=stored.version if stored else 0,
-                    keep_until=self._clock() + KEPT,
+                    keep_until=self._clock() + RETENTION,
                 )
             except VersionConflict:
                 self._shard = random.randrange(TENANT_SHARDS)  # noqa: S311 — not a secret
                 continue
             return
 
-    async def _read(self, scope: Scope, keys: Sequence[str]) -> dict[str, Usage]:
-        parts = [keys[start : start + MANY] for start in range(0, len(keys), MANY)]
-        found = await asyncio.gather(*(self._documents.get_many(scope, Usage, part) for part in parts))
+    async def _read(self, scope: Scope, keys: Sequence[str]) -> dict[str, UsageRecord]:
+        parts = [keys[start : start + MAX_KEYS] for start in range(0, len(keys), MAX_KEYS)]
+        found = await asyncio.gather(*(self._documents.get_many(scope, UsageRecord, part) for part in parts))
         return {key: stored.record for part in found for key, stored in part.items()}
 
 
-def _spent(usage: Usage) -> Spent:
-    return Spent(
-        calls=usage.calls,
-        prompt_tokens=usage.prompt_tokens,
-        completion_tokens=usage.completion_tokens,
-        cost_usd=usage.cost_usd,
+def _usage_of(record: UsageRecord) -> TokenUsage:
+    return TokenUsage(
+        calls=record.calls,
+        prompt_tokens=record.prompt_tokens,
+        completion_tokens=record.completion_tokens,
+        cost_usd=record.cost_usd,
     )
 
 
-def _sum(found: dict[str, Usage], counter: _Counter) -> Spent:
-    return sum((_spent(found[key]) for key in counter.keys if key in found), Spent())
+def _sum(found: dict[str, UsageRecord], counter: _Counter) -> TokenUsage:
+    return sum((_usage_of(found[key]) for key in counter.keys if key in found), TokenUsage())

@@ -1,4 +1,4 @@
-"""The window: the part of a thread's transcript that a model sees, cut on turn boundaries, newest first."""
+"""The window: the newest part of a thread's transcript that fits, cut at turn boundaries."""
 
 from collections.abc import Sequence
 from itertools import groupby
@@ -12,14 +12,14 @@ from wenmai.text.tokens import TokenCounter, estimate_tokens
 
 
 class WindowLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """How much of the transcript enters; each limit holds, None means that there is none.
+    """Limits of the window; all apply, None means no limit.
 
     Tool calls, the ids of their results and names count like content.
 
     Attributes:
-        messages: at most so many messages, 0 for an empty window.
-        characters: at most so many characters (code points).
-        tokens: at most so many tokens.
+        messages: most messages; 0 for an empty window.
+        characters: most characters (code points).
+        tokens: most tokens.
     """
 
     messages: int = 10
@@ -28,12 +28,12 @@ class WindowLimits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Window(msgspec.Struct, frozen=True):
-    """What entered, in the order of the talk.
+    """The messages in the window, in the order of the conversation.
 
     Attributes:
-        messages: whole turns, ascending; only the newest one may be shortened.
-        tokens: of the messages, tool calls and names included.
-        shortened: characters that were cut out of the newest turn to make it fit.
+        messages: whole turns, ascending; only the newest may be shortened.
+        tokens: of the messages, including tool calls and names.
+        shortened: characters cut from the newest turn to make it fit.
         more: True if older turns were left out.
     """
 
@@ -53,15 +53,15 @@ def cut_window(
     """Cut the newest turns that fit.
 
     Args:
-        messages: the newest messages of a thread. To be cut rightly there should be one more than
-            ``limits.messages``: the oldest turn of several is taken as cut off by the reader if ``more`` is set.
-        limits: how much enters.
+        messages: the newest messages of a thread; pass one more than ``limits.messages``. If ``more`` is set, the
+            oldest of several turns is assumed to be incomplete.
+        limits: see :class:`WindowLimits`.
         count_tokens: of a text; the model's own counter where it has one.
-        more: the transcript goes on before the first of the messages.
+        more: the transcript has messages before the first of these.
 
-    The newest turn always enters: if it alone is over a limit, messages between its question and its end are left
-    out (a tool call never without its results), then the longest contents and arguments of tool calls are shortened
-    until all fit. The window is empty only if ids, which are not shortened, are over the limit by themselves.
+    The newest turn is always included: if it alone exceeds a limit, messages between its question and its end are
+    left out (a tool call never without its results), then the longest contents and tool call arguments are shortened
+    until all fit. The window is empty only if ids, which are not shortened, exceed the limit by themselves.
     """
     turns = _turns(messages)
     if limits.messages <= 0 or not turns:
@@ -76,7 +76,7 @@ def cut_window(
     chosen = [newest]
     older = turns[:-1]
     if more and older:
-        older = older[1:]  # its beginning was not read
+        older = older[1:]  # its first messages were not read
     while older:
         size = _size(older[-1], count_tokens)
         total = used[0] + size[0], used[1] + size[1], used[2] + size[2]
@@ -111,7 +111,7 @@ def _within(size: tuple[int, int, int], limits: WindowLimits) -> bool:
 
 
 def _fit_newest(turn: list[Message], limits: WindowLimits, count_tokens: TokenCounter) -> tuple[list[Message], int]:
-    """The turn as it enters, and how many characters were left out of it; nothing if it cannot be made to fit."""
+    """The turn made to fit, and how many characters were cut; empty if it cannot fit."""
     units = _chosen_units(turn, limits.messages)
 
     def fit(chosen: Sequence[Sequence[Message]], level: int) -> bool:
@@ -120,10 +120,10 @@ def _fit_newest(turn: list[Message], limits: WindowLimits, count_tokens: TokenCo
     if not _fits(_flat(units), limits, count_tokens):
         asked = units[0][0].role == "user"
         while len(units) > 1 and not fit(units, 1):
-            # The question stays with the last words for as long as there is room for both.
-            between = asked and len(units) > 2  # noqa: PLR2004 — the two
+            # Keep the question with the last messages as long as both fit.
+            between = asked and len(units) > 2  # noqa: PLR2004 — the question and the last unit
             if not between and asked and not fit(units[1:], 0):
-                del units[1]  # ids alone are too long
+                del units[1]  # its ids alone exceed the limit
             else:
                 del units[1 if between else 0]
         if not fit(units, 0):
@@ -137,12 +137,12 @@ def _fit_newest(turn: list[Message], limits: WindowLimits, count_tokens: TokenCo
 
 
 def _fits(messages: Sequence[Message], limits: WindowLimits, count_tokens: TokenCounter) -> bool:
-    """Whether the messages are within the limits; how many there are does not matter."""
+    """Whether the messages are within the character and token limits."""
     return _within((0, *_size(messages, count_tokens)[1:]), limits)
 
 
 def _highest_level(messages: Sequence[Message], limits: WindowLimits, count_tokens: TokenCounter) -> int:
-    """The most characters that each part may have so that all fit, found by halving the interval."""
+    """The most characters per part with which all fit, by binary search."""
     low, high = 0, max(map(longest_part, messages))
     if limits.characters is not None:
         high = min(high, limits.characters)
@@ -156,10 +156,10 @@ def _highest_level(messages: Sequence[Message], limits: WindowLimits, count_toke
 
 
 def _chosen_units(turn: list[Message], limit: int) -> list[list[Message]]:
-    """The question and the last units of a turn, ``limit`` messages in all.
+    """The question and the last units of a turn, at most ``limit`` messages in all.
 
-    Results at its beginning are left out: their call was not read.
-    Where there is no question and no unit is within the limit, the last one enters all the same.
+    Tool results at the beginning are left out: their call was not read.
+    If there is no question and no unit is within the limit, the last one is included all the same.
     """
     units = _units(turn)
     while len(units) > 1 and units[0][0].role == "tool":
@@ -178,7 +178,7 @@ def _chosen_units(turn: list[Message], limit: int) -> list[list[Message]]:
 
 
 def _units(turn: Sequence[Message]) -> list[list[Message]]:
-    """What must stay together: a tool call, its results, and what was said in between; else each message alone."""
+    """Messages that must stay together: a tool call with its results and any messages between; else one each."""
     units: list[list[Message]] = []
     for message in turn:
         calling = _calling(units, message) if message.role == "tool" else None
@@ -190,7 +190,7 @@ def _units(turn: Sequence[Message]) -> list[list[Message]]:
 
 
 def _calling(units: Sequence[Sequence[Message]], result: Message) -> int | None:
-    """The unit with the call of this result: by its id, else the last one if it is there to be answered."""
+    """The unit with the call of this result: by id, else the last unit if it has tool calls."""
     for index in range(len(units) - 1, -1, -1):
         calls = (call for message in units[index] for call in message.tool_calls or ())
         if any(call.get("id") == result.tool_call_id for call in calls):

@@ -1,1 +1,1 @@
-"""Models and embedders by name; every package they need is imported when one is opened."""
+"""Chat models and embedders by name; the packages that they need are imported when one is opened."""

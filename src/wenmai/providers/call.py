@@ -1,4 +1,4 @@
-"""What a model is asked, within which limits, and what it replies."""
+"""The values of a model call: prompt, limits, reply."""
 
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -6,10 +6,10 @@ from typing import Literal
 
 import msgspec
 
-from wenmai.providers.pricing import OnConsumed
+from wenmai.providers.pricing import OnUsage
 
 OnToken = Callable[[str], Awaitable[None]]
-"""Receives the answer piece by piece, in order."""
+"""Receives the answer in pieces, in order."""
 
 
 class PromptMessage(msgspec.Struct, frozen=True):
@@ -20,16 +20,15 @@ class PromptMessage(msgspec.Struct, frozen=True):
 
 
 class ModelLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """How long a call may take and how often the model is asked.
+    """Timeouts, retries and the size limit of a call.
 
     Attributes:
-        timeout_seconds: the whole call, all attempts, pauses and ``on_token`` included.
-        first_token_seconds: from the call to the first text of the answer; no attempt begins after it.
+        timeout_seconds: of the whole call, including all attempts, backoff and ``on_token``.
+        first_token_seconds: from the call to the first text of the answer; no attempt starts after it.
         idle_seconds: from one piece of the answer to the next.
-        attempts: how often the model is asked at most; 1 means no retry.
-        backoff_seconds: the mean pause before the second attempt; each further one is twice as long. A pause
-            is drawn evenly from 0.5 to 1.5 times its mean: callers who failed together return apart. It is as long
-            as the provider asks for in ``Retry-After``, if that is longer.
+        attempts: most attempts; 1 means no retry.
+        backoff_seconds: the mean backoff before the second attempt; it doubles for each further one. Jitter draws
+            the backoff uniformly from 0.5 to 1.5 times its mean. A longer ``Retry-After`` of the provider is followed.
         answer_characters: the answer is cut off after so many.
     """
 
@@ -45,11 +44,11 @@ class ModelReply(msgspec.Struct, frozen=True, kw_only=True):
     """A complete answer.
 
     Attributes:
-        cost_usd: 0 if the price is not known, see ``priced``.
-        finish_reason: the provider's word, most often ``stop`` or ``length``; empty if the answer was cut off here.
-        cut_off: True if it ended at a limit of length; its last sentence may be unfinished.
-        estimated: True if the provider did not say how many tokens there were.
-        priced: True if the price of the model was stated.
+        cost_usd: 0 if the price is unknown, see ``priced``.
+        finish_reason: as the provider states it, usually ``stop`` or ``length``; empty if the answer was cut off here.
+        cut_off: True if it ended at a length limit; its last sentence may be incomplete.
+        estimated: True if the provider did not report its token counts.
+        priced: True if the model's price is configured.
     """
 
     text: str
@@ -63,20 +62,20 @@ class ModelReply(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Call:
-    """What a call carries through its attempts; moments are of ``time.monotonic``."""
+    """The state of a call across its attempts; deadlines are times of ``time.monotonic``."""
 
     def __init__(
         self,
         messages: Sequence[PromptMessage],
         on_token: OnToken | None,
-        on_consumed: OnConsumed | None,
+        on_usage: OnUsage | None,
         limits: ModelLimits,
     ) -> None:
         now = time.monotonic()
         self.messages = messages
         self.prompt = [(message.role, message.content) for message in messages]
         self.on_token = on_token
-        self.on_consumed = on_consumed
-        self.first_text_by = now + limits.first_token_seconds
-        self.ends_at = now + limits.timeout_seconds
-        self.handed_out = False
+        self.on_usage = on_usage
+        self.first_text_deadline = now + limits.first_token_seconds
+        self.deadline = now + limits.timeout_seconds
+        self.delivered = False

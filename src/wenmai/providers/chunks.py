@@ -1,10 +1,10 @@
 """The chunks of a provider's stream, read by a task that can be abandoned.
 
-A client library may swallow a cancellation, or be busy for long. So the caller never awaits the library itself: it
-waits for what the task has read, for as long as it wants to, and drops the task when it has enough.
+A client library may swallow a cancellation or block for long. So the caller never awaits the library itself: it reads
+from the task's queue with its own timeout, and abandons the task when it is done.
 
-LangChain keeps all chunks of a stream and joins them at its end, in time that is not linear in what is no text. So the
-chunks and the thoughts in them are bounded, and a tool call, for which no tools were offered, ends the stream.
+LangChain keeps all chunks of a stream and joins them at its end, in time that is not linear in non-text content. So the
+number of chunks and their non-text content are limited, and a tool call ends the stream, as no tools are offered.
 """
 
 import asyncio
@@ -15,39 +15,39 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from wenmai.errors import ModelError
-from wenmai.providers.edge import provider_errors
+from wenmai.providers.errors import provider_errors
 
 if TYPE_CHECKING:
     from langchain_core.messages import AIMessageChunk
 
-_AHEAD = 16
-"""Chunks that are read before the caller asks for them."""
+_READ_AHEAD = 16
+"""Capacity of the queue of chunks read ahead."""
 
-MOST_CHUNKS = 16_384
-MOST_THOUGHT = 200_000
-"""Of an answer: its chunks, and the characters of what is no text, such as a reasoning model's thoughts."""
+MAX_CHUNKS = 16_384
+MAX_NON_TEXT_CHARACTERS = 200_000
+"""Limits of an answer: chunks, and characters of content other than text, such as a model's reasoning."""
 
 
 class Chunks:
-    """An async context that reads a stream; leaving it abandons the task and waits for nothing.
+    """An async context that reads a stream; leaving it abandons the task without waiting.
 
     Args:
-        name: of the provider, for its errors.
+        name: of the provider, for error messages.
         stream: read and closed by the task.
-        tasks: holds the task until it ends, which may be later than the context does.
+        tasks: holds a reference to the task until it ends, possibly after the context.
     """
 
     def __init__(self, name: str, stream: "AsyncGenerator[AIMessageChunk]", tasks: "set[asyncio.Task[None]]") -> None:
         self._name = name
         self._stream = stream
         self._tasks = tasks
-        self._read: asyncio.Queue[AIMessageChunk | Exception | None] = asyncio.Queue(_AHEAD)
+        self._read: asyncio.Queue[AIMessageChunk | Exception | None] = asyncio.Queue(_READ_AHEAD)
         self._abandoned = False
         self._chunks = 0
-        self._thought = 0
+        self._non_text_characters = 0
 
     async def __aenter__(self) -> Self:
-        """Begin to read."""
+        """Start reading."""
         self._task = asyncio.create_task(self._run())
         self._tasks.add(self._task)
         self._task.add_done_callback(self._tasks.discard)
@@ -56,15 +56,15 @@ class Chunks:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Abandon the task: it ends at its next step, whatever becomes of the cancellation."""
+        """Abandon the task: it ends at its next step, even if the cancellation is swallowed."""
         self._abandoned = True
         self._task.cancel()
 
     async def next(self, deadline: float) -> "AIMessageChunk | None":
-        """The next chunk, None at the end of the stream.
+        """The next chunk; None at the end of the stream.
 
         Raises:
-            TimeoutError: it is later than ``deadline``, by ``time.monotonic``, whether or not a chunk is there.
+            TimeoutError: ``deadline`` (``time.monotonic``) has passed, whether or not a chunk is available.
             ModelError: the provider failed.
         """
         remaining = deadline - time.monotonic()
@@ -88,7 +88,7 @@ class Chunks:
                             return
                         self._check(chunk)
                         await self._read.put(chunk)
-        except Exception as failure:  # noqa: BLE001 — handed to the caller
+        except Exception as failure:  # noqa: BLE001 — re-raised in the caller
             if not self._abandoned:
                 await self._read.put(failure)
         else:
@@ -100,6 +100,6 @@ class Chunks:
             raise ModelError(self._name, "the answer calls a tool, and none was offered")
         self._chunks += 1
         if chunk.additional_kwargs or not isinstance(chunk.content, str):
-            self._thought += len(str(chunk.additional_kwargs)) + len(str(chunk.content))
-        if self._chunks > MOST_CHUNKS or self._thought > MOST_THOUGHT:
+            self._non_text_characters += len(str(chunk.additional_kwargs)) + len(str(chunk.content))
+        if self._chunks > MAX_CHUNKS or self._non_text_characters > MAX_NON_TEXT_CHARACTERS:
             raise ModelError(self._name, "the answer is too large")

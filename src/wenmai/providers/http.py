@@ -1,20 +1,20 @@
-"""HTTP clients of providers: they follow no redirect, and read answers of a bounded size only.
+"""HTTP clients of providers: no redirects, limited response size.
 
-A redirect would carry the prompt to a server of another's choice.
+A redirect could send the prompt to an arbitrary server.
 """
 
 from contextlib import AsyncExitStack
 from typing import Any
 
-from wenmai.providers.counted import bound
-from wenmai.providers.edge import import_extra
+from wenmai.providers.errors import import_extra
+from wenmai.providers.response_limits import limit_response
 
 _WITH_HTTP_CLIENT = frozenset({"openai", "azure_openai"})
-"""Providers whose LangChain classes take an HTTP client."""
+"""Providers with LangChain classes that accept an HTTP client."""
 
 
 def bounded_client(provider: str, connections: AsyncExitStack) -> dict[str, Any]:
-    """Options of the provider's LangChain classes; ``connections`` closes the client.
+    """Options for the provider's LangChain classes; ``connections`` closes the client.
 
     Raises:
         MissingExtra: the provider's package is not installed.
@@ -23,7 +23,7 @@ def bounded_client(provider: str, connections: AsyncExitStack) -> dict[str, Any]
         return {}
     openai = import_extra("openai", package="langchain-openai", extra="openai")
     client = openai.DefaultAsyncHttpxClient(
-        follow_redirects=False, headers={"Accept-Encoding": "identity"}, event_hooks={"response": [bound]}
+        follow_redirects=False, headers={"Accept-Encoding": "identity"}, event_hooks={"response": [limit_response]}
     )
     connections.push_async_callback(client.aclose)
     return {"http_async_client": client}

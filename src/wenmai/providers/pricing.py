@@ -1,4 +1,4 @@
-"""What a model call costs. Prices change and are the operator's to state: there is no table of them here."""
+"""Prices and usage of model calls. Prices change, so the operator configures them; there is no price table here."""
 
 from collections.abc import Callable
 from typing import Annotated
@@ -17,22 +17,22 @@ class Price(
     forbid_unknown_fields=True,
     rename={"prompt_per_million": "prompt", "completion_per_million": "completion"},
 ):
-    """A model's price in US dollars per million tokens; ``prompt`` and ``completion`` in a file."""
+    """A model's price in US dollars per million tokens; ``prompt`` and ``completion`` in configuration files."""
 
     prompt_per_million: _Dollars
     completion_per_million: _Dollars
 
     def cost_usd(self, prompt_tokens: int, completion_tokens: int) -> float:
-        """The price of one call in US dollars."""
+        """The cost of one call in US dollars."""
         return (prompt_tokens * self.prompt_per_million + completion_tokens * self.completion_per_million) / _MILLION
 
 
-class Consumption(msgspec.Struct, frozen=True, kw_only=True):
-    """What one attempt at an answer used, as far as it is known.
+class CallUsage(msgspec.Struct, frozen=True, kw_only=True):
+    """Token usage and cost of one attempt.
 
     Attributes:
-        cost_usd: 0 if the price is not known.
-        estimated: True if the provider did not say how many tokens there were.
+        cost_usd: 0 if the price is unknown.
+        estimated: True if the provider did not report its token counts.
     """
 
     prompt_tokens: int
@@ -41,5 +41,5 @@ class Consumption(msgspec.Struct, frozen=True, kw_only=True):
     estimated: bool
 
 
-OnConsumed = Callable[[Consumption], None]
-"""Is told of each attempt that brought anything, when it ends: one that failed or was cancelled too."""
+OnUsage = Callable[[CallUsage], None]
+"""Called at the end of each attempt that produced text or usage, including failed and cancelled ones."""

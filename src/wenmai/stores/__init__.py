@@ -1,1 +1,1 @@
-"""Where things are kept: three small contracts, and the backends that implement them."""
+"""Storage: three small contracts, and the backends that implement them."""

@@ -1,4 +1,4 @@
-"""How a search ranks: BM25, coverage, cosine and rank fusion, as pure functions that backends share.
+"""Ranking of searches: BM25, coverage, cosine and rank fusion, as pure functions shared by backends.
 
 BM25 (Robertson and Zaragoza, *The Probabilistic Relevance Framework*, 2009) of an entry, summed over the
 query's distinct terms ``t``::
@@ -7,29 +7,30 @@ query's distinct terms ``t``::
     idf(t) = ln(1 + (N - n + 0.5) / (n + 0.5))
 
 ``N`` is the number of entries of the scope in the collection, filtered out or not, ``n`` how many of them
-hold the term, ``tf`` how often this one does, ``length`` its number of terms with repeats and ``average`` the
-mean of that over the ``N``. The idf is never negative, so a term that every entry holds counts a little.
+contain the term, ``tf`` the term's frequency in this entry, ``length`` its number of terms with repeats and
+``average`` the mean length over the ``N``. The idf is never negative, so a term that every entry contains counts a
+little.
 
-Coverage is the idf of those of the query's distinct terms that the entry holds, over the idf of all of them.
+Coverage is the summed idf of the query's distinct terms that the entry contains, over that of all of them.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from math import dist, hypot, log
 
-from wenmai.stores.base import BM25_B, BM25_K1, RRF_CONSTANT
+from wenmai.stores.contracts import BM25_B, BM25_K1, RRF_CONSTANT
 
 
-def idf(entries: int, holders: int) -> float:
-    """The weight of a term that ``holders`` of the scope's ``entries`` hold."""
-    return log(1 + (entries - holders + 0.5) / (holders + 0.5))
+def idf(entries: int, document_frequency: int) -> float:
+    """The inverse document frequency of a term that occurs in ``document_frequency`` of the scope's ``entries``."""
+    return log(1 + (entries - document_frequency + 0.5) / (document_frequency + 0.5))
 
 
 def term_score(weight: float, frequency: int, length: int, average: float) -> float:
-    """What one term adds to an entry's BM25 score.
+    """The contribution of one term to an entry's BM25 score.
 
     Args:
         weight: the term's :func:`idf`.
-        frequency: how often the entry holds it.
+        frequency: of the term in the entry.
         length: the entry's number of terms, with repeats.
         average: the mean length over the scope's entries.
     """
@@ -37,20 +38,20 @@ def term_score(weight: float, frequency: int, length: int, average: float) -> fl
     return weight * frequency * (BM25_K1 + 1) / (frequency + penalty)
 
 
-def coverage(weights: Mapping[str, float], held: Iterable[str]) -> float:
-    """The share, 0 to 1, of the query's idf weight that the terms ``held`` make up."""
+def coverage(weights: Mapping[str, float], matched: Iterable[str]) -> float:
+    """The share, 0 to 1, of the query's idf weight covered by ``matched`` terms."""
     total = sum(weights.values())
-    return min(1.0, sum(weights[term] for term in held) / total) if total else 0.0
+    return min(1.0, sum(weights[term] for term in matched) / total) if total else 0.0
 
 
-def direction(vector: Sequence[float]) -> tuple[float, ...]:
-    """The vector of length 1 that points where this one does; zeros if it points nowhere."""
+def normalised(vector: Sequence[float]) -> tuple[float, ...]:
+    """The vector normalised to length 1; zeros for a zero vector."""
     length = hypot(*vector)
     return tuple(x / length for x in vector) if length else (0.0,) * len(vector)
 
 
 def cosine(a: tuple[float, ...], b: tuple[float, ...]) -> float:
-    """The cosine of two directions of as many numbers, from their distance; 0 if either points nowhere."""
+    """The cosine of two normalised vectors of the same length, from their distance; 0 if either is zero."""
     return 1 - dist(a, b) ** 2 / 2 if any(a) and any(b) else 0.0
 
 

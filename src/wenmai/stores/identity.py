@@ -1,4 +1,4 @@
-"""What a put keeps of a record that is there, and which session a record hangs on; the same for every backend."""
+"""Identity, monotonic fields and session binding of records; shared by all backends."""
 
 import secrets
 from collections.abc import Mapping
@@ -11,14 +11,13 @@ from wenmai.stores.records import Record, RecordSpec
 
 R = TypeVar("R", bound=Record)
 
-
 SESSION_ID = "session_id"
 INCARNATION = "incarnation"
-"""The fields of a record bound to a session that name it."""
+"""The fields of a bound record that name its session."""
 
 
-def session_named_by(record: Record) -> tuple[str, str] | None:
-    """Id and incarnation ("" for the present one) of the session that the record hangs on; None if on none."""
+def bound_session(record: Record) -> tuple[str, str] | None:
+    """Id and incarnation ("" for the current one) of the session that the record is bound to; None if to none."""
     if record.spec.bound_to != "session":
         return None
     session_id: str = getattr(record, SESSION_ID)
@@ -26,8 +25,8 @@ def session_named_by(record: Record) -> tuple[str, str] | None:
     return (session_id, incarnation) if session_id else None
 
 
-def bound(record: R, incarnation: str) -> R:
-    """The record as it hangs on that incarnation of the session that it names."""
+def bind_to(record: R, incarnation: str) -> R:
+    """The record, bound to that incarnation of the session that it names."""
     return replace(record, **{INCARNATION: incarnation})
 
 
@@ -36,16 +35,16 @@ def new_identity() -> str:
     return secrets.token_hex(8)
 
 
-def kept_fields(spec: RecordSpec) -> tuple[str, ...]:
-    """The fields of which :func:`as_created` and :func:`as_changed` decide."""
-    return (spec.identity, *spec.rising) if spec.identity else spec.rising
+def preserved_fields(spec: RecordSpec) -> tuple[str, ...]:
+    """The fields that :func:`as_created` and :func:`as_changed` control."""
+    return (spec.identity, *spec.monotonic) if spec.identity else spec.monotonic
 
 
 def as_created(record: R, *, expected: int | None) -> R:
-    """The record as it is stored when its key was free.
+    """The record to store under a free key.
 
     Raises:
-        VersionConflict: it names an identity, which was that of a record that is gone.
+        VersionConflict: it names an identity, so it was read from a deleted record.
     """
     identity = record.spec.identity
     if not identity:
@@ -56,18 +55,18 @@ def as_created(record: R, *, expected: int | None) -> R:
 
 
 def as_changed(record: R, before: Mapping[str, Any], *, expected: int | None) -> R:
-    """The record as it is stored over another.
+    """The record to store over an existing one.
 
     Args:
-        record: what was given.
-        before: the stored values of its :func:`kept_fields`.
-        expected: the version that the caller named, for the error.
+        record: as given by the caller.
+        before: the stored values of its :func:`preserved_fields`.
+        expected: the version given by the caller, for the error.
 
     Raises:
-        VersionConflict: it names another identity than the stored one's.
+        VersionConflict: it names another identity than the stored record.
     """
     spec = record.spec
-    changes = {field: before[field] for field in spec.rising if getattr(record, field) < before[field]}
+    changes = {field: before[field] for field in spec.monotonic if getattr(record, field) < before[field]}
     if spec.identity:
         if getattr(record, spec.identity) not in ("", before[spec.identity]):
             raise VersionConflict(spec.collection, record.key, expected=expected or 0)

@@ -1,4 +1,4 @@
-"""The prefix of our keys in a Redis: what may be one, and how a setting of it reaches a URL that names none."""
+"""The prefix of all Redis keys: what is allowed, and the default from a setting for a URL without one."""
 
 import re
 from urllib.parse import parse_qsl, quote
@@ -11,7 +11,7 @@ _SCHEMES = ("redis", "rediss", "redis+sentinel", "rediss+sentinel")
 
 
 def with_key_prefix(url: str, prefix: str) -> str:
-    """The URL with ``?prefix=…`` if it is of a Redis and says no prefix itself; any other URL as it is.
+    """The URL with ``?prefix=…`` if it is a Redis URL without a prefix; any other URL unchanged.
 
     Raises:
         InvalidInput: the prefix would be used and is not allowed.

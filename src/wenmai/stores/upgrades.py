@@ -1,7 +1,7 @@
-"""Schema versions: what a backend with tables says of them, and how it tells that it upgrades a store.
+"""Schema versions, and the progress of schema upgrades.
 
-A backend of this kind upgrades a store in place when it is opened, one version after another, each in a transaction
-of its own: a process that is killed leaves the version before or the one after, and the next one goes on from there.
+A backend with tables upgrades a store in place when it is opened, version by version, each in its own transaction: a
+process that is killed leaves the version before or after the step, and the next process continues from there.
 """
 
 import logging
@@ -15,8 +15,8 @@ class Schema(NamedTuple):
     """The version of a store's tables.
 
     Attributes:
-        found: of the store; 0 for one that is still to be made.
-        known: the newest one that this Wenmai reads and writes, to which it upgrades.
+        found: version of the store; 0 if it has no tables yet.
+        known: the newest version that this Wenmai reads and writes, and upgrades to.
     """
 
     found: int
@@ -24,14 +24,14 @@ class Schema(NamedTuple):
 
 
 class Step(NamedTuple):
-    """One version's step of an upgrade, as it begins and once more when it is done.
+    """One step of an upgrade, reported when it begins and when it is done.
 
     Attributes:
         store: the backend's name.
-        found: the version before; 0 for a store that is made anew.
+        found: the version before; 0 for a new store.
         reached: the version after.
-        sessions, messages: how many the store holds.
-        seconds: how long it took; None as it begins.
+        sessions, messages: how many the store contains.
+        seconds: duration; None when it begins.
     """
 
     store: str
@@ -49,7 +49,7 @@ class Step(NamedTuple):
 
 
 OnStep = Callable[[Step], None]
-"""Is told of each step as it begins and when it is done, in the order in which they happen."""
+"""Called for each step when it begins and when it is done, in order."""
 
 
 def log_step(step: Step) -> None:

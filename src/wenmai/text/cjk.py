@@ -1,9 +1,9 @@
-"""The one analysis of text for lexical search, the same at write and at query and on every backend.
+"""Text analysis for lexical search, the same for indexing and queries and on every backend.
 
-Chinese, Japanese and Korean are written without reliable spaces. A run of their characters is indexed as its
-single characters and its overlapping pairs; a query uses the pairs, and single characters only for pieces of
-one. Function words are cut out of Chinese queries, never out of the index. Latin words are lower-cased and
-stemmed (Snowball English), English function words are left out of both, digits stay as they are.
+Chinese, Japanese and Korean are written without reliable spaces. A run of their characters is indexed as unigrams and
+overlapping bigrams; a query uses the bigrams, and unigrams only for words of one character. Stop words are removed from
+Chinese queries, never from the index. Latin words are lower-cased and stemmed (Snowball English), English stop words
+are removed from both, digits are kept as they are.
 
 Everything here runs in time linear in the text.
 """
@@ -18,11 +18,11 @@ from operator import add
 from wenmai.text.stopwords import CONTENT_ZH, STOP_EN, STOP_ZH
 
 CJK = "々〇\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uac00-\ud7a3\U00020000-\U000323af"
-"""Han, Kana and Hangul, written as the inside of a regular expression's character class."""
+"""Han, Kana and Hangul, as the content of a character class."""
 
 _SLICE = 1024
 _LONGEST_STEMMED = 100
-"""Letters of a word that is stemmed and remembered; what is longer is no word, and stands for itself."""
+"""Maximum length of a word that is stemmed and cached; a longer one is its own term."""
 
 _INVISIBLE = re.compile("[\u00ad\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufe00-\ufe0f\ufeff]")
 _HAS_CJK = re.compile(f"[{CJK}]")
@@ -64,9 +64,9 @@ _SENTENCE_END = re.compile(
 
 
 def normalise(text: str) -> str:
-    """The form in which texts are compared: NFKC (full width is half width), case folded, nothing invisible.
+    """Normalise a text for comparison: NFKC (full width to half width), case folded, invisible characters removed.
 
-    Python's NFKC is quadratic in a run of combining marks, so a long text is taken in slices.
+    Python's NFKC is quadratic in a run of combining marks, so a long text is processed in slices.
     """
     if text.isascii():
         return text.lower()
@@ -78,7 +78,7 @@ def normalise(text: str) -> str:
 
 
 def terms(text: str) -> list[str]:
-    """All index terms of a text, repeats kept; their order means nothing."""
+    """All index terms of a text, with repeats, in no particular order."""
     found: list[str] = []
     for run, number, word in _TOKEN.findall(normalise(text)):
         if run:
@@ -92,7 +92,7 @@ def terms(text: str) -> list[str]:
 
 
 def query_terms(text: str) -> list[str]:
-    """The terms to search for, each once, in the order of the question; empty if all are function words."""
+    """The unique search terms of a question, in order; empty if all its words are stop words."""
     found: list[str] = []
     for word in content_words(text):
         if _HAS_CJK.match(word):
@@ -105,23 +105,23 @@ def query_terms(text: str) -> list[str]:
 
 
 def content_words(text: str) -> list[str]:
-    """What is left of a question without function words: pieces of CJK, Latin words and numbers, normalised.
+    """A question without stop words: runs of CJK, Latin words and numbers, normalised.
 
-    A piece of CJK is what stands between two function words; it may be a word or a phrase.
+    A run of CJK is the text between two stop words; it may be a word or a phrase.
     """
     found: list[str] = []
     for run, number, word in _TOKEN.findall(normalise(text)):
         if run:
-            found += _cut_zh().sub(r" \1 ", run).split()
+            found += _stopword_pattern().sub(r" \1 ", run).split()
         elif number or _word_term(word):
             found.append(number or word)
     return found
 
 
 def sentences(text: str) -> list[str]:
-    """The sentences of a Chinese or English text, each with its closing marks, verbatim but for outer blanks.
+    """The sentences of a Chinese or English text, each with its closing marks, verbatim but for outer white space.
 
-    A line break ends a sentence. A full stop ends one only before a blank, and not after an initial, a number
+    A line break ends a sentence. A full stop ends one only before white space, and not after an initial, a number
     that begins the sentence (``1. …``) or a common abbreviation.
     """
     parts: list[str] = []
@@ -139,7 +139,7 @@ def sentence_end(text: str, start: int, position: int) -> tuple[int, int] | None
     Args:
         text: Chinese or English.
         start: where the sentence begins.
-        position: the marks are looked for from here on.
+        position: where the search for the marks starts.
     """
     for end in _SENTENCE_END.finditer(text, position):
         if end[0][0] != "." or not _is_abbreviation(text, start, end.start()):
@@ -147,19 +147,19 @@ def sentence_end(text: str, start: int, position: int) -> tuple[int, int] | None
     return None
 
 
-def has_words(text: str, words: Sequence[str]) -> list[str]:
-    """Which of ``words`` occur in ``text``, in the order of ``words``, whatever the case.
+def find_words(text: str, words: Sequence[str]) -> list[str]:
+    """Those of ``words`` that occur in ``text``, in the order of ``words``, case-insensitive.
 
-    A word or phrase with Chinese, Japanese or Korean characters is found anywhere; any other matches whole
-    words only, so that ``hi`` is not found in ``history``; Chinese beside a Latin word bounds it.
+    A word or phrase with Chinese, Japanese or Korean characters matches anywhere; any other matches whole words only,
+    so ``hi`` does not match in ``history``; an adjacent Chinese character is a word boundary.
     """
     normal = normalise(text)
     texts = normal, _spaced(normal)
-    return [word for word, sought, latin in _sought(tuple(words)) if sought in texts[latin]]
+    return [word for word, form, latin in _search_forms(tuple(words)) if form in texts[latin]]
 
 
 def load_stemmer() -> None:
-    """Load what the first English word needs, which takes about 0.3 s; to be called off the event loop."""
+    """Load the stemmer, which takes about 0.3 s; call it off the event loop."""
     _word_term("ready")
 
 
@@ -178,16 +178,16 @@ def _is_abbreviation(text: str, start: int, stop: int) -> bool:
 
 
 @cache
-def _cut_zh() -> re.Pattern[str]:
+def _stopword_pattern() -> re.Pattern[str]:
     return re.compile(f"({_longest_first(CONTENT_ZH)})|{_longest_first(STOP_ZH)}")
 
 
 class _Stemmer(threading.local):
-    """One for each thread: the stemmer works on the word that it holds."""
+    """One per thread: a stemmer keeps the current word as state."""
 
     @cached_property
     def stem(self) -> Callable[[str], str]:
-        # It loads thirty languages; `import wenmai` is light.
+        # Imported late: it loads thirty languages, and `import wenmai` is light.
         from snowballstemmer import stemmer  # type: ignore[import-untyped]  # noqa: PLC0415  see above
 
         stem: Callable[[str], str] = stemmer("english").stemWord
@@ -213,19 +213,19 @@ def _stemmed(word: str) -> tuple[str, ...]:
 
 
 def _spaced(normal: str) -> str:
-    """The words one blank apart, two where CJK stands between them: a phrase is then found by its text."""
+    """Words separated by one blank, by two around CJK, so that a phrase is found as a substring."""
     words = (number or word for _, number, word in _TOKEN.findall(normal))
     return " ".join(["", *words, ""])
 
 
 @lru_cache(maxsize=256)
-def _sought(words: tuple[str, ...]) -> list[tuple[str, str, bool]]:
-    """Each word that has something to look for, with that, and whether it is looked for among spaced words."""
+def _search_forms(words: tuple[str, ...]) -> list[tuple[str, str, bool]]:
+    """Each non-empty word with its search form, and whether that is matched against the spaced words."""
     found = []
     for word in words:
         normal = normalise(word)
         latin = not has_cjk(normal)
-        sought = _spaced(normal) if latin else normal
-        if sought.strip():
-            found.append((word, sought, latin))
+        form = _spaced(normal) if latin else normal
+        if form.strip():
+            found.append((word, form, latin))
     return found

@@ -1,4 +1,4 @@
-"""Words that say how something is asked and not what about; lexical search leaves them out of a query."""
+"""Stop words; lexical search removes them from queries."""
 
 
 def _words(text: str) -> frozenset[str]:
@@ -6,7 +6,7 @@ def _words(text: str) -> frozenset[str]:
 
 
 STOP_ZH = _words(
-    # In turn: function words, pronouns and pointing words, question words, how people ask.
+    # In this order: function words, pronouns and demonstratives, question words, polite phrases.
     """
     的 了 吗 现在 如今 目前 嘛 呢 吧 啊 呀 哦 哟 呗 嗯 么 是 有 有过 在 被 与 及 和 或 也 都 还 又 就 很 再 嗎 是不是
     有没有 是否 其实 的话 而且 但是 不过 因为 所以 如果 虽然 关于 对于 以及 还是 就是 还有 另外 然后 那么
@@ -20,7 +20,7 @@ STOP_ZH = _words(
     具体 详细 你好 您好 谢谢 请讲 请说 請問 說說
     """
 )
-"""Chinese words cut out of a query before it is split into pairs; the longest one wins."""
+"""Chinese stop words, removed from a query before it is split into bigrams; the longest match wins."""
 
 CONTENT_ZH = _words(
     """
@@ -28,7 +28,7 @@ CONTENT_ZH = _words(
     几代 几世 是非 国是 大家族 自己人 首都 成都 还愿 与人为善 现在 存在 自在 被子 棉被
     """
 )
-"""Words that carry meaning although a stop word is inside; they are left whole."""
+"""Content words that contain a stop word; they are kept whole."""
 
 STOP_EN = _words(
     """
@@ -42,4 +42,4 @@ STOP_EN = _words(
     why why's with won't would wouldn't you you'd you'll you're you've your yours yourself yourselves
     """
 )
-"""English words left out of queries and index alike; not ``may`` and ``will``: a month, a name."""
+"""English stop words of queries and index; not ``may`` and ``will``: a month, a name."""

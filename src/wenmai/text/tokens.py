@@ -1,16 +1,16 @@
-"""How many tokens a text is, where the model's own counter is not at hand.
+"""Estimate of the tokens of a text, for models without a token counter of their own.
 
-The weights are a least-squares fit to the mean of four public tokenizers over real Chinese and English talk.
-``docs/explanation/tokens.md`` states the errors; ``python -m benchmarks.token_estimate`` measures them again.
+The weights are a least-squares fit to the mean of four public tokenizers over real Chinese and English conversations.
+``docs/explanation/tokens.md`` gives the errors; ``python -m benchmarks.token_estimate`` measures them again.
 
-A million characters take some 20 ms, so that no message stops an event loop: characters are classified by
+A million characters take about 20 ms, so that no message blocks an event loop: characters are classified by
 ``bytes.translate`` and runs counted by ``bytes.count``; a regular expression would build an object for each run.
 """
 
 from collections.abc import Callable, Iterable
 
 TokenCounter = Callable[[str], int]
-"""How many tokens a text is, as a model counts them."""
+"""Number of tokens of a text, as a model counts them."""
 
 _PER_MARKS = 0.76
 _PER_HAN = 0.70
@@ -24,7 +24,7 @@ _DIGITS = b"x" * 2
 
 
 def _table(members: Iterable[int]) -> bytes:
-    """A translation of these bytes to ``x`` and of all others to blanks."""
+    """A translation table of these bytes to ``x`` and of all others to blanks."""
     chosen = frozenset(members)
     return bytes(ord("x") if byte in chosen else ord(" ") for byte in range(256))
 
@@ -39,7 +39,7 @@ _DIGIT = _table(_span((0x30, 0x39)))
 _LINE_BREAK = _table([0x0A])
 _MARK = _table(_span((0x21, 0x2F), (0x3A, 0x40), (0x5B, 0x60), (0x7B, 0x7E)))
 _TRAILING_BYTES = bytes(range(0x80, 0xC0))
-"""Of UTF-8; without them each character is one byte."""
+"""Continuation bytes of UTF-8; without them each character is one byte."""
 
 # Beyond ASCII a character is looked up by the two bytes of its UTF-16 code: the upper one names a block of 256. Most
 # blocks are of one kind throughout. Of the others each kind has a bit: an upper byte has the bits of its block's
@@ -83,10 +83,10 @@ _BEYOND_ASCII = bytes(range(0x80, 0x100))
 
 
 def estimate_tokens(text: str) -> int:
-    """The tokens of a text, estimated by kinds of characters; 0 for an empty text, otherwise at least 1.
+    """Estimate the tokens of a text by kinds of characters; 0 for an empty text, otherwise at least 1.
 
     A Latin word counts one token per ten letters, a number one per two digits, a run of marks 0.76, a Han
-    character 0.70. What a chat template adds to each message is not included.
+    character 0.70. The tokens that a chat template adds to each message are not included.
     """
     if not text:
         return 0
@@ -98,7 +98,7 @@ def estimate_tokens(text: str) -> int:
 
 
 def _ascii_tokens(characters: bytes) -> float:
-    """The part of the estimate that stems from ASCII; a byte beyond it is a character that ends a run."""
+    """The ASCII part of the estimate; a byte beyond ASCII is a character that ends a run."""
     letters = characters.translate(_LETTER)
     ends_of_words = letters.replace(_WORD_PIECE, b"")
     tokens = (len(letters) - len(ends_of_words)) // len(_WORD_PIECE) + _runs(ends_of_words)
@@ -110,22 +110,22 @@ def _ascii_tokens(characters: bytes) -> float:
 
 
 def _runs(translated: bytes) -> int:
-    """How many runs of ``x`` there are."""
+    """Number of runs of ``x``."""
     return translated.count(b" x") + translated.startswith(b"x")
 
 
 def _wide_tokens(text: str) -> float:
-    """The part of the estimate that stems from characters beyond ASCII."""
+    """The part of the estimate for characters beyond ASCII."""
     codes = text.encode("utf-16-be", "surrogatepass")
     upper, lower = codes[::2], codes[1::2]
-    mixed = _both(upper.translate(_UPPER_BITS), lower.translate(_LOWER_BITS))
+    mixed = _bitwise_and(upper.translate(_UPPER_BITS), lower.translate(_LOWER_BITS))
 
     def number(not_blocks: bytes, not_bits: bytes) -> int:
         return len(upper.translate(None, not_blocks)) + len(mixed.translate(None, not_bits))
 
     han = number(_NOT_HAN_BLOCKS, _NOT_HAN_BITS)
     if _RARE_HAN_BLOCK in upper:
-        han += _both(upper.translate(_RARE_HAN_UPPER), lower.translate(_RARE_HAN_LOWER)).count(b"x")
+        han += _bitwise_and(upper.translate(_RARE_HAN_UPPER), lower.translate(_RARE_HAN_LOWER)).count(b"x")
     wide_marks = len(mixed.translate(None, _NOT_WIDE_MARK_BITS))
     tokens = _PER_HAN * han + _PER_WIDE_MARKS * _runs(mixed.translate(_WIDE_MARK))
     ascii_characters = len(upper.translate(None, _NOT_ZERO)) - len(mixed.translate(None, _NOT_ALPHABETIC_BITS))
@@ -138,6 +138,6 @@ def _wide_tokens(text: str) -> float:
     return tokens
 
 
-def _both(first: bytes, second: bytes) -> bytes:
-    """The bits that both have, byte by byte."""
+def _bitwise_and(first: bytes, second: bytes) -> bytes:
+    """Bitwise and, byte by byte."""
     return (int.from_bytes(first) & int.from_bytes(second)).to_bytes(len(first))

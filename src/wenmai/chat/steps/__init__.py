@@ -1,1 +1,1 @@
-"""The steps of a turn, one a module: functions over the turn's state that can be called alone."""
+"""The steps of a turn, one per module: functions over the turn's state that can be called alone."""

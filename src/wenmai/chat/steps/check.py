@@ -1,27 +1,27 @@
-"""The gate after the model: what is said must stand in the evidence."""
+"""Verification after the model: the evidence must support the answer."""
 
 import asyncio
 
-from wenmai.chat.gate.after import after_model, citations
-from wenmai.chat.gate.before import Verdict
-from wenmai.chat.gate.policy import layered
 from wenmai.chat.steps.generate import OFFLINE, conservative_text
-from wenmai.chat.turn import Draft, Settled, TurnRun, TurnState
-from wenmai.chat.types import PolicyMode
+from wenmai.chat.turn import CheckedAnswer, Draft, TurnRun, TurnState
+from wenmai.grounding.answerability import Verdict
+from wenmai.grounding.policy import merge_policies
+from wenmai.grounding.types import PolicyMode
+from wenmai.grounding.verification import citations, verify_answer
 
 CUT_OFF = "cut_off"
-"""The reason of an answer that the model did not finish within its limit; its last sentence is left out."""
+"""The reason of an answer that reached the length limit; its unfinished last sentence is dropped."""
 
 
 async def check(state: TurnState, run: TurnRun) -> TurnState:
-    """The answer as it may be given, with its citations. A composed answer quotes evidence, so it stands."""
+    """Verify the answer and add its citations. An extractive answer quotes evidence and needs no verification."""
     draft, verdict = state["draft"], state["verdict"]
     if draft.model == OFFLINE:
         mode = PolicyMode.CONSERVATIVE if draft.failure or draft.exhausted else verdict.mode
-        return {"settled": await _settled(state, run, draft.text, mode, _reason(draft, verdict), draft.cited, [])}
-    # In a thread: a long answer takes longer than other turns should wait.
+        return {"checked": await _answer(state, run, draft.text, mode, _reason(draft, verdict), draft.cited, [])}
+    # Off the event loop: a long answer takes a while to verify.
     checked = await asyncio.to_thread(
-        after_model,
+        verify_answer,
         draft.text,
         question=state["request"].query,
         passages=verdict.passages,
@@ -33,17 +33,17 @@ async def check(state: TurnState, run: TurnRun) -> TurnState:
     unsupported = [claim.text for claim in checked.unsupported]
     reason = "; ".join(part for part in (CUT_OFF * draft.cut_off, checked.reason) if part) or verdict.reason
     cited = checked.cited if checked.text else []
-    return {"settled": await _settled(state, run, text, checked.mode, reason, cited, unsupported)}
+    return {"checked": await _answer(state, run, text, checked.mode, reason, cited, unsupported)}
 
 
 def _reason(draft: Draft, verdict: Verdict) -> str:
-    """Why a composed answer is given as it is."""
+    """The reason of an extractive answer."""
     if draft.failure:
         return f"model_failed: {draft.failure}"
     return f"budget_exhausted: {draft.exhausted}" if draft.exhausted else verdict.reason
 
 
-async def _settled(
+async def _answer(
     state: TurnState,
     run: TurnRun,
     text: str,
@@ -51,9 +51,11 @@ async def _settled(
     reason: str,
     cited: list[int],
     unsupported: list[str],
-) -> Settled:
+) -> CheckedAnswer:
     profile, persona = run.services.profile, state["persona"].persona
-    intent = state["understood"].intent
-    policy = layered(profile.policy, persona.policy, profile.intent_policy.get(intent, {}))
-    shown = await asyncio.to_thread(citations, state["verdict"].passages, cited, about=text, limit=policy.max_citations)
-    return Settled(text=text, mode=mode, reason=reason, citations=shown, unsupported=unsupported)
+    dialogue_act = state["understanding"].dialogue_act
+    policy = merge_policies(profile.policy, persona.policy, profile.intent_policy.get(dialogue_act, {}))
+    found = await asyncio.to_thread(
+        citations, state["verdict"].passages, cited, answer=text, limit=policy.max_citations
+    )
+    return CheckedAnswer(text=text, mode=mode, reason=reason, citations=found, unsupported=unsupported)

@@ -1,4 +1,4 @@
-"""Complete the answer's record, keep the trace, and note what the session should know of itself."""
+"""Complete the answer message, store the trace, and record usage and the first question."""
 
 import time
 from contextlib import suppress
@@ -6,33 +6,33 @@ from typing import Any
 
 import msgspec
 
-from wenmai.chat.profile import in_language
 from wenmai.chat.trace import trace_ref
 from wenmai.chat.turn import TurnAnswer, TurnRun, TurnState
-from wenmai.chat.types import PolicyMode
+from wenmai.config.profile import in_language
 from wenmai.errors import SessionNotFound
-from wenmai.memory.finishing import all_of, to_the_end
+from wenmai.grounding.types import PolicyMode
 from wenmai.memory.sessions import title_from_question
+from wenmai.resilience.shielded import all_of, run_to_completion
 from wenmai.stores.records import Message, Session, TraceRecord
 
 FOLLOWUPS = 3
 
 
 async def complete(state: TurnState, run: TurnRun) -> TurnState:
-    """Everything that must be stored before the visitor has the answer, in one step of the store.
+    """Store everything that must be durable before the user gets the answer.
 
-    A turn that is cancelled meanwhile still stores all of it: an answer in the transcript is never without its trace.
+    A turn cancelled meanwhile still stores all of it, so an answer in the transcript always has its trace.
     """
-    return await to_the_end(_complete(state, run))
+    return await run_to_completion(_complete(state, run))
 
 
 async def _complete(state: TurnState, run: TurnRun) -> TurnState:
     answer = _answer(state, run)
     opened = state["opened"]
-    filled, _ = await all_of(_store(state, run, answer), count_spent(state, run))
+    filled, _ = await all_of(_store(state, run, answer), record_usage(state, run))
     if opened.first:
-        await _note_first_question(state, run)
-    earlier = None if filled else await _earlier(state, run)
+        await _record_first_question(state, run)
+    earlier = None if filled else await _earlier_attempt(state, run)
     if earlier is not None:
         return {"opened": msgspec.structs.replace(opened, answer=earlier)}
     if not filled:
@@ -40,34 +40,34 @@ async def _complete(state: TurnState, run: TurnRun) -> TurnState:
     return {"answer": answer}
 
 
-async def _note_first_question(state: TurnState, run: TurnRun) -> None:
-    """Give the session its first question and a title; nothing if it was deleted while the answer was made."""
+async def _record_first_question(state: TurnState, run: TurnRun) -> None:
+    """Store the session's first question and a title, unless it was deleted meanwhile."""
     request, thread = state["request"], state["opened"].thread
-    settled = run.services.model is None
+    final = run.services.model is None
     with suppress(SessionNotFound):
         await run.services.memory.sessions.change(
             request.scope,
             thread.session_id,
-            lambda session: _begun(session, request.query, settled=settled),
+            lambda session: _with_first_question(session, request.query, final=final),
             incarnation=thread.incarnation,
         )
 
 
-async def count_spent(state: TurnState, run: TurnRun) -> None:
-    """Add what the turn's model calls have used to session, user and tenant; once, however the turn ends."""
-    if "opened" in state and not run.counted:
-        run.counted = True
+async def record_usage(state: TurnState, run: TurnRun) -> None:
+    """Add the usage of the turn's model calls to session, user and tenant; once, however the turn ends."""
+    if "opened" in state and not run.usage_recorded:
+        run.usage_recorded = True
         thread = state["opened"].thread
         await run.services.memory.usage.add(
-            state["request"].scope, thread.session_id, run.meter.spent, incarnation=thread.incarnation
+            state["request"].scope, thread.session_id, run.meter.usage, incarnation=thread.incarnation
         )
 
 
 async def _store(state: TurnState, run: TurnRun, answer: TurnAnswer) -> bool:
-    """Keep the trace and fill in the answer; False if there is nothing to be filled in any more."""
+    """Store the trace and complete the answer message; False if it was deleted or already completed."""
     request, opened = state["request"], state["opened"]
     tracing = run.services.traces.save(request.scope, trace_of(state, run, answer))
-    filling = run.services.memory.transcript.settle(
+    filling = run.services.memory.transcript.complete(
         request.scope,
         opened.thread,
         opened.answer,
@@ -77,17 +77,17 @@ async def _store(state: TurnState, run: TurnRun, answer: TurnAnswer) -> bool:
     if request.idempotency_key is None:
         filled, _ = await all_of(filling, tracing)
     else:
-        # A retry reads a completed answer back from its trace, so no crash may come between the two.
+        # A retry reads a completed answer back from its trace, so the trace must be stored first.
         await tracing
         filled = await filling
     return filled is not None
 
 
-async def _earlier(state: TurnState, run: TurnRun) -> Message | None:
-    """The answer of another attempt with the same key, which was faster; this one then counts for nothing.
+async def _earlier_attempt(state: TurnState, run: TurnRun) -> Message | None:
+    """The answer of another attempt with the same key, which was faster; this turn's answer is then discarded.
 
-    It happens to a process that was paused for longer than its claim on the key lasts. None if the answer's record is
-    gone, deleted with its thread.
+    It happens to a process that was paused for longer than its claim on the key lasts. None if the answer message was
+    deleted with its thread.
     """
     request, opened = state["request"], state["opened"]
     found = await run.services.memory.transcript.latest(request.scope, opened.thread, 1, before=opened.answer.seq + 1)
@@ -97,26 +97,26 @@ async def _earlier(state: TurnState, run: TurnRun) -> Message | None:
     return found[0]
 
 
-def _begun(session: Session, query: str, *, settled: bool) -> Session:
-    """The session's record after its first question; the rule's title is settled where no model makes another."""
+def _with_first_question(session: Session, query: str, *, final: bool) -> Session:
+    """The session's record with its first question; the rule-made title is final if there is no model."""
     if session.first_question:
         return session
     changes: dict[str, Any] = {"first_question": query}
     if not session.title_by:
-        changes |= {"title": title_from_question(query), "title_by": "rule" if settled else ""}
+        changes |= {"title": title_from_question(query), "title_by": "rule" if final else ""}
     return msgspec.structs.replace(session, **changes)
 
 
 def _answer(state: TurnState, run: TurnRun) -> TurnAnswer:
-    settled, opened = state["settled"], state["opened"]
+    checked, opened = state["checked"], state["opened"]
     persona, language = state["persona"].persona, state["recalled"].language
     return TurnAnswer(
         trace_id=run.trace_id,
         session_id=opened.thread.session_id,
         turn_id=opened.turn_id,
-        policy_mode=settled.mode,
-        answer_text=settled.text,
-        citations=settled.citations,
+        policy_mode=checked.mode,
+        answer_text=checked.text,
+        citations=checked.citations,
         followup_questions=_followups(state),
         npc_id=persona.npc_id,
         npc_name=in_language(persona.name, language),
@@ -127,8 +127,8 @@ def _answer(state: TurnState, run: TurnRun) -> TurnAnswer:
 
 
 def degraded(state: TurnState, run: TurnRun) -> list[str]:
-    """What did not work as it should in this turn, each name once, in the order of the alphabet."""
-    found = {*run.noted, *(state["retrieved"].degraded if "retrieved" in state else ())}
+    """The degraded parts of this turn, each name once, sorted."""
+    found = {*run.degradations, *(state["retrieved"].degraded if "retrieved" in state else ())}
     if "draft" in state and (state["draft"].failure or state["draft"].cut_off):
         found.add("model")
     if "draft" in state and state["draft"].exhausted:
@@ -137,11 +137,11 @@ def degraded(state: TurnState, run: TurnRun) -> list[str]:
 
 
 def _followups(state: TurnState) -> list[str]:
-    """Questions that the visitor may like to ask next: of the cited domains first, none that was asked already."""
-    if state["settled"].mode is PolicyMode.REFUSE:
+    """Suggested next questions: of the cited domains first, without those asked already."""
+    if state["checked"].mode is PolicyMode.REFUSE:
         return []
     persona, language = state["persona"].persona, state["recalled"].language
-    cited = {citation.evidence_id for citation in state["settled"].citations}
+    cited = {citation.evidence_id for citation in state["checked"].citations}
     domains = [
         domain for passage in state["verdict"].passages if passage.evidence_id in cited for domain in passage.domains
     ]
@@ -151,23 +151,23 @@ def _followups(state: TurnState) -> list[str]:
         for question in in_language(persona.followups.get(domain, {language: []}), language)
     ]
     asked = {message.content for message in state["opened"].window} | {state["request"].query}
-    fresh = [question for question in dict.fromkeys(offered) if question not in asked]
-    start = state["opened"].turn_id % max(1, len(fresh) - FOLLOWUPS + 1)
-    return fresh[start : start + FOLLOWUPS]
+    new = [question for question in dict.fromkeys(offered) if question not in asked]
+    start = state["opened"].turn_id % max(1, len(new) - FOLLOWUPS + 1)
+    return new[start : start + FOLLOWUPS]
 
 
 def trace_of(state: TurnState, run: TurnRun, answer: TurnAnswer | None, error: str | None = None) -> TraceRecord:
-    """The trace of a turn; of one that failed, as far as it came."""
+    """The trace of a turn; of a failed one, as far as it got."""
     request = state["request"]
     opened, rewritten, verdict = state.get("opened"), state.get("rewritten"), state.get("verdict")
-    understood, built, draft, settled = (
-        state.get("understood"),
+    understanding, built, draft, checked = (
+        state.get("understanding"),
         state.get("prompt"),
         state.get("draft"),
-        state.get("settled"),
+        state.get("checked"),
     )
     source, version = run.prompt_source
-    spent = run.meter.spent
+    usage = run.meter.usage
     completed_at = run.services.clock()
     return TraceRecord(
         ref=trace_ref(request.scope, run.trace_id),
@@ -186,16 +186,16 @@ def trace_of(state: TurnState, run: TurnRun, answer: TurnAnswer | None, error: s
             "persona_version": state["persona"].version if "persona" in state else None,
         },
         tool_calls=run.steps,
-        intent=understood.intent.value if understood else "",
+        intent=understanding.dialogue_act.value if understanding else "",
         evidence_ids=[citation.evidence_id for citation in answer.citations] if answer else [],
-        policy_mode=settled.mode.value if settled else PolicyMode.CONSERVATIVE.value,
-        policy_reason=settled.reason if settled else "",
+        policy_mode=checked.mode.value if checked else PolicyMode.CONSERVATIVE.value,
+        policy_reason=checked.reason if checked else "",
         blocks=[msgspec.to_builtins(block) for block in built.blocks] if built else [],
         answer=answer.answer_text if answer else "",
         model=draft.model if draft else "",
-        prompt_tokens=spent.prompt_tokens,
-        completion_tokens=spent.completion_tokens,
-        cost_usd=spent.cost_usd,
+        prompt_tokens=usage.prompt_tokens,
+        completion_tokens=usage.completion_tokens,
+        cost_usd=usage.cost_usd,
         latency_ms=round((time.perf_counter() - run.started) * 1000, 3),
         degraded=degraded(state, run),
         started_at=run.started_at,
@@ -204,15 +204,15 @@ def trace_of(state: TurnState, run: TurnRun, answer: TurnAnswer | None, error: s
         details={
             "cut": built.cut if built else {},
             "carried": rewritten.carried if rewritten else [],
-            "matched": understood.matched if understood else [],
+            "matched": understanding.matched if understanding else [],
             "passages": [
                 {"evidence_id": passage.evidence_id, "score": passage.score, "number": passage.number}
                 for passage in (state["retrieved"].passages if "retrieved" in state else [])
             ],
-            "premises": list(verdict.premises) if verdict else [],
-            "sources_disagree": verdict.disagree if verdict else False,
-            "unsupported": settled.unsupported if settled else [],
-            "budget": [msgspec.to_builtins(standing) for standing in run.standings],
+            "premises": list(verdict.unsupported_premises) if verdict else [],
+            "sources_disagree": verdict.sources_conflict if verdict else False,
+            "unsupported": checked.unsupported if checked else [],
+            "budget": [msgspec.to_builtins(status) for status in run.budget_statuses],
             "answer": msgspec.to_builtins(answer) if answer else None,
         },
     )

@@ -1,4 +1,4 @@
-"""Generate the answer: by the model where the gate is open, from the evidence alone otherwise."""
+"""Generate the answer: by the model if the question is answerable, else extractively from the evidence."""
 
 import asyncio
 from collections.abc import Iterator
@@ -6,19 +6,19 @@ from collections.abc import Iterator
 import msgspec
 
 from wenmai.chat.budgets import exhausted
-from wenmai.chat.gate.after import AnswerCheck
-from wenmai.chat.gate.before import Verdict
-from wenmai.chat.offline import compose
-from wenmai.chat.profile import in_language
+from wenmai.chat.extractive import compose
 from wenmai.chat.prompts import build_prompt
-from wenmai.chat.steps.gate import NOT_SEARCHED
+from wenmai.chat.steps.ground import NOT_SEARCHED
 from wenmai.chat.turn import Draft, TurnRun, TurnState
-from wenmai.chat.types import Intent, PolicyMode
+from wenmai.config.profile import in_language
 from wenmai.errors import ModelError
+from wenmai.grounding.answerability import Verdict
+from wenmai.grounding.types import DialogueAct, PolicyMode
+from wenmai.grounding.verification import AnswerVerification
 
 OFFLINE = "offline"
 
-# Not the persona's "the records do not tell": nobody has looked.
+# Not the persona's "the records do not tell", because no search was made.
 _NOT_SEARCHED_TEXT = {
     "zh": "手边的记载眼下查不到，不敢凭记忆作答。请过一会儿再问。",
     "en": "The records cannot be looked up just now, and I will not answer without them. Please ask again in a while.",
@@ -26,7 +26,7 @@ _NOT_SEARCHED_TEXT = {
 
 
 async def prompt(state: TurnState, run: TurnRun) -> TurnState:
-    """The blocks that the model sees; they are made without a model too, so that the trace can show them."""
+    """The blocks of the prompt; built without a model too, so that the trace has them."""
     services, opened, recalled = run.services, state["opened"], state["recalled"]
     persona = state["persona"]
     registered = await services.prompts.active(state["request"].scope, persona.persona.npc_id)
@@ -47,31 +47,31 @@ async def prompt(state: TurnState, run: TurnRun) -> TurnState:
 
 
 def wants_model(state: TurnState, run: TurnRun) -> bool:
-    """Whether a model is to be asked: there is one, the gate is open, and the persona has something to say."""
+    """Whether to call a model: there is one, the question is answerable, and it is in the persona's scope."""
     return (
         run.services.model is not None
         and state["verdict"].mode is PolicyMode.NORMAL
-        and state["understood"].intent is not Intent.OUT_OF_SCOPE
+        and state["understanding"].dialogue_act is not DialogueAct.OUT_OF_SCOPE
     )
 
 
 async def generate(state: TurnState, run: TurnRun) -> TurnState:
-    """The model's answer, streamed sentence by sentence as far as it stands.
+    """The model's answer, streamed sentence by sentence as far as it is verified.
 
-    If it fails, or a hard budget is used up, the composed one.
+    Fallback: the extractive answer, if the model fails or a hard budget is exhausted.
     """
     model = run.services.model
     assert model is not None  # noqa: S101 — see wants_model
     request, session_id = state["request"], state["opened"].thread.session_id
-    run.standings = await run.services.budgets.check(request.scope, session_id)
-    if budget := exhausted(run.standings):
+    run.budget_statuses = await run.services.budgets.check(request.scope, session_id)
+    if budget := exhausted(run.budget_statuses):
         composed = await compose_answer(state, run)
         return {"draft": msgspec.structs.replace(composed["draft"], exhausted=budget)}
     stream = _CheckedStream(state, run)
-    # What was shown to no one can be asked for again.
+    # Without a callback nothing is streamed, so the model call may be retried.
     listener = None if run.on_event is None else stream.add
     try:
-        reply = await model.answer(state["prompt"].messages(), on_token=listener, on_consumed=run.meter)
+        reply = await model.answer(state["prompt"].messages(), on_token=listener, on_usage=run.meter)
     except ModelError as failure:
         draft = _composed(state, run, state["verdict"])
         return {"draft": msgspec.structs.replace(draft, failure=str(failure))}
@@ -81,12 +81,12 @@ async def generate(state: TurnState, run: TurnRun) -> TurnState:
 
 
 async def compose_answer(state: TurnState, run: TurnRun) -> TurnState:
-    """The answer without a model; it is shown when it is stored."""
+    """The answer without a model; streamed after it is stored."""
     return {"draft": _composed(state, run, state["verdict"])}
 
 
 def conservative_text(state: TurnState, run: TurnRun) -> str:
-    """What the persona says when nothing of an answer stands."""
+    """The persona's answer when no sentence is supported."""
     verdict = msgspec.structs.replace(state["verdict"], mode=PolicyMode.CONSERVATIVE)
     return _composed(state, run, verdict).text
 
@@ -97,7 +97,7 @@ def _composed(state: TurnState, run: TurnRun, verdict: Verdict) -> Draft:
         return Draft(text=in_language(_NOT_SEARCHED_TEXT, recalled.language), model=OFFLINE)
     composed = compose(
         question=state["request"].query,
-        intent=state["understood"].intent,
+        dialogue_act=state["understanding"].dialogue_act,
         verdict=verdict,
         persona=state["persona"].persona,
         language=recalled.language,
@@ -109,11 +109,11 @@ def _composed(state: TurnState, run: TurnRun, verdict: Verdict) -> Draft:
 
 
 class _CheckedStream:
-    """Hands out a model's answer one checked sentence at a time, so that nothing unsupported is ever shown."""
+    """Streams a model's answer one verified sentence at a time, so that nothing unsupported is streamed."""
 
     def __init__(self, state: TurnState, run: TurnRun) -> None:
         self._run = run
-        self._check = AnswerCheck(
+        self._check = AnswerVerification(
             question=state["request"].query,
             passages=state["verdict"].passages,
             language=state["recalled"].language,
@@ -121,14 +121,14 @@ class _CheckedStream:
         )
 
     async def add(self, piece: str) -> None:
-        """Take a piece of the answer; hand out the sentences that it completes."""
-        await self._hand_out(self._check.add(piece))
+        """Add a piece of the answer; stream the sentences that it completes."""
+        await self._deliver(self._check.add(piece))
 
     async def end(self, *, cut_off: bool) -> None:
-        """Hand out what is left."""
-        await self._hand_out(self._check.end(cut_off=cut_off))
+        """Stream the rest."""
+        await self._deliver(self._check.end(cut_off=cut_off))
 
-    async def _hand_out(self, checked: Iterator[str]) -> None:
+    async def _deliver(self, checked: Iterator[str]) -> None:
         for text in checked:
             await self._run.emit("token", text=text)
-            await asyncio.sleep(0)  # a long piece is many sentences, and others have work too
+            await asyncio.sleep(0)  # a long piece is many sentences: let other tasks run

@@ -1,4 +1,4 @@
-"""Open the session, take the thread, and store the question with an unfinished record of its answer."""
+"""Open the session, lock the thread, and store the question with an unfinished answer message."""
 
 import msgspec
 
@@ -9,7 +9,7 @@ from wenmai.stores.records import NewMessage
 
 
 async def open_turn(state: TurnState, run: TurnRun) -> TurnState:
-    """The turn's place in the transcript; before any model is called the question is stored."""
+    """Append the turn to the transcript; the question is stored before any model is called."""
     request = state["request"]
     memory = run.services.memory
     claim = run.claim
@@ -24,21 +24,21 @@ async def open_turn(state: TurnState, run: TurnRun) -> TurnState:
         ),
     ]
     while True:
-        # A turn that is tried again goes on in the session where the first attempt may have asked.
-        successors = claim.successors() if claim else None
-        session = await memory.sessions.open(request.scope, request.session_id, successors=successors)
+        # A retried turn continues in the session where the first attempt may have asked.
+        fallback_ids = claim.fallback_ids() if claim else None
+        session = await memory.sessions.open(request.scope, request.session_id, fallback_ids=fallback_ids)
         thread = session.thread(request.npc_id)
         try:
-            await run.held.enter_async_context(memory.turns.turn(request.scope, thread, request.on_conflict))
-            if claim is not None and not await claim.holds():
+            await run.resources.enter_async_context(memory.thread_lock.hold(request.scope, thread, request.on_conflict))
+            if claim is not None and not await claim.is_held():
                 raise ClaimLost
             await run.emit("begin")
             appended, window = await memory.transcript.append(
                 request.scope, thread, messages, window=memory.policy.window
             )
         except (SessionExpired, SessionNotFound):
-            # The session ended while this turn waited for the thread; the question begins another.
-            await run.held.aclose()
+            # The session ended while this turn waited for the thread; the question starts another.
+            await run.resources.aclose()
             continue
         break
     answer = appended.messages[1]
@@ -49,12 +49,12 @@ async def open_turn(state: TurnState, run: TurnRun) -> TurnState:
         turn_id=answer.turn_id,
         npc_id=request.npc_id,
     )
-    seen = window.messages if window is not None and run.services.policy.memory_enabled else []
+    previous = window.messages if window is not None and run.services.policy.memory_enabled else []
     opened = Opened(
         thread=thread,
         turn_id=answer.turn_id,
         answer=answer,
-        window=seen,  # of completed turns, which this one is not yet
+        window=previous,  # of completed turns, which this one is not yet
         first=not session.stored.record.first_question,
         untitled=not session.stored.record.title_by,
     )

@@ -1,21 +1,21 @@
-"""Retrieve evidence for the question as it was completed, in the persona's domains."""
+"""Retrieve evidence for the standalone question, in the persona's domains."""
 
 from wenmai.chat.turn import Retrieved, TurnRun, TurnState
-from wenmai.chat.types import Intent
 from wenmai.errors import StoreUnavailable
+from wenmai.grounding.types import DialogueAct
 
 PASSAGES = 6
 
 SEARCH = "search"
-"""In ``degraded``: the evidence could not be searched."""
+"""Key in ``degraded``: the evidence could not be searched."""
 
 
 async def retrieve(state: TurnState, run: TurnRun) -> TurnState:
-    """The best passages; none for a question that seeks no fact, nor while the evidence cannot be searched.
+    """The best passages; none for a message that seeks no fact, nor while the evidence cannot be searched.
 
-    If it is the store of all that cannot be reached, the turn fails when it is to be completed.
+    If the whole store is unavailable, the turn fails when it is completed.
     """
-    if state["understood"].intent is not Intent.FACT_SEEKING:
+    if state["understanding"].dialogue_act is not DialogueAct.FACT_SEEKING:
         return {"retrieved": Retrieved()}
     try:
         found = await run.services.evidence.find(

@@ -1,25 +1,25 @@
-"""Understand the question: complete it from the talk for the search, and see what it is after."""
+"""Understand the question: rewrite it for the search and classify its dialogue act."""
 
 import asyncio
 
-from wenmai.chat.intent import classify
-from wenmai.chat.rewrite import Rewrite, rewrite
 from wenmai.chat.turn import TurnRun, TurnState
+from wenmai.chat.understanding.dialogue_acts import classify
+from wenmai.chat.understanding.rewrite import Rewrite, rewrite
 
 
 async def rewrite_question(state: TurnState, run: TurnRun) -> TurnState:
-    """What to search for; the question itself is never changed."""
+    """Rewrite the question for the search; the question itself is never changed."""
     window = state["opened"].window
     query = state["request"].query
     if not window:
         return {"rewritten": Rewrite(text=query, carried=[])}
     topic_words = run.services.profile.topic_words
-    # A window may hold long messages; other turns go on meanwhile.
+    # Off the event loop: a window may hold long messages.
     return {"rewritten": await asyncio.to_thread(rewrite, query, window, topic_words)}
 
 
 async def classify_question(state: TurnState, run: TurnRun) -> TurnState:
-    """The question's intent, and the kind of answer that it wants."""
-    in_talk = bool(state["opened"].window)
+    """Classify the question's dialogue act and answer type."""
+    in_conversation = bool(state["opened"].window)
     words = run.services.profile.intents
-    return {"understood": classify(state["request"].query, words=words, in_talk=in_talk)}
+    return {"understanding": classify(state["request"].query, words=words, in_conversation=in_conversation)}

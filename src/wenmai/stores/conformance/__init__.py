@@ -1,12 +1,12 @@
-"""The conformance suite: what a backend must do, as cases that anybody can run on any URL.
+"""The conformance suite: the store contracts as test cases that run on any URL.
 
 ::
 
     report = await conformance.run("sqlite:///wenmai.db")
     print(report.render())
 
-Each case opens the URL afresh, works in a tenant that nobody else has, moves a clock that stands in 2001, and
-clears up after itself, so the suite may be run on a store that holds data.
+Each case opens the URL anew, works in a tenant with a random name, uses a clock that starts in 2001, and cleans up
+after itself, so the suite may run on a store that contains data.
 """
 
 from collections.abc import Callable, Collection
@@ -28,21 +28,21 @@ from wenmai.stores.conformance import (
     values,
 )
 from wenmai.stores.conformance.case import Case, Level, case
-from wenmai.stores.conformance.expect import UnmetError
-from wenmai.stores.conformance.ground import Ground, OpenStore
+from wenmai.stores.conformance.expect import ExpectationError
+from wenmai.stores.conformance.harness import Harness, OpenStore
 from wenmai.stores.conformance.runner import Report, Result, Status, run_case, run_cases
-from wenmai.stores.registry import open_store
+from wenmai.stores.opening import open_store
 
 __all__ = [
     "CASES",
     "Case",
-    "Ground",
+    "ExpectationError",
+    "Harness",
     "Level",
     "OpenStore",
     "Report",
     "Result",
     "Status",
-    "UnmetError",
     "case",
     "run",
     "run_case",
@@ -72,7 +72,7 @@ CASES: tuple[Case, ...] = tuple(
     )
     for found in _cases_of(module)
 )
-"""All cases, in the order in which they are run."""
+"""All cases, in the order in which they run."""
 
 
 async def run(
@@ -85,12 +85,12 @@ async def run(
     """Run the suite on the store at ``url``.
 
     Args:
-        url: as for :func:`wenmai.stores.registry.open_store`.
+        url: as for :func:`wenmai.stores.opening.open_store`.
         only: capabilities or names of cases; all if None.
-        on_result: is called after each case.
-        opener: opens the URL; one's own for a backend that the registry does not know.
+        on_result: called after each case.
+        opener: opens the URL; pass your own for a backend whose scheme Wenmai does not know.
 
     Returns:
-        A row a case, in the order of the suite; whatever a case raises is a failure in its row.
+        One row per case, in the order of the suite; an exception in a case is a failure of its row.
     """
     return await run_cases(CASES, url, opener=opener, only=only, on_result=on_result)

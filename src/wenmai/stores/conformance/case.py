@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from inspect import getdoc
 from typing import Literal
 
-from wenmai.stores.base import Capability
-from wenmai.stores.conformance.ground import Ground
+from wenmai.stores.conformance.harness import Harness
+from wenmai.stores.contracts import Capability
 
 Level = Literal["base", "extended"]
-"""``base`` is what Wenmai cannot do without; ``extended`` is what holds when things go wrong or grow."""
+"""``base``: required by Wenmai; ``extended``: behaviour under load, concurrency, reopening and failures."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,24 +18,24 @@ class Case:
 
     Attributes:
         name: unique in the suite.
-        expectation: what must hold, in a sentence.
-        durable: the case opens the URL again, so it needs a backend that outlives its opening.
+        expectation: one sentence.
+        durable: the case reopens the URL, so it needs a backend whose data survives that.
     """
 
     name: str
     capability: Capability
     level: Level
     expectation: str
-    check: Callable[[Ground], Awaitable[None]]
+    check: Callable[[Harness], Awaitable[None]]
     durable: bool
 
 
 def case(
     capability: Capability, level: Level = "base", *, durable: bool = False
-) -> Callable[[Callable[[Ground], Awaitable[None]]], Case]:
-    """Make the decorated function a :class:`Case`; its name and docstring become those of the case."""
+) -> Callable[[Callable[[Harness], Awaitable[None]]], Case]:
+    """Make the decorated function a :class:`Case`; its name and docstring become the name and expectation."""
 
-    def declare(check: Callable[[Ground], Awaitable[None]]) -> Case:
+    def declare(check: Callable[[Harness], Awaitable[None]]) -> Case:
         return Case(
             name=check.__name__,
             capability=capability,

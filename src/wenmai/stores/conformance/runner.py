@@ -1,4 +1,4 @@
-"""Running the cases on a URL, and the table of what came of it."""
+"""Runs the cases on a URL and reports the results."""
 
 import asyncio
 import time
@@ -7,20 +7,20 @@ from dataclasses import dataclass
 from typing import Literal
 
 from wenmai.clock import MovableClock
-from wenmai.stores.base import Capability, Store
 from wenmai.stores.conformance.case import Case, Level
-from wenmai.stores.conformance.ground import START, Ground, OpenStore
+from wenmai.stores.conformance.harness import START, Harness, OpenStore
+from wenmai.stores.contracts import Capability, Store
 
 Status = Literal["passed", "failed", "not offered"]
 STATUSES: tuple[Status, ...] = ("passed", "failed", "not offered")
 
 CASE_SECONDS = 120.0
-"""A case that takes longer has failed; the slowest take a few seconds where every commit is synced."""
+"""Timeout of a case; the slowest take a few seconds where every commit is synced."""
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What came of a case; ``error`` says in words why it failed or was not run, else it is empty."""
+    """Result of a case; ``error`` says why it failed or was not run, and is empty otherwise."""
 
     case: str
     capability: Capability
@@ -32,23 +32,23 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What came of a run, a row a case, in the order of the suite."""
+    """Results of a run, one row per case, in the order of the suite."""
 
     url: str
     rows: Sequence[Result]
 
     @property
     def ok(self) -> bool:
-        """Whether nothing that the backend offers failed."""
+        """Whether no case failed."""
         return all(row.status != "failed" for row in self.rows)
 
     def count(self, capability: Capability, level: Level, status: Status) -> int:
-        """How many cases of that capability and level have that status."""
+        """The number of cases of that capability and level with that status."""
         wanted = (capability, level, status)
         return sum((row.capability, row.level, row.status) == wanted for row in self.rows)
 
     def render(self) -> str:
-        """A plain text table, a line a capability and level, and below it each failure with its reason."""
+        """A plain text table, one line per capability and level, followed by each failure with its reason."""
         groups = list(dict.fromkeys((row.capability, row.level) for row in self.rows))
         lines = [
             self.url,
@@ -62,23 +62,23 @@ class Report:
 
 
 async def run_case(case: Case, url: str, *, opener: OpenStore) -> Result:
-    """Run one case on its own opening of ``url``, in a tenant of its own that is cleared afterwards."""
+    """Run one case on a newly opened store, in its own tenant, which is cleared afterwards."""
     clock = MovableClock(START)
     began = time.perf_counter()
     try:
         async with asyncio.timeout(CASE_SECONDS), opener(url, clock=clock) as store:
-            lacking = _lacking(case, store)
-            if not lacking:
-                ground = Ground(store, clock, lambda: opener(url, clock=clock))
+            missing = _missing(case, store)
+            if not missing:
+                harness = Harness(store, clock, lambda: opener(url, clock=clock))
                 try:
-                    await case.check(ground)
+                    await case.check(harness)
                 finally:
-                    await ground.clear()
-    except Exception as error:  # noqa: BLE001 — a backend may fail in any way, and each is a finding
+                    await harness.clear()
+    except Exception as error:  # noqa: BLE001 — any exception of a backend is a result
         status: Status = "failed"
         reason = f"{type(error).__name__}: {error}"
     else:
-        status, reason = ("not offered" if lacking else "passed"), lacking
+        status, reason = ("not offered" if missing else "passed"), missing
     return Result(case.name, case.capability, case.level, status, time.perf_counter() - began, reason)
 
 
@@ -90,7 +90,7 @@ async def run_cases(
     only: Collection[str] | None,
     on_result: Callable[[Result], None] | None,
 ) -> Report:
-    """Run those of the cases whose capability or name is in ``only``, one after another."""
+    """Run the cases whose capability or name is in ``only``, one after another."""
     rows = []
     for case in cases:
         if only is None or case.name in only or case.capability in only:
@@ -100,12 +100,12 @@ async def run_cases(
     return Report(url=url, rows=rows)
 
 
-def _lacking(case: Case, store: Store) -> str:
-    """What the store does not offer of what the case needs, in words; empty if it offers all of it."""
+def _missing(case: Case, store: Store) -> str:
+    """Why the store cannot run the case; empty if it can."""
     needed: list[Capability] = ["documents", "logs"] if case.capability == "logs" else [case.capability]
     for capability in needed:
         if getattr(store, capability) is None:
             return f"the backend has no {capability}"
     if case.durable and not getattr(store, "durable", True):
-        return "the backend keeps nothing beyond its opening"
+        return "the backend does not keep data after closing"
     return ""

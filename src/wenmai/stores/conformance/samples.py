@@ -1,4 +1,4 @@
-"""Values that a backend is likely to get wrong: full and empty records, awkward keys, awkward text."""
+"""Sample values that backends tend to handle wrongly: full and empty records, awkward keys and texts."""
 
 from datetime import UTC, datetime
 from typing import Any, TypeVar
@@ -16,19 +16,19 @@ from wenmai.stores.records import (
     Session,
     TraceRecord,
     TurnLease,
-    Usage,
+    UsageRecord,
 )
 
 R = TypeVar("R", bound=Record)
 
-MOMENT = datetime(2031, 2, 28, 23, 59, 59, 999_999, tzinfo=UTC)
+TIMESTAMP = datetime(2031, 2, 28, 23, 59, 59, 999_999, tzinfo=UTC)
 
 AWKWARD_TEXT = (
     " 孝悌为本，耕读传家。\n\r\t族谱 «严氏» “引号” 'single' \"double\" \\ back\\slash\\n `tick`\n"
     "%s %d {brace} $1 :name ? e\u0301 stays two code points, é one; 𠮷 🏮 👨\u200d👩\u200d👧 ﷽ עברית\n"
     "\u200b\u202e\u2028 \x01\x1f\x7f\ufeff; -- /* */ <b>&amp;</b>\n "
 )
-"""Ends and begins with what gets trimmed; holds what gets normalised, escaped, interpolated or cut."""
+"""Starts and ends with characters that get trimmed; contains ones that get normalised, escaped, interpolated or cut."""
 
 NESTED: dict[str, Any] = {
     "": "empty name",
@@ -89,12 +89,12 @@ HOSTILE_KEYS: tuple[str, ...] = (
     "x" * 511,
     "严" * 512,
 )
-"""Allowed keys, all different, that backends have been known to reject, merge, trim, fold or interpret."""
+"""Valid, distinct keys that backends have been known to reject, merge, trim, case-fold or interpret."""
 
 SEPARATORS: tuple[str, ...] = (":", "/", "|", ".", "-", "_", "\x1f", " ", "\\", "*", "%", "{", "}", "#", "严")
-"""Marks with which backends have joined several names into one key."""
+"""Separators with which backends have joined several names into one key."""
 
-TWINS: tuple[str, ...] = (
+SIMILAR_KEYS: tuple[str, ...] = (
     "session-1",
     "session-10",
     "session-1:a",
@@ -103,17 +103,17 @@ TWINS: tuple[str, ...] = (
     "session-1 ",
     "session_1",
 )
-"""Keys that a pattern or a prefix would take for one another."""
+"""Keys that a pattern or a prefix would confuse."""
 
 FORBIDDEN_KEYS: tuple[str, ...] = ("", "x" * 513, "a\0b")
 
 
 def full_records() -> list[Record]:
-    """One record of every type, with every field set to something that is not its default."""
+    """One record of every type, with every field set to a value other than its default."""
     return [
         Session(
             session_id="session-full",
-            expires_at=MOMENT,
+            expires_at=TIMESTAMP,
             lifetime_seconds=86_400,
             title=AWKWARD_TEXT,
             title_by="user",
@@ -132,7 +132,7 @@ def full_records() -> list[Record]:
             chosen=["tone"],
             sources={"interest_tags:家训": ["elder#1", "elder#2"], "tone": []},
         ),
-        TurnLease(thread="session-1 elder", session_id="session-full", holder="worker-1", expires_at=MOMENT),
+        TurnLease(thread="session-1 elder", session_id="session-full", holder="worker-1", expires_at=TIMESTAMP),
         IdempotentTurn(
             idempotency_key="key-1",
             fingerprint="f" * 64,
@@ -140,7 +140,7 @@ def full_records() -> list[Record]:
             asked_session="session-0",
             session_id="session-full",
             holder="worker-1",
-            attempt_expires_at=MOMENT,
+            attempt_expires_at=TIMESTAMP,
             response=NESTED,
         ),
         trace(
@@ -169,7 +169,7 @@ def full_records() -> list[Record]:
             verified=False,
             tags=["x"],
         ),
-        Usage(
+        UsageRecord(
             ref="user/游客/2031-02-28/7",
             day="2031-02-28",
             kind="user",
@@ -183,23 +183,23 @@ def full_records() -> list[Record]:
 
 
 def bare_records() -> list[Record]:
-    """One record of every type, with everything left out, empty or zero."""
+    """One record of every type, with every field omitted, empty or zero."""
     return [
-        Session(session_id="session-bare", expires_at=MOMENT, lifetime_seconds=0),
+        Session(session_id="session-bare", expires_at=TIMESTAMP, lifetime_seconds=0),
         Preferences(session_id="session-bare"),
-        TurnLease(thread="bare", session_id="session-bare", holder="", expires_at=MOMENT),
-        small("bare"),
+        TurnLease(thread="bare", session_id="session-bare", holder="", expires_at=TIMESTAMP),
+        small_record("bare"),
         trace("trace-bare"),
         PersonaVersion(ref="bare:0", npc_id="", number=0, persona={}),
         PromptVersion(ref="bare:0", npc_id="", number=0, text=""),
         ActiveVersion(ref="bare", number=0, latest=0),
         EvidenceRecord(evidence_id="bare", title="", text=""),
-        Usage(ref="bare", day="", kind="tenant", of=""),
+        UsageRecord(ref="bare", day="", kind="tenant", of=""),
     ]
 
 
 def trace(trace_id: str, **changes: object) -> TraceRecord:
-    """A trace that is empty but for what is given, of no session."""
+    """An empty trace with the given changes, bound to no session."""
     empty = TraceRecord(
         ref=trace_id,
         trace_id=trace_id,
@@ -219,30 +219,30 @@ def trace(trace_id: str, **changes: object) -> TraceRecord:
         cost_usd=0.0,
         latency_ms=0.0,
         degraded=[],
-        started_at=MOMENT,
-        completed_at=MOMENT,
+        started_at=TIMESTAMP,
+        completed_at=TIMESTAMP,
     )
     return replace(empty, **changes)
 
 
 def evidence(evidence_id: str, **changes: object) -> EvidenceRecord:
-    """A passage that is empty but for what is given; shared by its site."""
+    """An empty passage with the given changes; shared by its site."""
     return replace(EvidenceRecord(evidence_id=evidence_id, title="", text=""), **changes)
 
 
-def small(key: str, **changes: object) -> IdempotentTurn:
-    """A small record that belongs to its user and to no session."""
+def small_record(key: str, **changes: object) -> IdempotentTurn:
+    """A small record of its user, bound to no session."""
     empty = IdempotentTurn(
         idempotency_key=key,
         fingerprint="",
         attempt_id="",
         asked_session="",
         holder="",
-        attempt_expires_at=MOMENT,
+        attempt_expires_at=TIMESTAMP,
     )
     return replace(empty, **changes)
 
 
-def unplaced(record: R) -> R:
-    """The record without the incarnation that the store gave it."""
+def without_incarnation(record: R) -> R:
+    """The record without the incarnation that the store assigned."""
     return replace(record, incarnation="") if "incarnation" in record.__struct_fields__ else record

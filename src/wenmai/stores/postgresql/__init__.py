@@ -1,7 +1,7 @@
-"""PostgreSQL: all three contracts for several processes and machines.
+"""PostgreSQL: all three contracts, for several processes and machines.
 
-An append is one call of a function in the database, which holds the thread while it numbers; every other write is one
-statement or one short transaction. Connections are pooled within a bound, and nothing waits without one.
+An append is one statement or one call of a function in the database, which locks the thread while it numbers; every
+other write is one statement or one short transaction. Connections are pooled up to a limit; every wait has a timeout.
 """
 
 from collections.abc import AsyncIterator
@@ -18,7 +18,7 @@ from wenmai.stores.upgrades import OnStep, Schema, log_step
 
 
 class PostgresqlStore:
-    """An open PostgreSQL database. See :class:`wenmai.stores.base.Store`."""
+    """An open PostgreSQL database. See :class:`wenmai.stores.contracts.Store`."""
 
     name = "postgresql"
 
@@ -34,7 +34,7 @@ class PostgresqlStore:
 
 
 async def schema_at(url: str) -> Schema:
-    """The schema of the database, which is left as it is.
+    """The schema of the database, which is not changed.
 
     Raises:
         InvalidInput, StoreTooNew, StoreUnavailable: as for :func:`open_store`.
@@ -43,7 +43,7 @@ async def schema_at(url: str) -> Schema:
 
 
 async def upgrade(url: str, on_step: OnStep) -> None:
-    """Make the tables or lead them up to our schema, as :func:`open_store` does, telling of each step.
+    """Create the tables or upgrade them to the current schema, as :func:`open_store` does, reporting each step.
 
     Raises:
         InvalidInput, StoreTooNew, StoreUnavailable: as for :func:`open_store`.
@@ -53,10 +53,10 @@ async def upgrade(url: str, on_step: OnStep) -> None:
 
 @asynccontextmanager
 async def open_store(url: str, *, clock: Clock) -> AsyncIterator[PostgresqlStore]:
-    """Open the database, creating or upgrading the tables if need be; see ``docs/how-to/run-on-postgresql.md``.
+    """Open the database, creating or upgrading the tables if needed; see ``docs/how-to/run-on-postgresql.md``.
 
     Raises:
-        InvalidInput: the URL, the user, the database or the server will not do; says what would.
+        InvalidInput: the URL, user, database or server cannot be used; the message says what is required.
         StoreTooNew: a newer Wenmai wrote the tables.
         StoreUnavailable: the server cannot be reached.
     """

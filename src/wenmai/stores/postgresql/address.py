@@ -1,4 +1,4 @@
-"""What a ``postgresql://`` URL says: the server for the driver, the bounds for us."""
+"""Parsing ``postgresql://`` URLs: the driver's DSN, and our own limits."""
 
 from typing import NamedTuple
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
@@ -9,12 +9,12 @@ EXAMPLE = "postgresql://user:password@host:5432/database"
 
 
 class Bounds(NamedTuple):
-    """How much a process asks of the server, and how long it waits.
+    """Connection limit and timeouts of a process.
 
     Attributes:
-        connections: how many at most.
-        connect_seconds: for a new connection, and for a free one of the pool.
-        statement_seconds: for a statement, after which the server gives it up.
+        connections: most connections.
+        connect_seconds: timeout for a new connection, and for a free one of the pool.
+        statement_seconds: timeout after which the server cancels a statement.
     """
 
     connections: int
@@ -23,11 +23,11 @@ class Bounds(NamedTuple):
 
 
 class Address(NamedTuple):
-    """Where the store is.
+    """The location of the store.
 
     Attributes:
-        dsn: for the driver; holds the password.
-        shown: for messages: server and database, nothing else.
+        dsn: for the driver; contains the password.
+        shown: server and database only, for messages.
     """
 
     dsn: str
@@ -46,21 +46,21 @@ _PARAMETERS = {
     "connect_timeout": _Parameter(5, 1, 60),
     "statement_timeout": _Parameter(10_000, 100, 600_000),
 }
-"""Our parameters of the URL: a number, seconds (as for libpq), milliseconds (as for the server)."""
+"""Our URL parameters: a number, seconds (as in libpq), milliseconds (as on the server)."""
 
 
 def parse_url(url: str) -> Address:
-    """Split the URL into what the driver gets and our own bounds.
+    """Split the URL into the driver's DSN and our own limits.
 
     Raises:
-        InvalidInput: the URL cannot be read or a parameter is out of bounds; the password is not repeated.
+        InvalidInput: the URL cannot be parsed or a parameter is out of range; the password is not repeated.
     """
     try:
         parts = urlsplit(url)
         port = parts.port
         given = parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query))
     except ValueError:
-        # What cannot be split may be a password with a slash in it, so the problem is not told.
+        # The URL may contain a password with a slash, so the error does not quote it.
         raise InvalidInput("store", "postgresql://…", f"like {EXAMPLE}, with special characters escaped") from None
     ours = {name: value for name, value in given if name in _PARAMETERS}
     rest = [(name, value) for name, value in given if name not in _PARAMETERS]

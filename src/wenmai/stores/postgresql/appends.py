@@ -1,7 +1,7 @@
-"""Appends as they usually are: one statement each, and those that come while others run share transactions.
+"""Fast path and group commit of appends: one statement each, and concurrent appends share transactions.
 
-A round trip and a commit then serve several, as in the SQLite store. No statement here waits for a lock: what one
-transaction holds blocks nobody for long, and no two can wait for each other.
+One round trip and one commit then serve several appends, as in the SQLite store. No statement here waits for a lock, so
+transactions block others only briefly and cannot deadlock.
 """
 
 import asyncio
@@ -12,16 +12,16 @@ from typing import Any, NamedTuple
 from wenmai.errors import StoreUnavailable, WenmaiError
 from wenmai.stores.postgresql.database import Database, Row
 
-LANES = 3
-"""Transactions at once; more make the batches smaller, and each append dearer."""
+MAX_TRANSACTIONS = 3
+"""Concurrent transactions; more of them make the batches smaller, and each append more expensive."""
 
-BATCH = 32
-"""Appends in one transaction at most."""
+MAX_BATCH = 32
+"""Most appends in one transaction."""
 
-# What append_messages does, in two thirds of its time. It sees the thread as it was before it had the lock, so it
-# counts on what is usual: nobody holds the session or the thread or has appended meanwhile, and all messages are
-# completed. Where that is not so it gives no row, or would give a number twice: then the function does it.
-# A thread that was cut meanwhile is another row, so this one is gone.
+# Does what append_messages does, in two thirds of its time. Its snapshot is older than its lock, so it assumes the
+# common case: the session and the thread are not locked, no append came in between, and all messages are completed.
+# Otherwise it returns no row or violates the unique index, and append_messages is called instead. Truncating replaces
+# the thread's row, so the row of this snapshot no longer exists then.
 _APPEND = """
 WITH a AS MATERIALIZED (
   SELECT t.thread, t.label, t.incarnation FROM threads t
@@ -54,84 +54,86 @@ SELECT $20::bigint, a.incarnation, a.label, coalesce(m.given_id, 'msg-' || a.lab
 FROM m, a ORDER BY m.seq"""
 
 Rows = Sequence[Row]
-"""Of one append: place in its batch, incarnation, label of the thread, and the fields of a message that was there."""
+"""Of one append: index in its batch, incarnation, label of the thread, and the fields of an earlier message."""
 
 
-class _Waiting(NamedTuple):
+class _QueuedAppend(NamedTuple):
+    """An append that waits for a shared transaction."""
+
     arguments: Sequence[Any]
     done: "asyncio.Future[Rows]"
 
 
-class SharedAppends:
-    """Runs the appends of a store, several in one transaction where they come together."""
+class GroupCommit:
+    """Runs the appends of a store; concurrent ones share transactions."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._lanes = LANES
-        self._waiting: deque[_Waiting] = deque()
+        self._free_transactions = MAX_TRANSACTIONS
+        self._queue: deque[_QueuedAppend] = deque()
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def append(self, *arguments: Any) -> Rows:
-        """Run the statement durably; the messages that were there before, ascending, or none if it did nothing.
+        """Run the statement durably; return the earlier messages, ascending, or no rows if it did nothing.
 
         Args:
-            arguments: scope, session, persona, incarnation or None, moment, whether the session slides, how many
-                earlier messages to give (one at least), and the batch as arrays: roles, contents, timestamps, names,
-                tool calls, ids of tool calls, tokens, completed, metadata, and by how much the turn's number grows up
-                to each.
+            arguments: scope, session, persona, incarnation or None, now, whether the session slides, how many
+                earlier messages to return (at least one), and the batch as arrays: roles, contents, timestamps, names,
+                tool calls, ids of tool calls, tokens, completed, metadata, and the turn number of each relative to the
+                last turn.
         """
-        if self._lanes and not self._waiting:
-            self._lanes -= 1
+        if self._free_transactions and not self._queue:
+            self._free_transactions -= 1
             try:
-                return await self._database.attempt(_APPEND, *arguments, 0)
+                return await self._database.fetch_unless_conflict(_APPEND, *arguments, 0)
             finally:
-                self._leave_lane()
-        waiting = _Waiting(arguments, asyncio.get_running_loop().create_future())
-        self._waiting.append(waiting)
-        return await waiting.done
+                self._release_transaction()
+        queued = _QueuedAppend(arguments, asyncio.get_running_loop().create_future())
+        self._queue.append(queued)
+        return await queued.done
 
-    def _leave_lane(self) -> None:
-        """Give the lane to those who wait."""
-        batch = [self._waiting.popleft() for _ in range(min(len(self._waiting), BATCH))]
+    def _release_transaction(self) -> None:
+        """Start a transaction for the queued appends, or free the slot."""
+        batch = [self._queue.popleft() for _ in range(min(len(self._queue), MAX_BATCH))]
         if batch:
             task = asyncio.create_task(self._run(batch))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
         else:
-            self._lanes += 1
+            self._free_transactions += 1
 
-    async def _run(self, batch: Sequence[_Waiting]) -> None:
+    async def _run(self, batch: Sequence[_QueuedAppend]) -> None:
         try:
-            arguments = [(*each.arguments, place) for place, each in enumerate(batch)]
-            rows = await self._database.attempt_together(_APPEND, arguments)
+            arguments = [(*queued.arguments, index) for index, queued in enumerate(batch)]
+            rows = await self._database.fetch_batch_unless_conflict(_APPEND, arguments)
             if rows is None:
-                for each in batch:
-                    await self._run_alone(each)
+                for queued in batch:
+                    await self._run_single(queued)
             else:
                 _deliver(batch, rows)
         except WenmaiError as problem:
             _fail(batch, problem)
         finally:
-            _fail(batch, StoreUnavailable("postgresql", "the append was given up"))
-            self._leave_lane()
+            _fail(batch, StoreUnavailable("postgresql", "the append was cancelled"))
+            self._release_transaction()
 
-    async def _run_alone(self, waiting: _Waiting) -> None:
+    async def _run_single(self, queued: _QueuedAppend) -> None:
         try:
-            _deliver([waiting], await self._database.attempt(_APPEND, *waiting.arguments, 0))
+            _deliver([queued], await self._database.fetch_unless_conflict(_APPEND, *queued.arguments, 0))
         except WenmaiError as problem:
-            _fail([waiting], problem)
+            _fail([queued], problem)
 
 
-def _deliver(batch: Sequence[_Waiting], rows: Rows) -> None:
+def _deliver(batch: Sequence[_QueuedAppend], rows: Rows) -> None:
     shares: list[list[Row]] = [[] for _ in batch]
     for row in rows:
         shares[row[0]].append(row)
-    for waiting, share in zip(batch, shares, strict=True):
-        if not waiting.done.done():
-            waiting.done.set_result(share)
+    for queued, share in zip(batch, shares, strict=True):
+        if not queued.done.done():
+            queued.done.set_result(share)
 
 
-def _fail(batch: Sequence[_Waiting], problem: WenmaiError) -> None:
-    for waiting in batch:
-        if not waiting.done.done():
-            waiting.done.set_exception(problem)
+def _fail(batch: Sequence[_QueuedAppend], problem: WenmaiError) -> None:
+    for queued in batch:
+        if not queued.done.done():
+            queued.done.set_exception(problem)

@@ -1,4 +1,4 @@
-"""Statements on the server, each within a bound, with every failure told as one of our errors."""
+"""Statements on the server, each with a timeout; every failure is raised as one of our errors."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -9,36 +9,36 @@ import asyncpg
 
 from wenmai.errors import InvalidInput, StoreUnavailable, WenmaiError
 from wenmai.stores.postgresql.address import Address
-from wenmai.stores.postgresql.pool import Connection, Loan, Pool
+from wenmai.stores.postgresql.pool import Connection, Pool, PooledConnection
 
 Row = asyncpg.Record
 Run = Callable[..., Awaitable[list[Row]]]
-"""Runs a statement with its arguments and gives all rows."""
+"""Runs a statement with its arguments and returns all rows."""
 
 GRACE_SECONDS = 1.0
-"""How much longer than the server's own bound we wait for its word that it has given a statement up."""
+"""How much longer than the statement timeout we wait for the server's reply that it cancelled the statement."""
 
 CACHED_STATEMENTS = 256
-"""Prepared statements that a connection keeps; ours are about a hundred."""
+"""Prepared statements cached per connection; ours are about a hundred."""
 
 _SETTINGS = {
     "application_name": "wenmai",
     "default_transaction_isolation": "read committed",
     "jit": "off",
-    # A statement is planned once a connection, not at each call, which took longer than the tail of an append itself.
+    # Plan a statement once per connection: planning each call took longer than reading the tail of an append.
     "plan_cache_mode": "force_generic_plan",
-    # The tables may still be empty then; ours are all statements for an index.
+    # The tables may be empty at planning time; all our statements need an index.
     "enable_seqscan": "off",
     "enable_bitmapscan": "off",
 }
-"""What our statements count on, whatever the server's configuration says."""
+"""Settings that our statements require, whatever the server's configuration."""
 
 _MARK = "\U0010ffff"
-"""A code point that no text is meant to hold; PostgreSQL takes it, and refuses NUL."""
+"""A noncharacter that texts should not contain; PostgreSQL accepts it, but refuses NUL."""
 
 
 def escape(value: Any) -> Any:
-    """A text, or the texts of a list, without NUL: NUL becomes the mark and ``0``, the mark itself that and ``1``."""
+    """Escape NUL in a text or a list of texts: NUL becomes mark and ``0``, the mark becomes mark and ``1``."""
     if type(value) is str and ("\0" in value or _MARK in value):
         return value.replace(_MARK, f"{_MARK}1").replace("\0", f"{_MARK}0")
     if type(value) is list:
@@ -47,7 +47,7 @@ def escape(value: Any) -> Any:
 
 
 def unescape(text: str) -> str:
-    """The text that :func:`escape` was given."""
+    """The inverse of :func:`escape`."""
     return text.replace(f"{_MARK}0", "\0").replace(f"{_MARK}1", _MARK) if _MARK in text else text
 
 
@@ -55,8 +55,8 @@ class translated_errors:  # noqa: N801 — used like a function
     """Raise every exception of the driver, the server or the network as one of our errors.
 
     Raises:
-        InvalidInput: the server cannot keep what it was given.
-        StoreUnavailable: anything else; unless the server itself reports it, the idle connections of the pool are
+        InvalidInput: the server cannot store a value.
+        StoreUnavailable: any other failure; unless the server itself reported it, the pool's idle connections are
             closed too.
     """
 
@@ -64,34 +64,34 @@ class translated_errors:  # noqa: N801 — used like a function
         self._pool = pool
 
     def __enter__(self) -> None:
-        """Begin."""
+        """Enter."""
 
     def __exit__(
         self, kind: type[BaseException] | None, problem: BaseException | None, where: TracebackType | None
     ) -> None:
-        """End; raises."""
+        """Translate the exception."""
         match problem:
             case asyncpg.DataError() | asyncpg.ProgramLimitExceededError():
-                raise InvalidInput("record", _reason(problem), "what PostgreSQL can keep") from problem
+                raise InvalidInput("record", _reason(problem), "a value that PostgreSQL can store") from problem
             case TimeoutError():
-                self._drop_idle()
+                self._discard_idle()
                 raise StoreUnavailable("postgresql", "the server did not answer in time") from problem
             case WenmaiError():
                 return
             case asyncpg.PostgresError() if not isinstance(problem, asyncpg.PostgresConnectionError):
                 raise StoreUnavailable("postgresql", _reason(problem)) from problem
             case Exception():
-                # A connection that is cut shows as any of a dozen types, of the driver's and of Python's.
-                self._drop_idle()
+                # A lost connection raises any of a dozen exception types, of the driver and of Python.
+                self._discard_idle()
                 raise StoreUnavailable("postgresql", _reason(problem)) from problem
 
-    def _drop_idle(self) -> None:
+    def _discard_idle(self) -> None:
         if self._pool is not None:
-            self._pool.drop_idle()
+            self._pool.discard_idle()
 
 
 class Database:
-    """The pool of one URL, with the bounds that the URL sets."""
+    """The connection pool of one URL, with its limits."""
 
     def __init__(self, address: Address) -> None:
         self._bounds = address.bounds
@@ -100,27 +100,27 @@ class Database:
         )
 
     async def fetch(self, sql: str, *arguments: Any) -> list[Row]:
-        """All rows of one statement, which is a transaction of its own."""
+        """All rows of one statement, in its own transaction."""
         with translated_errors(self._pool):
-            async with Loan(self._pool) as connection:
+            async with PooledConnection(self._pool) as connection:
                 return await connection.fetch(sql, *map(escape, arguments))
 
-    async def attempt(self, sql: str, *arguments: Any) -> list[Row]:
-        """All rows of one statement, none if another's row is where it was to put one: then it has done nothing."""
+    async def fetch_unless_conflict(self, sql: str, *arguments: Any) -> list[Row]:
+        """All rows of one statement; none if it violated a unique index, and so did nothing."""
         with translated_errors(self._pool):
-            async with Loan(self._pool) as connection:
+            async with PooledConnection(self._pool) as connection:
                 try:
                     return await connection.fetch(sql, *map(escape, arguments))
                 except asyncpg.UniqueViolationError:
                     return []
 
-    async def attempt_together(self, sql: str, batch: Sequence[Sequence[Any]]) -> list[Row] | None:
-        """All rows of a statement for each of several arguments, in one transaction.
+    async def fetch_batch_unless_conflict(self, sql: str, batch: Sequence[Sequence[Any]]) -> list[Row] | None:
+        """All rows of a statement, run for several argument lists in one transaction.
 
-        None if the server or the driver refuses some of them as they are: then none has done anything.
+        None if one of them violated a unique index or was refused as invalid: then none has done anything.
         """
         with translated_errors(self._pool):
-            async with Loan(self._pool) as connection:
+            async with PooledConnection(self._pool) as connection:
                 try:
                     return await connection.fetchmany(sql, [[*map(escape, arguments)] for arguments in batch])
                 except (asyncpg.UniqueViolationError, asyncpg.DataError, asyncpg.ProgramLimitExceededError):
@@ -128,9 +128,9 @@ class Database:
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Run]:
-        """Several statements, all or none; an error undoes them."""
+        """A transaction of several statements; an error rolls it back."""
         with translated_errors(self._pool):
-            async with Loan(self._pool) as connection, connection.transaction():
+            async with PooledConnection(self._pool) as connection, connection.transaction():
 
                 async def run(sql: str, *arguments: Any) -> list[Row]:
                     return await connection.fetch(sql, *map(escape, arguments))
@@ -143,13 +143,13 @@ class Database:
 
 
 async def connect(address: Address) -> Connection:
-    """A connection with the bounds of the URL.
+    """Open a connection with the limits of the URL.
 
     Raises:
         TimeoutError: the server did not answer in time.
-        OSError: the server is not there.
+        OSError: the server cannot be reached.
         asyncpg.PostgresError: the server refuses.
-        ValueError, asyncpg.InterfaceError: the URL is not one for the driver.
+        ValueError, asyncpg.InterfaceError: the driver does not accept the URL.
     """
     bounds = address.bounds
     milliseconds = round(bounds.statement_seconds * 1_000)
@@ -165,6 +165,6 @@ async def connect(address: Address) -> Connection:
 
 
 def _reason(problem: Exception) -> str:
-    """What the server or the network says, on one line and without the details, which may quote data."""
-    said = problem.args[0] if isinstance(problem, asyncpg.PostgresError) and problem.args else problem
-    return " ".join(str(said).split()) or type(problem).__name__
+    """The error message on one line, without the server's details, which may quote data."""
+    message = problem.args[0] if isinstance(problem, asyncpg.PostgresError) and problem.args else problem
+    return " ".join(str(message).split()) or type(problem).__name__

@@ -1,4 +1,4 @@
-"""The documents contract on PostgreSQL: one statement a call."""
+"""The documents contract on PostgreSQL: one statement per call."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -9,14 +9,14 @@ from msgspec.structs import replace
 from wenmai.clock import Clock, from_micros
 from wenmai.errors import InvalidInput, SessionNotFound, VersionConflict
 from wenmai.scope import Scope
-from wenmai.stores.base import Page, Stored
-from wenmai.stores.fields import MANY, check_filters, check_key, check_range
-from wenmai.stores.identity import as_created, session_named_by
+from wenmai.stores.contracts import Page, Stored
+from wenmai.stores.identity import as_created, bound_session
 from wenmai.stores.postgresql.database import Database, Row, unescape
 from wenmai.stores.postgresql.purging import purge
-from wenmai.stores.postgresql.tables import INDEXED, LISTED, SWEPT_AT_ONCE, Table, by_key, table_of
+from wenmai.stores.postgresql.tables import INDEXED_PREFIX, LISTING_HINT, SWEEP_BATCH, Table, by_key, table_of
 from wenmai.stores.records import RECORDS, Record, Session
-from wenmai.stores.sql_columns import make_cursor, parse_cursor
+from wenmai.stores.sql.columns import make_cursor, parse_cursor
+from wenmai.stores.validation import MAX_KEYS, check_filters, check_key, check_range
 from wenmai.stores.values import check_owner, check_record
 
 R = TypeVar("R", bound=Record)
@@ -30,19 +30,19 @@ def _stored(of: type[R], table: Table, row: Row) -> Stored[R]:
 
 
 class PostgresqlDocuments:
-    """See :class:`wenmai.stores.base.Documents`."""
+    """See :class:`wenmai.stores.contracts.Documents`."""
 
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database = database
         self._clock = clock
 
     async def get(self, scope: Scope, of: type[R], key: str) -> Stored[R] | None:
-        """See :meth:`wenmai.stores.base.Documents.get`."""
+        """See :meth:`wenmai.stores.contracts.Documents.get`."""
         return (await self.get_many(scope, of, [key])).get(key)
 
     async def get_many(self, scope: Scope, of: type[R], keys: Sequence[str]) -> dict[str, Stored[R]]:
-        """See :meth:`wenmai.stores.base.Documents.get_many`."""
-        check_range("keys", len(keys), 0, MANY)
+        """See :meth:`wenmai.stores.contracts.Documents.get_many`."""
+        check_range("keys", len(keys), 0, MAX_KEYS)
         check_owner(scope, *keys)
         table = table_of(of)
         rows = await self._database.fetch(by_key(of), *scope, self._clock(), list(keys))
@@ -52,7 +52,7 @@ class PostgresqlDocuments:
     async def put(
         self, scope: Scope, record: R, *, expected: int | None = None, keep_until: datetime | None = None
     ) -> Stored[R]:
-        """See :meth:`wenmai.stores.base.Documents.put`."""
+        """See :meth:`wenmai.stores.contracts.Documents.put`."""
         check_owner(scope)
         check_key(record.spec.key, record.key)
         check_record(record, keep_until)
@@ -63,33 +63,36 @@ class PostgresqlDocuments:
             record = as_created(record, expected=expected)
         arguments = [*scope, now, keep_until]
         arguments += [column.encode(getattr(record, column.name)) for column in table.columns]
-        writing = table.free if session_named_by(record) is None else table.bound
+        statements = table.unbound if bound_session(record) is None else table.bound
         if is_change:
-            row = await self._write(record, writing.update, *arguments, expected)
+            row = await self._write(record, statements.update, *arguments, expected)
         else:
-            sql = writing.upsert if expected is None else writing.insert
+            sql = statements.upsert if expected is None else statements.insert
             row = await self._write(record, sql, *arguments)
             if row is None:
-                gone = await self._database.fetch(table.forget_gone, *scope, now, record.key)
-                # Also if there was nothing to forget: another process may just have removed it.
+                deleted = await self._database.fetch(table.delete_stale, *scope, now, record.key)
+                # Retry even if nothing was deleted: another process may just have done so.
                 row = await self._write(record, sql, *arguments)
-                if gone:
+                if deleted:
                     await self._purge(type(record))
         if row is None:
             raise VersionConflict(record.spec.collection, record.key, expected=expected or 0)
-        version, user_id, created_at, updated_at, *decided = row
-        fields = {column.name: column.decode(value) for column, value in zip(table.decided, decided, strict=True)}
+        version, user_id, created_at, updated_at, *store_assigned = row
+        fields = {
+            column.name: column.decode(value)
+            for column, value in zip(table.store_assigned, store_assigned, strict=True)
+        }
         stored = replace(record, **fields) if fields else record
         return Stored(stored, version, unescape(user_id), created_at, updated_at)
 
     async def _write(self, record: Record, sql: str, *arguments: Any) -> Row | None:
-        """Run a statement of a put; what is written, None if it is in conflict with what is there.
+        """Run a statement of a put; return the written row, or None on a version conflict.
 
         Raises:
-            SessionNotFound: the session that the record names is not there.
+            SessionNotFound: the session that the record names does not exist.
         """
         rows = await self._database.fetch(sql, *arguments)
-        session = session_named_by(record)
+        session = bound_session(record)
         if session is not None and not rows:
             raise SessionNotFound(session[0])
         return rows[0] if rows and rows[0]["version"] is not None else None
@@ -97,7 +100,7 @@ class PostgresqlDocuments:
     async def delete(
         self, scope: Scope, of: type[R], key: str, *, expected: int | None = None, identity: str | None = None
     ) -> bool:
-        """See :meth:`wenmai.stores.base.Documents.delete`."""
+        """See :meth:`wenmai.stores.contracts.Documents.delete`."""
         check_owner(scope, key)
         if await self._database.fetch(table_of(of).delete, *scope, self._clock(), key, expected, identity):
             await self._purge(of)
@@ -116,17 +119,17 @@ class PostgresqlDocuments:
         limit: int = 20,
         cursor: str | None = None,
     ) -> Page[R]:
-        """See :meth:`wenmai.stores.base.Documents.list`."""
+        """See :meth:`wenmai.stores.contracts.Documents.list`."""
         check_range("limit", limit, 1, LIST_LIMIT)
         key, table = of.spec.key, table_of(of)
-        conditions = [table.select, LISTED]
+        conditions = [table.select, LISTING_HINT]
         arguments: list[Any] = [*scope, self._clock()]
         for field, value in check_filters(of, where).items():
             arguments.append(value)
             mark = f"${len(arguments)}"
-            conditions.append(f"{field} = {mark} AND left({field}, {INDEXED}) = left({mark}, {INDEXED})")
+            conditions.append(f"{field} = {mark} AND left({field}, {INDEXED_PREFIX}) = left({mark}, {INDEXED_PREFIX})")
         if cursor is not None:
-            arguments += _place_of(cursor)
+            arguments += _parse_cursor(cursor)
             conditions.append(f"(created_at, {key}) < (${len(arguments) - 1}, ${len(arguments)})")
         sql = f"{' AND '.join(conditions)} ORDER BY created_at DESC, {key} DESC LIMIT {limit + 1}"
         rows = await self._database.fetch(sql, *arguments)
@@ -134,13 +137,13 @@ class PostgresqlDocuments:
         return Page(items, make_cursor(items[-1]) if len(rows) > limit else None)
 
     async def sweep(self) -> int:
-        """See :meth:`wenmai.stores.base.Documents.sweep`."""
+        """See :meth:`wenmai.stores.contracts.Documents.sweep`."""
         now, removed = self._clock(), 0
         for record in RECORDS:
-            gone = SWEPT_AT_ONCE
-            while gone == SWEPT_AT_ONCE:
-                gone = len(await self._database.fetch(table_of(record).sweep, now))
-                removed += gone
+            swept = SWEEP_BATCH
+            while swept == SWEEP_BATCH:
+                swept = len(await self._database.fetch(table_of(record).sweep, now))
+                removed += swept
         await purge(self._database)
         return removed
 
@@ -149,7 +152,7 @@ class PostgresqlDocuments:
             await purge(self._database)
 
 
-def _place_of(cursor: str) -> tuple[datetime, str]:
+def _parse_cursor(cursor: str) -> tuple[datetime, str]:
     micros, key = parse_cursor(cursor)
     try:
         return from_micros(micros), key

@@ -1,4 +1,4 @@
-"""The logs contract on PostgreSQL: an append is one statement or one call of a function, a read one statement."""
+"""The logs contract on PostgreSQL: an append is one statement or one function call, a read one statement."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -9,14 +9,14 @@ from typing import Any
 from wenmai.clock import Clock
 from wenmai.errors import SessionExpired, SessionNotFound
 from wenmai.scope import Scope, ThreadKey
-from wenmai.stores.base import Appended, ThreadInfo
-from wenmai.stores.fields import check_key, check_range
-from wenmai.stores.postgresql.appends import SharedAppends
+from wenmai.stores.contracts import Appended, ThreadInfo
+from wenmai.stores.postgresql.appends import GroupCommit
 from wenmai.stores.postgresql.database import Database, Run, unescape
-from wenmai.stores.postgresql.messages import COLUMNS, batch_columns, new_message, to_json, to_message, unless_all
+from wenmai.stores.postgresql.messages import COLUMNS, batch_columns, new_message, none_if_all, to_json, to_message
 from wenmai.stores.postgresql.purging import purge
 from wenmai.stores.records import Message, NewMessage
-from wenmai.stores.values import check_messages, check_owner, check_read, check_settled
+from wenmai.stores.validation import check_key, check_range
+from wenmai.stores.values import check_completion, check_messages, check_owner, check_read
 
 APPEND_LIMIT = 1_000
 READ_LIMIT = 10_000
@@ -26,28 +26,28 @@ _SESSION = (
     "c.tenant_id = $1 AND c.site_id = $2 AND c.user_id = $3 AND c.session_id = $4 "
     "AND ($5::text IS NULL OR c.incarnation = $5) AND (c.keep_until IS NULL OR c.keep_until > $6)"
 )
-_ANCHOR = f"""
+_THREAD = f"""
 WITH a AS MATERIALIZED (
   SELECT t.thread, t.label FROM conversations c JOIN threads t ON t.conversation = c.row_id
   WHERE {_SESSION} AND t.npc_id = $7
 )"""
 _APPEND = f"SELECT * FROM append_messages({', '.join(f'${number}' for number in range(1, 20))})"
-# The thread is a subquery, not a join, so that the index gives the newest first and the limit ends it.
-_LATEST = f"""{_ANCHOR}
+# The thread is a subquery, not a join, so that the index scan yields the newest first and stops at the limit.
+_LATEST = f"""{_THREAD}
 SELECT {COLUMNS} FROM (
   SELECT * FROM messages WHERE thread = (SELECT thread FROM a) AND seq < $8 ORDER BY seq DESC LIMIT $9
 ) m, a ORDER BY m.seq"""
-_LATEST_WHOLE = f"""{_ANCHOR}
+_LATEST_WHOLE = f"""{_THREAD}
 SELECT {COLUMNS} FROM (
   SELECT * FROM messages WHERE thread = (SELECT thread FROM a) AND seq < $8 AND turn_id NOT IN
     (SELECT turn_id FROM messages WHERE thread = (SELECT thread FROM a) AND NOT completed)
   ORDER BY seq DESC LIMIT $9
 ) m, a ORDER BY m.seq"""
-_FROM = f"""{_ANCHOR}
+_FROM = f"""{_THREAD}
 SELECT {COLUMNS} FROM (
   SELECT * FROM messages WHERE thread = (SELECT thread FROM a) AND seq >= $8 ORDER BY seq LIMIT $9
 ) m, a ORDER BY m.seq"""
-_SETTLE = f"""{_ANCHOR}
+_COMPLETE = f"""{_THREAD}
 UPDATE messages m SET content = $10, completed = $11, tokens = $12, metadata = coalesce($13::json, m.metadata)
 FROM a WHERE m.thread = a.thread AND m.seq = $8 AND NOT m.completed
   AND coalesce(m.given_id, 'msg-' || a.label || '-' || m.seq) = $9
@@ -60,17 +60,17 @@ JOIN LATERAL (
   SELECT * FROM messages m WHERE m.thread = t.thread ORDER BY m.seq DESC LIMIT 1
 ) latest ON TRUE
 WHERE {_SESSION} ORDER BY t.thread"""
-# The session first, as whoever deletes it does, then the threads in one order: nobody waits in a circle.
-_HOLD_SESSION = f"SELECT c.row_id FROM conversations c WHERE {_SESSION} FOR UPDATE"
-_HOLD_THREADS = """
+# Lock order: the session first, as a delete does, then its threads by number, so that there are no deadlocks.
+_LOCK_SESSION = f"SELECT c.row_id FROM conversations c WHERE {_SESSION} FOR UPDATE"
+_LOCK_THREADS = """
 SELECT t.thread FROM threads t WHERE t.conversation = $1 AND ($2::text IS NULL OR t.npc_id = $2)
 ORDER BY t.thread FOR UPDATE"""
 _COUNT = "SELECT count(*) FROM messages WHERE thread = ANY($1::bigint[])"
-_CUT = """
+_TRUNCATE = """
 WITH cut AS (DELETE FROM messages WHERE thread = $1 AND seq > $2 RETURNING 1) SELECT count(*) FROM cut"""
-# The ids that were made with the thread's label are written out, those to come are made with another. The thread gets
-# another row of the same number: whoever has seen the old one, as an append that began before, finds it gone.
-_RENEW = (
+# Generated ids are stored explicitly, and future ones use a new label. The thread's row is replaced by another with the
+# same number, so an append whose snapshot has the old row finds it deleted.
+_RELABEL = (
     """
     UPDATE messages m SET given_id = 'msg-' || t.label || '-' || m.seq
     FROM threads t WHERE t.thread = $1 AND m.thread = $1 AND m.given_id IS NULL""",
@@ -82,16 +82,16 @@ _RENEW = (
 )
 _LABEL = "SELECT label FROM threads WHERE thread = $1"
 
-_OWN_ID = re.compile(r"msg-[0-9a-f]{8}-[1-9][0-9]*")
-"""What the ids look like that are made with labels."""
+_GENERATED_ID = re.compile(r"msg-[0-9a-f]{8}-[1-9][0-9]*")
+"""The format of generated ids."""
 
 
 class PostgresqlLogs:
-    """See :class:`wenmai.stores.base.Logs`."""
+    """See :class:`wenmai.stores.contracts.Logs`."""
 
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database = database
-        self._appends = SharedAppends(database)
+        self._appends = GroupCommit(database)
         self._clock = clock
 
     async def append(
@@ -103,7 +103,7 @@ class PostgresqlLogs:
         tail: int = 0,
         slide: bool = True,
     ) -> Appended:
-        """See :meth:`wenmai.stores.base.Logs.append`."""
+        """See :meth:`wenmai.stores.contracts.Logs.append`."""
         check_range("messages", len(messages), 1, APPEND_LIMIT)
         check_range("tail", tail, 0, READ_LIMIT)
         check_owner(scope, thread.session_id, thread.npc_id)
@@ -111,13 +111,13 @@ class PostgresqlLogs:
         check_messages(messages)
         now = self._clock()
         columns = batch_columns(messages)
-        if _is_usual(messages, tail):
-            usual = await self._append_as_usual(scope, thread, messages, columns, tail, now, slide=slide)
-            if usual is not None:
-                return usual
-        if any(message.id and _OWN_ID.fullmatch(message.id) for message in messages):
-            await self._keep_apart(scope, thread, [message.id for message in messages if message.id])
-        ids = unless_all(None, [message.id for message in messages])
+        if _can_append_fast(messages, tail):
+            appended = await self._append_fast(scope, thread, messages, columns, tail, now, slide=slide)
+            if appended is not None:
+                return appended
+        if any(message.id and _GENERATED_ID.fullmatch(message.id) for message in messages):
+            await self._avoid_id_collision(scope, thread, [message.id for message in messages if message.id])
+        ids = none_if_all(None, [message.id for message in messages])
         rows = await self._database.fetch(_APPEND, *scope, *thread, now, slide, tail, *columns, ids)
         if rows[0]["place"] is None:
             refused = SessionExpired if rows[0]["role"] == "expired" else SessionNotFound
@@ -132,7 +132,7 @@ class PostgresqlLogs:
         latest = [to_message(thread.npc_id, row[2:]) for row in rows[: len(messages) - 1 : -1]]
         return Appended(stored, repeated, latest, rows[0]["incarnation"])
 
-    async def _append_as_usual(
+    async def _append_fast(
         self,
         scope: Scope,
         thread: ThreadKey,
@@ -143,7 +143,7 @@ class PostgresqlLogs:
         *,
         slide: bool,
     ) -> Appended | None:
-        """Append by the one statement; None if the thread is not as it counts on."""
+        """Append with the fast statement; None if its assumptions do not hold."""
         turns = [*accumulate(int(message.role == "user") for message in messages)]
         older = max(tail - len(messages), 1)
         rows = await self._appends.append(*scope, *thread, now, slide, older, *columns, turns)
@@ -166,19 +166,19 @@ class PostgresqlLogs:
         before: int | None = None,
         whole_turns: bool = False,
     ) -> list[Message]:
-        """See :meth:`wenmai.stores.base.Logs.latest`."""
+        """See :meth:`wenmai.stores.contracts.Logs.latest`."""
         check_range("limit", limit, 1, READ_LIMIT)
         check_read(scope, thread, before=before)
         sql = _LATEST_WHOLE if whole_turns else _LATEST
         return await self._fetch(sql, scope, thread, _END if before is None else before, limit)
 
     async def read(self, scope: Scope, thread: ThreadKey, *, start: int = 1, limit: int = 500) -> list[Message]:
-        """See :meth:`wenmai.stores.base.Logs.read`."""
+        """See :meth:`wenmai.stores.contracts.Logs.read`."""
         check_range("limit", limit, 1, READ_LIMIT)
         check_read(scope, thread, start=start)
         return await self._fetch(_FROM, scope, thread, start, limit)
 
-    async def settle(
+    async def complete(
         self,
         scope: Scope,
         thread: ThreadKey,
@@ -189,15 +189,15 @@ class PostgresqlLogs:
         tokens: int = 0,
         metadata: Mapping[str, Any] | None = None,
     ) -> Message | None:
-        """See :meth:`wenmai.stores.base.Logs.settle`."""
+        """See :meth:`wenmai.stores.contracts.Logs.complete`."""
         check_owner(scope, thread.session_id, thread.npc_id)
-        check_settled(content, tokens, metadata)
-        filled = (content, completed, tokens, None if metadata is None else to_json(metadata))
-        settled = await self._fetch(_SETTLE, scope, thread, message.seq, message.id, *filled)
-        return settled[0] if settled else None
+        check_completion(content, tokens, metadata)
+        values = (content, completed, tokens, None if metadata is None else to_json(metadata))
+        filled = await self._fetch(_COMPLETE, scope, thread, message.seq, message.id, *values)
+        return filled[0] if filled else None
 
     async def threads(self, scope: Scope, session_id: str, *, incarnation: str | None = None) -> list[ThreadInfo]:
-        """See :meth:`wenmai.stores.base.Logs.threads`."""
+        """See :meth:`wenmai.stores.contracts.Logs.threads`."""
         check_owner(scope, session_id)
         rows = await self._database.fetch(_THREADS, *scope, session_id, incarnation, self._clock())
         return [ThreadInfo(unescape(npc_id), *rest) for npc_id, *rest in rows]
@@ -205,42 +205,42 @@ class PostgresqlLogs:
     async def erase(
         self, scope: Scope, session_id: str, npc_id: str | None = None, *, incarnation: str | None = None
     ) -> int:
-        """See :meth:`wenmai.stores.base.Logs.erase`."""
+        """See :meth:`wenmai.stores.contracts.Logs.erase`."""
         check_owner(scope, session_id, npc_id or "")
         async with self._database.transaction() as run:
-            held = await self._hold(run, scope, session_id, npc_id, incarnation)
-            erased: int = (await run(_COUNT, held))[0]["count"] if held else 0
-            await run("DELETE FROM threads WHERE thread = ANY($1::bigint[])", held)
+            locked = await self._lock(run, scope, session_id, npc_id, incarnation)
+            erased: int = (await run(_COUNT, locked))[0]["count"] if locked else 0
+            await run("DELETE FROM threads WHERE thread = ANY($1::bigint[])", locked)
         await purge(self._database)
         return erased
 
     async def truncate(self, scope: Scope, thread: ThreadKey, last_seq: int) -> int:
-        """See :meth:`wenmai.stores.base.Logs.truncate`."""
+        """See :meth:`wenmai.stores.contracts.Logs.truncate`."""
         check_owner(scope, thread.session_id, thread.npc_id)
         check_range("last_seq", last_seq, 0, _END)
         removed = 0
         async with self._database.transaction() as run:
-            for held in await self._hold(run, scope, *thread):
-                removed = (await run(_CUT, held, last_seq))[0]["count"]
-                for step in _RENEW if removed else ():
-                    await run(step, held)
+            for locked in await self._lock(run, scope, *thread):
+                removed = (await run(_TRUNCATE, locked, last_seq))[0]["count"]
+                for step in _RELABEL if removed else ():
+                    await run(step, locked)
         return removed
 
-    async def _keep_apart(self, scope: Scope, thread: ThreadKey, given: Sequence[str]) -> None:
-        """Make sure that the thread's label makes none of these ids for another message."""
+    async def _avoid_id_collision(self, scope: Scope, thread: ThreadKey, given: Sequence[str]) -> None:
+        """Relabel the thread if it could generate one of these ids for another message."""
         async with self._database.transaction() as run:
-            for held in await self._hold(run, scope, *thread):
-                label = (await run(_LABEL, held))[0]["label"]
-                if any(each.startswith(f"msg-{label}-") for each in given):
-                    for step in _RENEW:
-                        await run(step, held)
+            for locked in await self._lock(run, scope, *thread):
+                label = (await run(_LABEL, locked))[0]["label"]
+                if any(id_.startswith(f"msg-{label}-") for id_ in given):
+                    for step in _RELABEL:
+                        await run(step, locked)
 
-    async def _hold(
+    async def _lock(
         self, run: Run, scope: Scope, session_id: str, npc_id: str | None, incarnation: str | None
     ) -> list[int]:
-        """The number of one thread, or those of all threads of the session, held until the transaction ends."""
-        for session in await run(_HOLD_SESSION, *scope, session_id, incarnation, self._clock()):
-            return [row["thread"] for row in await run(_HOLD_THREADS, session["row_id"], npc_id)]
+        """Lock one thread, or all threads of the session, until the transaction ends; return their numbers."""
+        for session in await run(_LOCK_SESSION, *scope, session_id, incarnation, self._clock()):
+            return [row["thread"] for row in await run(_LOCK_THREADS, session["row_id"], npc_id)]
         return []
 
     async def _fetch(self, sql: str, scope: Scope, thread: ThreadKey, *arguments: Any) -> list[Message]:
@@ -248,6 +248,6 @@ class PostgresqlLogs:
         return [to_message(thread.npc_id, row) for row in await self._database.fetch(sql, *at, *arguments)]
 
 
-def _is_usual(messages: Sequence[NewMessage], tail: int) -> bool:
-    """Whether the one statement may do it: no id can be known yet, and no turn of the tail becomes unfinished."""
+def _can_append_fast(messages: Sequence[NewMessage], tail: int) -> bool:
+    """Whether the fast statement applies: no given ids, and no uncompleted messages if a tail is requested."""
     return all(message.id is None and (message.completed or not tail) for message in messages)

@@ -1,4 +1,4 @@
-"""Messages as rows and arrays, and back."""
+"""Conversion of messages to rows and arrays, and back."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -13,34 +13,34 @@ COLUMNS = (
     "coalesce(m.given_id, 'msg-' || a.label || '-' || m.seq), m.seq, m.turn_id, m.role, m.content, m.timestamp, "
     "m.name, m.tool_calls, m.tool_call_id, m.tokens, m.completed, m.metadata"
 )
-"""Of a message ``m`` of the thread ``a``, as :func:`to_message` takes them."""
+"""Columns of a message ``m`` of the thread ``a``, for :func:`to_message`."""
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.decode
 
 
 def batch_columns(messages: Sequence[NewMessage]) -> list[list[Any] | None]:
-    """The messages as arrays, all but their ids; None where all are what the statements take for granted."""
+    """The messages as arrays, without their ids; None for an array of default values only."""
     return [
         [message.role for message in messages],
         [message.content for message in messages],
-        unless_all(None, [message.timestamp for message in messages]),
-        unless_all(None, [message.name for message in messages]),
-        unless_all(None, [None if m.tool_calls is None else to_json(m.tool_calls) for m in messages]),
-        unless_all(None, [message.tool_call_id for message in messages]),
-        unless_all(0, [message.tokens for message in messages]),
-        unless_all(True, [message.completed for message in messages]),
-        unless_all(None, [to_json(m.metadata) if m.metadata else None for m in messages]),
+        none_if_all(None, [message.timestamp for message in messages]),
+        none_if_all(None, [message.name for message in messages]),
+        none_if_all(None, [None if m.tool_calls is None else to_json(m.tool_calls) for m in messages]),
+        none_if_all(None, [message.tool_call_id for message in messages]),
+        none_if_all(0, [message.tokens for message in messages]),
+        none_if_all(True, [message.completed for message in messages]),
+        none_if_all(None, [to_json(m.metadata) if m.metadata else None for m in messages]),
     ]
 
 
-def unless_all(usual: object, values: list[Any]) -> list[Any] | None:
-    """The values, None if all are the usual one."""
-    return None if values.count(usual) == len(values) else values
+def none_if_all(default: object, values: list[Any]) -> list[Any] | None:
+    """The values; None if all are the default."""
+    return None if values.count(default) == len(values) else values
 
 
 def new_message(npc_id: str, message: NewMessage, id_: str, seq: int, turn_id: int, now: datetime) -> Message:
-    """The message as it was stored: what the store has given it, and copies of what the caller holds."""
+    """The message as stored: with id and numbers of the store, and copies of the caller's mutable values."""
     return Message(
         id_,
         seq,

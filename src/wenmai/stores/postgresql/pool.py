@@ -1,7 +1,7 @@
-"""Connections that are shared by tasks: at most so many, each given to one task at a time.
+"""A bounded connection pool; each connection is used by one task at a time.
 
-The driver's own pool resets a connection by a round trip and returns it in a task of its own, which doubles the
-time of a short statement. Our statements leave nothing behind that would have to be reset.
+The driver's own pool resets a connection with a round trip and returns it in a separate task, which doubles the time of
+a short statement. Our statements leave no state that would need a reset.
 """
 
 import asyncio
@@ -18,15 +18,15 @@ from wenmai.errors import StoreUnavailable, WenmaiError
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 
 CLOSE_SECONDS = 5.0
-"""How long closing waits for statements that run, and for the server's farewell."""
+"""How long closing waits for running statements, and for the server to close a connection."""
 
 
 class Pool:
-    """Opens connections when they are wanted, up to ``size``, and keeps them.
+    """Opens connections on demand, up to ``size``, and reuses them.
 
     Args:
-        connect: opens one, within a bound of its own.
-        size: how many there may be.
+        connect: opens one, with its own timeout.
+        size: most connections.
         wait_seconds: how long a task waits for a free one.
     """
 
@@ -34,63 +34,63 @@ class Pool:
         self._connect = connect
         self._size = size
         self._wait_seconds = wait_seconds
-        self._places = size
+        self._free_slots = size
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._idle: list[Connection] = []
         self._closed = False
 
-    async def take(self) -> Connection:
-        """A connection for the caller alone, who must :meth:`give` or :meth:`drop` it.
+    async def acquire(self) -> Connection:
+        """Acquire a connection for exclusive use; :meth:`release` or :meth:`discard` it afterwards.
 
         Raises:
             StoreUnavailable: none became free in time, or the pool is closed.
         """
         self._check_open()
-        if self._places:
-            self._places -= 1
+        if self._free_slots:
+            self._free_slots -= 1
         else:
             try:
-                await self._wait_for_place(self._wait_seconds)
+                await self._wait_for_slot(self._wait_seconds)
             except TimeoutError:
                 reason = f"all {self._size} connections were busy for {self._wait_seconds:g} s"
                 raise StoreUnavailable("postgresql", reason) from None
         try:
             self._check_open()
-            return self._kept() or await self._connect()
+            return self._idle_connection() or await self._connect()
         except BaseException:
-            self._leave_place()
+            self._release_slot()
             raise
 
-    async def _wait_for_place(self, seconds: float) -> None:
-        """Return with a place that another task has left; who has waited longest gets it.
+    async def _wait_for_slot(self, seconds: float) -> None:
+        """Wait for a slot that another task releases; first come, first served.
 
         Raises:
-            TimeoutError: there was none in time.
+            TimeoutError: none was released in time.
         """
         loop = asyncio.get_running_loop()
-        place: asyncio.Future[None] = loop.create_future()
-        self._waiting.append(place)
-        limit = loop.call_later(seconds, _refuse, place)
+        slot: asyncio.Future[None] = loop.create_future()
+        self._waiting.append(slot)
+        limit = loop.call_later(seconds, _time_out, slot)
         try:
-            await place
+            await slot
         except asyncio.CancelledError:
-            # A place that was refused in the same round of the loop was never given.
-            if place.done() and not place.cancelled() and place.exception() is None:
-                self._leave_place()
+            # A wait that timed out in the same iteration of the event loop never got its slot.
+            if slot.done() and not slot.cancelled() and slot.exception() is None:
+                self._release_slot()
             raise
         finally:
             limit.cancel()
 
-    def _leave_place(self) -> None:
+    def _release_slot(self) -> None:
         while self._waiting:
-            place = self._waiting.popleft()
-            if not place.done():
-                place.set_result(None)
+            slot = self._waiting.popleft()
+            if not slot.done():
+                slot.set_result(None)
                 return
-        self._places += 1
+        self._free_slots += 1
 
-    def _kept(self) -> "Connection | None":
-        """The connection that was used last, if the server has not closed it meanwhile."""
+    def _idle_connection(self) -> "Connection | None":
+        """The most recently used idle connection that is still open."""
         while self._idle:
             connection = self._idle.pop()
             if not connection.is_closed():
@@ -101,66 +101,66 @@ class Pool:
         if self._closed:
             raise StoreUnavailable("postgresql", "the store is closed")
 
-    def give(self, connection: Connection) -> None:
-        """Take a connection back that is as it was."""
+    def release(self, connection: Connection) -> None:
+        """Return a usable connection to the pool."""
         self._idle.append(connection)
-        self._leave_place()
+        self._release_slot()
 
-    def drop(self, connection: Connection) -> None:
-        """End a connection whose state nobody knows."""
+    def discard(self, connection: Connection) -> None:
+        """Terminate a connection in an unknown state."""
         connection.terminate()
-        self._leave_place()
+        self._release_slot()
 
-    def drop_idle(self) -> None:
-        """End all connections that wait: the server behind them is likely gone."""
+    def discard_idle(self) -> None:
+        """Terminate all idle connections, as the server is probably gone."""
         while self._idle:
             self._idle.pop().terminate()
 
     async def close(self) -> None:
-        """Let the statements that run end, within a bound, and close all connections."""
+        """Wait for running statements, up to a timeout, and close all connections."""
         self._closed = True
         taken = 0
         with suppress(TimeoutError):
             async with asyncio.timeout(CLOSE_SECONDS):
                 while taken < self._size:
-                    if self._places:
-                        self._places -= 1
+                    if self._free_slots:
+                        self._free_slots -= 1
                     else:
-                        await self._wait_for_place(CLOSE_SECONDS)
+                        await self._wait_for_slot(CLOSE_SECONDS)
                     taken += 1
         for _ in range(taken):
-            self._leave_place()
+            self._release_slot()
         while self._idle:
             connection = self._idle.pop()
             try:
                 await connection.close(timeout=CLOSE_SECONDS)
-            except Exception:  # noqa: BLE001 — whatever the driver says of it, the connection ends
+            except Exception:  # noqa: BLE001 — whatever the driver raises, the connection is terminated
                 connection.terminate()
 
 
-def _refuse(place: "asyncio.Future[None]") -> None:
-    if not place.done():
-        place.set_exception(TimeoutError())
+def _time_out(slot: "asyncio.Future[None]") -> None:
+    if not slot.done():
+        slot.set_exception(TimeoutError())
 
 
-class Loan:
-    """A connection of the pool; after anything but an orderly refusal, by the server or by us, it is not used again."""
+class PooledConnection:
+    """Context with a pooled connection; it is discarded after any error that may have left it in an unknown state."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
     async def __aenter__(self) -> Connection:
-        """Take it."""
-        self._connection = await self._pool.take()
+        """Acquire it."""
+        self._connection = await self._pool.acquire()
         return self._connection
 
     async def __aexit__(
         self, kind: type[BaseException] | None, problem: BaseException | None, where: TracebackType | None
     ) -> None:
-        """Give it back, or end it."""
+        """Release or discard it."""
         connection = self._connection
         refused = isinstance(problem, asyncpg.PostgresError | WenmaiError)
         if problem is None or (refused and not (connection.is_closed() or connection.is_in_transaction())):
-            self._pool.give(connection)
+            self._pool.release(connection)
         else:
-            self._pool.drop(connection)
+            self._pool.discard(connection)

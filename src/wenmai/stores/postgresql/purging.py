@@ -1,8 +1,8 @@
-"""Removing what can no longer be reached: messages of threads that are gone, and what hung on sessions that are.
+"""Purging unreachable rows: messages of deleted threads, and records bound to deleted sessions.
 
-With a thread's or a session's row all that hangs on it is absent; it is removed afterwards, a slice in a transaction,
-so that a long conversation keeps no other statement waiting. What a process leaves undone, the next purge of any
-process does.
+Deleting a thread's or session's row makes everything bound to it absent; the rows are removed afterwards, in batches of
+one transaction each, so that a long conversation does not block other statements. If a process dies in between, the
+next purge of any process continues.
 """
 
 import logging
@@ -12,14 +12,14 @@ from wenmai.stores.postgresql.database import Database
 
 _log = logging.getLogger(__name__)
 
-SLICE = 1_000
-"""Rows that are removed in one transaction; about 5 ms."""
+BATCH_ROWS = 1_000
+"""Rows removed in one transaction; about 5 ms."""
 
 
 async def purge(database: Database) -> None:
-    """Remove all that cannot be reached. It does not raise: what it belonged to is deleted already."""
+    """Remove all unreachable rows. It does not raise StoreUnavailable, as the delete itself is already done."""
     try:
-        while (await database.fetch("SELECT purge_unreachable($1)", SLICE))[0][0]:
+        while (await database.fetch("SELECT purge_unreachable($1)", BATCH_ROWS))[0][0]:
             pass
     except StoreUnavailable as problem:
-        _log.warning("parts of deleted sessions are still stored, the next sweep removes them: %s", problem)
+        _log.warning("rows of deleted sessions are still stored, the next sweep removes them: %s", problem)

@@ -1,4 +1,4 @@
-"""Making sure at opening that the database can be used and has our tables."""
+"""Checks at opening that the database can be used and has current tables."""
 
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
@@ -7,61 +7,61 @@ from time import monotonic
 import asyncpg
 
 from wenmai.errors import InvalidInput, StoreTooNew, StoreUnavailable
-from wenmai.stores.migrations import REVISION, VERSION_TABLE, upgrade_script
 from wenmai.stores.postgresql.address import EXAMPLE, Address
 from wenmai.stores.postgresql.database import connect, translated_errors
 from wenmai.stores.postgresql.pool import Connection
+from wenmai.stores.sql.migrations import REVISION, VERSION_TABLE, upgrade_script
 from wenmai.stores.upgrades import OnStep, Schema, Step
 
 OLDEST_SERVER = 14
 LOCK_KEY = 0x57454E4D
-"""``WENM``: the advisory lock under which one process at a time makes or changes the tables."""
+"""``WENM``: the advisory lock for creating and upgrading the tables."""
 
 LOCK_SECONDS = 60
-"""How long a process waits for another one's migration before it reports the store unavailable."""
+"""How long a process waits for a migration by another process before it reports the store unavailable."""
 
 MIGRATION_SECONDS = 3_600.0
 
 KNOWN = int(REVISION)
 
-_NOT_USABLE: tuple[tuple[type[asyncpg.PostgresError], str], ...] = (
+_CONFIGURATION_ERRORS: tuple[tuple[type[asyncpg.PostgresError], str], ...] = (
     (asyncpg.InvalidAuthorizationSpecificationError, "a URL whose user and password the server accepts"),
     (asyncpg.InvalidCatalogNameError, "a URL of a database that exists (createdb makes one)"),
     (asyncpg.InsufficientPrivilegeError, "a database in which this user may connect and create tables"),
     (asyncpg.UndefinedObjectError, "a URL whose parameters the server knows"),
 )
-"""What no later try would change, and what would."""
+"""Errors that no retry can fix, and what is required instead."""
 
 
 async def prepare_schema(address: Address, on_step: OnStep) -> None:
-    """Check the server, and create or upgrade the tables, one revision after another, each in one transaction.
+    """Check the server, and create or upgrade the tables, revision by revision, each in one transaction.
 
     Raises:
-        InvalidInput: the URL, the user, the database or the server will not do; says what would.
+        InvalidInput: the URL, user, database or server cannot be used; the message says what is required.
         StoreTooNew: a newer Wenmai wrote the tables.
-        StoreUnavailable: the server cannot be reached or takes no writes, or the tables are another program's.
+        StoreUnavailable: the server cannot be reached or is read-only, or the tables are another program's.
     """
     async with _checked_server(address) as connection:
         await _check_writable(connection, address)
-        while await _found(connection, address) < KNOWN:
+        while await _revision(connection, address) < KNOWN:
             await _step(connection, address, on_step)
         await _check_rights(connection, address)
 
 
 async def schema_of(address: Address) -> Schema:
-    """The schema of the tables, which are left as they are.
+    """The schema of the tables, which are not changed.
 
     Raises:
         InvalidInput, StoreTooNew, StoreUnavailable: as for :func:`prepare_schema`.
     """
     async with _checked_server(address) as connection:
-        return Schema(await _found(connection, address), KNOWN)
+        return Schema(await _revision(connection, address), KNOWN)
 
 
 @asynccontextmanager
 async def _checked_server(address: Address) -> AsyncIterator[Connection]:
-    """A connection of its own to a server that will do; what goes wrong is told as one of our errors."""
-    with translated_errors(), _refused_urls(address):
+    """A separate connection to a checked server; failures are raised as our errors."""
+    with translated_errors(), _translated_configuration_errors(address):
         connection = await connect(address)
         try:
             await _check_server(connection, address)
@@ -71,32 +71,32 @@ async def _checked_server(address: Address) -> AsyncIterator[Connection]:
 
 
 @contextmanager
-def _refused_urls(address: Address) -> Iterator[None]:
-    """Raise as :class:`InvalidInput` what is wrong with the setting, not with the moment."""
+def _translated_configuration_errors(address: Address) -> Iterator[None]:
+    """Raise errors in the configuration as :class:`InvalidInput`, unlike temporary failures."""
     try:
         yield
     except (ValueError, asyncpg.ClientConfigurationError) as problem:
         if isinstance(problem, asyncpg.PostgresError):
             raise
-        # The driver's words may quote the password.
+        # The driver's message may quote the password.
         raise InvalidInput("store", address.shown, f"a URL like {EXAMPLE}") from None
     except OSError as problem:
         why = "no answer in time" if isinstance(problem, TimeoutError) else problem.strerror or type(problem).__name__
         reason = f"no connection to {address.shown} ({why})"
         raise StoreUnavailable("postgresql", reason) from problem
     except asyncpg.PostgresError as problem:
-        for kind, wanted in _NOT_USABLE:
+        for kind, wanted in _CONFIGURATION_ERRORS:
             if isinstance(problem, kind):
                 raise InvalidInput("store", address.shown, f"{wanted}: {problem.args[0]}") from problem
         raise
 
 
 async def _check_server(connection: Connection, address: Address) -> None:
-    told = connection.get_settings()
+    settings = connection.get_settings()
     if connection.get_server_version().major < OLDEST_SERVER:
-        wanted = f"a server of PostgreSQL {OLDEST_SERVER} or later (it is {told.server_version})"
+        wanted = f"a server of PostgreSQL {OLDEST_SERVER} or later (it is {settings.server_version})"
         raise InvalidInput("store", address.shown, wanted)
-    encoding = told.server_encoding
+    encoding = settings.server_encoding
     if encoding != "UTF8":
         raise InvalidInput("store", address.shown, f"a database whose encoding is UTF8 (it is {encoding})")
     available = await connection.fetchval("SELECT EXISTS (SELECT FROM pg_available_extensions WHERE name = 'vector')")
@@ -112,7 +112,7 @@ async def _check_writable(connection: Connection, address: Address) -> None:
 
 
 async def _check_rights(connection: Connection, address: Address) -> None:
-    """Tell at the start, not at the first message, that the user may not write."""
+    """Report at the start, not at the first message, that the user may not write."""
     rows = await connection.fetch(
         "SELECT c.relname FROM pg_class c "
         "WHERE c.relkind = 'r' AND c.relname <> $1 "
@@ -129,12 +129,12 @@ async def _check_rights(connection: Connection, address: Address) -> None:
         raise InvalidInput("store", address.shown, f"{wanted} {tables}")
 
 
-async def _found(connection: Connection, address: Address) -> int:
-    """The revision of our tables, 0 if there are none yet.
+async def _revision(connection: Connection, address: Address) -> int:
+    """The revision of the tables, 0 if there are none yet.
 
     Raises:
-        StoreTooNew: it is newer than ours.
-        StoreUnavailable: there are tables of ours by name that are not ours.
+        StoreTooNew: it is newer than this Wenmai knows.
+        StoreUnavailable: another program has tables with our names.
     """
     ours, others = await connection.fetchrow(
         "SELECT to_regclass($1) IS NOT NULL, to_regclass('conversations') IS NOT NULL", VERSION_TABLE
@@ -142,7 +142,7 @@ async def _found(connection: Connection, address: Address) -> int:
     if not ours:
         if others:
             reason = (
-                f"{address.shown} has a table 'conversations' of another program; give Wenmai a database of its own"
+                f"{address.shown} has a table 'conversations' of another program; use a separate database for Wenmai"
             )
             raise StoreUnavailable("postgresql", reason)
         return 0
@@ -153,31 +153,31 @@ async def _found(connection: Connection, address: Address) -> int:
 
 
 async def _step(connection: Connection, address: Address, on_step: OnStep) -> None:
-    """Lead the tables to the next revision, unless another process has done it meanwhile."""
-    await _notice_our_end(connection)
+    """Upgrade the tables to the next revision, unless another process has done it meanwhile."""
+    await _detect_dead_client(connection)
     async with connection.transaction():
         await connection.execute(f"SET LOCAL lock_timeout = '{LOCK_SECONDS}s'; SET LOCAL statement_timeout = 0")
         await connection.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
         await connection.execute("SELECT pg_advisory_xact_lock($1)", LOCK_KEY, timeout=LOCK_SECONDS + 1)
         began = monotonic()
-        found = await _found(connection, address)
+        found = await _revision(connection, address)
         if found == KNOWN:
             return
         script = upgrade_script(found)
-        step = Step("postgresql", found, found + 1, *await _held(connection, found))
+        step = Step("postgresql", found, found + 1, *await _row_counts(connection, found))
         on_step(step)
         await connection.execute(script, timeout=MIGRATION_SECONDS)
     on_step(step._replace(seconds=monotonic() - began))
 
 
-async def _notice_our_end(connection: Connection) -> None:
-    """Let the server give a step up, and its locks with it, if this process is killed."""
-    with suppress(asyncpg.InvalidParameterValueError):  # not every operating system lets a server notice
+async def _detect_dead_client(connection: Connection) -> None:
+    """Let the server abort a step, and release its locks, if this process is killed."""
+    with suppress(asyncpg.InvalidParameterValueError):  # not supported on every operating system
         await connection.execute("SET client_connection_check_interval = '1s'")
 
 
-async def _held(connection: Connection, found: int) -> tuple[int, int]:
-    """How many sessions and messages there are."""
+async def _row_counts(connection: Connection, found: int) -> tuple[int, int]:
+    """The number of sessions and messages."""
     if not found:
         return 0, 0
     counted = "SELECT (SELECT count(*) FROM conversations), (SELECT count(*) FROM messages)"

@@ -1,7 +1,7 @@
 """The search contract on PostgreSQL: an inverted index per scope and collection, and exact search by pgvector.
 
-PostgreSQL's own text search keeps no statistics per owner and knows no Chinese; postings of our own are counted per
-partition (scope and collection), and a query is one statement that sees one state of them.
+PostgreSQL's own text search has no statistics per owner and no Chinese analysis; our own postings are counted per
+partition (scope and collection), and a query is one statement on one snapshot.
 """
 
 import asyncio
@@ -12,23 +12,23 @@ from typing import Any
 
 from wenmai.errors import InvalidInput
 from wenmai.scope import Scope
-from wenmai.stores.base import BM25_B, BM25_K1, Hit, SearchEntry
 from wenmai.stores.bm25 import fuse
-from wenmai.stores.fields import check_range
+from wenmai.stores.contracts import BM25_B, BM25_K1, Hit, SearchEntry
 from wenmai.stores.postgresql.database import Database, Row, Run, unescape
+from wenmai.stores.validation import check_range
 from wenmai.text.cjk import query_terms, terms
 
 QUERY_LIMIT = 500
 LONGEST_TERM = 200
-"""Characters; a longer term is indexed by its beginning and a digest, so that an index entry can hold it."""
+"""Characters; a longer term is indexed by its prefix and a digest, so that it fits into an index entry."""
 
-INDEXED = 64
-"""Characters of a field's value that the index holds (see the tables' definition)."""
+INDEXED_PREFIX = 64
+"""Length of the indexed prefix of a field's value (see the table definitions)."""
 
 _OWNER = "tenant_id = $1 AND site_id = $2 AND user_id = $3 AND shared = $4 AND collection = $5"
 _COUNT = f"SELECT entries FROM search_partitions WHERE {_OWNER}"
-_HOLD = f"SELECT partition, dimension FROM search_partitions WHERE {_OWNER} FOR UPDATE"
-_BEGIN = """
+_LOCK = f"SELECT partition, dimension FROM search_partitions WHERE {_OWNER} FOR UPDATE"
+_CREATE = """
 INSERT INTO search_partitions (tenant_id, site_id, user_id, shared, collection, entries, length)
 VALUES ($1, $2, $3, $4, $5, 0, 0) ON CONFLICT DO NOTHING"""
 _REMOVE = """
@@ -57,9 +57,8 @@ UPDATE search_partitions SET dimension = $11, entries = entries + (SELECT count(
 WHERE partition = $1 RETURNING entries"""
 
 # $6 terms, $7 vector, $8 its length, $9 limit; for each filter its field, the beginnings of its values, its values.
-# The terms lead, whatever the server knows of the tables or knew when it planned the statement: the postings of a term
-# are a LATERAL that OFFSET 0 keeps apart. Sums are in the order of the terms, so that equal entries score equally to
-# the last bit.
+# The terms drive the join, whatever statistics the planner had: the postings of a term are a LATERAL that OFFSET 0
+# fences. Sums are in the order of the terms, so that equal entries score equally to the last bit.
 _QUERY = """
 WITH part AS MATERIALIZED (SELECT * FROM search_partitions WHERE {owner}),
 sought AS MATERIALIZED (SELECT $7::text::vector AS vector),
@@ -86,36 +85,36 @@ by_words AS (
   SELECT s.id, row_number() OVER (ORDER BY s.score DESC, s.id) AS place
   FROM (SELECT * FROM scored ORDER BY score DESC, id LIMIT $9) s
 ),
-by_meaning AS (
+by_vector AS (
   SELECT s.id, row_number() OVER (ORDER BY s.similarity DESC, s.id) AS place
   FROM (
     SELECT e.id, {similarity} AS similarity FROM part JOIN search_entries e ON e.partition = part.partition
-    WHERE $7::text IS NOT NULL AND part.dimension = $8 AND e.vector IS NOT NULL{of_meaning}
+    WHERE $7::text IS NOT NULL AND part.dimension = $8 AND e.vector IS NOT NULL{of_vector}
     ORDER BY similarity DESC, id LIMIT $9
   ) s
 )
-SELECT part.dimension, found.id, found.by_words, found.by_meaning, s.score, s.covered / total.weight AS coverage,
+SELECT part.dimension, found.id, found.by_words, found.by_vector, s.score, s.covered / total.weight AS coverage,
   (SELECT {similarity} FROM search_entries e
     WHERE e.partition = part.partition AND e.id = found.id AND part.dimension = $8) AS similarity
 FROM part CROSS JOIN (SELECT sum(weight ORDER BY term) AS weight FROM wanted) total
 LEFT JOIN (
-  SELECT id, w.place AS by_words, m.place AS by_meaning FROM by_words w FULL JOIN by_meaning m USING (id)
+  SELECT id, w.place AS by_words, m.place AS by_vector FROM by_words w FULL JOIN by_vector m USING (id)
 ) found ON TRUE
 LEFT JOIN scored s ON s.id = found.id"""
 _SIMILARITY = """coalesce(nullif(1 - (e.vector <=> (SELECT vector FROM sought)), 'NaN'),
       CASE WHEN e.vector IS NOT NULL THEN 0 END)"""
 _HAS = """FROM search_fields f WHERE f.entry = e.entry AND f.partition = e.partition AND f.field = ${0}
     AND left(f.value, {1}) = ANY(${2}::text[]) AND f.value = ANY(${3}::text[])"""
-# By words, the terms lead, and each entry that holds one is looked up: a subquery with a limit is never made a join. By
-# meaning, a rare value of a field may lead.
+# By words, the terms drive the join and each matching entry is looked up: a subquery with a limit is never turned into
+# a join. By vector, a selective field value may drive it.
 _OF_WORDS = f"""
   AND (SELECT TRUE {_HAS} LIMIT 1)"""
-_OF_MEANING = f"""
+_OF_VECTOR = f"""
   AND EXISTS (SELECT {_HAS})"""
 
 
 class PostgresqlSearch:
-    """See :class:`wenmai.stores.base.Search`."""
+    """See :class:`wenmai.stores.contracts.Search`."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -123,7 +122,7 @@ class PostgresqlSearch:
     async def index(
         self, scope: Scope, collection: str, entries: Sequence[SearchEntry], *, shared: bool = False
     ) -> None:
-        """See :meth:`wenmai.stores.base.Search.index`."""
+        """See :meth:`wenmai.stores.contracts.Search.index`."""
         if not entries:
             return
         owner = _owner(scope, collection, shared)
@@ -131,7 +130,7 @@ class PostgresqlSearch:
         rows = await asyncio.to_thread(_EntryRows, list(latest.values()))
         lengths = {len(entry.vector) for entry in entries if entry.vector is not None}
         async with self._database.transaction() as run:
-            partition, dimension = await _begin(run, owner)
+            partition, dimension = await _open_partition(run, owner)
             known = dimension or next(iter(lengths), None)
             if lengths - {known}:
                 raise InvalidInput("vector", sorted(lengths), f"of the collection's length, {known}")
@@ -149,11 +148,11 @@ class PostgresqlSearch:
         limit: int = 10,
         shared: bool = False,
     ) -> list[Hit]:
-        """See :meth:`wenmai.stores.base.Search.query`."""
+        """See :meth:`wenmai.stores.contracts.Search.query`."""
         if text is None and vector is None:
             raise InvalidInput("text", None, "given, or a vector")
         check_range("limit", limit, 1, QUERY_LIMIT)
-        wanted = [] if text is None else [_indexed(term) for term in query_terms(text)]
+        wanted = [] if text is None else [_index_term(term) for term in query_terms(text)]
         marks, values = _filters(where or {}, first=10)
         length = None if vector is None else len(vector)
         arguments = (wanted, None if vector is None else _vector(vector), length, limit, *values)
@@ -163,16 +162,16 @@ class PostgresqlSearch:
         return _hits(rows, limit)
 
     async def remove(self, scope: Scope, collection: str, ids: Sequence[str], *, shared: bool = False) -> int:
-        """See :meth:`wenmai.stores.base.Search.remove`."""
+        """See :meth:`wenmai.stores.contracts.Search.remove`."""
         async with self._database.transaction() as run:
-            held = await run(_HOLD, *_owner(scope, collection, shared))
-            if not held:
+            locked = await run(_LOCK, *_owner(scope, collection, shared))
+            if not locked:
                 return 0
-            removed: int = (await run(_REMOVE, held[0]["partition"], list(ids)))[0]["entries"]
+            removed: int = (await run(_REMOVE, locked[0]["partition"], list(ids)))[0]["entries"]
         return removed
 
     async def count(self, scope: Scope, collection: str, *, shared: bool = False) -> int:
-        """See :meth:`wenmai.stores.base.Search.count`."""
+        """See :meth:`wenmai.stores.contracts.Search.count`."""
         rows = await self._database.fetch(_COUNT, *_owner(scope, collection, shared))
         return rows[0]["entries"] if rows else 0
 
@@ -184,20 +183,20 @@ def _owner(scope: Scope, collection: str, shared: bool) -> _Owner:  # noqa: FBT0
     return scope.tenant_id, scope.site_id, "" if shared else scope.user_id, shared, collection
 
 
-async def _begin(run: Run, owner: _Owner) -> tuple[int, int | None]:
-    """The partition, made if need be, held until the transaction ends, and the length of its vectors."""
-    held = await run(_HOLD, *owner)
-    if not held:
-        await run(_BEGIN, *owner)
-        held = await run(_HOLD, *owner)
-    return held[0]["partition"], held[0]["dimension"]
+async def _open_partition(run: Run, owner: _Owner) -> tuple[int, int | None]:
+    """Lock the partition, created if needed, until the transaction ends; return it and its vector dimension."""
+    locked = await run(_LOCK, *owner)
+    if not locked:
+        await run(_CREATE, *owner)
+        locked = await run(_LOCK, *owner)
+    return locked[0]["partition"], locked[0]["dimension"]
 
 
 class _EntryRows:
-    """Entries as arrays for the insert: of entries, of postings and of fields."""
+    """Arrays for the insert: of entries, of postings and of fields."""
 
     def __init__(self, entries: Sequence[SearchEntry]) -> None:
-        counted = [(entry, Counter(map(_indexed, terms(entry.text)))) for entry in entries]
+        counted = [(entry, Counter(map(_index_term, terms(entry.text)))) for entry in entries]
         postings = [(entry.id, *posting) for entry, counts in counted for posting in counts.items()]
         fields = [
             (entry.id, field, value)
@@ -214,7 +213,7 @@ class _EntryRows:
         ]
 
 
-def _indexed(term: str) -> str:
+def _index_term(term: str) -> str:
     if len(term) <= LONGEST_TERM:
         return term
     return term[:LONGEST_TERM] + sha256(term.encode()).hexdigest()
@@ -229,14 +228,14 @@ def _values(values: str | Sequence[str]) -> Sequence[str]:
 
 
 def _filters(where: Mapping[str, str | Sequence[str]], *, first: int) -> tuple[list[tuple[int, ...]], list[Any]]:
-    """Of each condition what its text is made with, with marks from ``first`` on, and what is bound to them."""
+    """The format arguments of each condition, with placeholders from ``first`` on, and the values to bind."""
     marks: list[tuple[int, ...]] = []
     bound: list[Any] = []
     for field, values in where.items():
         allowed = list(_values(values))
         mark = first + len(bound)
-        marks.append((mark, INDEXED, mark + 1, mark + 2))
-        bound += [field, [value[:INDEXED] for value in allowed], allowed]
+        marks.append((mark, INDEXED_PREFIX, mark + 1, mark + 2))
+        bound += [field, [value[:INDEXED_PREFIX] for value in allowed], allowed]
     return marks, bound
 
 
@@ -244,7 +243,7 @@ def _query(marks: Sequence[tuple[int, ...]]) -> str:
     return _QUERY.format(
         owner=_OWNER,
         of_words="".join(_OF_WORDS.format(*each) for each in marks),
-        of_meaning="".join(_OF_MEANING.format(*each) for each in marks),
+        of_vector="".join(_OF_VECTOR.format(*each) for each in marks),
         similarity=_SIMILARITY,
         k1=f"{BM25_K1}::float8",
         k1_1=f"{BM25_K1 + 1}::float8",
@@ -254,11 +253,11 @@ def _query(marks: Sequence[tuple[int, ...]]) -> str:
 
 
 def _hits(rows: Sequence[Row], limit: int) -> list[Hit]:
-    """The rows in the order of the fusion; a row without an id says only that nothing was found."""
+    """The hits in the order of the fusion; a row without an id means that nothing was found."""
     found = {unescape(row["id"]): row for row in rows if row["id"] is not None}
     rankings = [
         sorted((id_ for id_, row in found.items() if row[by] is not None), key=lambda id_: found[id_][by])
-        for by in ("by_words", "by_meaning")
+        for by in ("by_words", "by_vector")
     ]
     return [
         Hit(

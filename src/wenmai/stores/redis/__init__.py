@@ -1,15 +1,15 @@
-"""The Redis store: documents and logs on a Redis or Valkey server, as the hot tier or where memory may expire.
+"""The Redis store: documents and logs on a Redis or Valkey server, as a cache or as the only store.
 
-What is atomic is one Lua script, and what a turn needs most, the append with its tail, is one round trip. Keys, types
-and what they hold are in :mod:`.keys`, :mod:`.rows` and :mod:`.messages`. A server that keeps nothing on disk loses
-everything with its process: then nothing is there, and nothing is half there.
+Each atomic change is one Lua script; an append that returns the tail, the main step of a turn, is one round trip. Keys
+and formats are in :mod:`.keys`, :mod:`.rows` and :mod:`.messages`. A server without persistence loses everything with
+its process, and never a part of a session.
 """
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from wenmai.clock import Clock
-from wenmai.stores.base import Search
+from wenmai.stores.contracts import Search
 from wenmai.stores.redis.address import parse_address
 from wenmai.stores.redis.documents import RedisDocuments
 from wenmai.stores.redis.keys import Keys
@@ -18,7 +18,7 @@ from wenmai.stores.redis.logs import RedisLogs
 
 
 class RedisStore:
-    """An open server. See :class:`wenmai.stores.base.Store`."""
+    """An open server. See :class:`wenmai.stores.contracts.Store`."""
 
     name = STORE
 
@@ -38,15 +38,15 @@ class RedisStore:
 
         Raises:
             StoreUnavailable: it cannot be reached, refuses the password, is too old, is a cluster and the prefix has no
-                hash tag, or evicts keys when it is full.
+                hash tag, or evicts keys when its memory is full.
         """
         await self._link.check()
-        await self._link.check_keeps()
+        await self._link.check_eviction()
 
 
 @asynccontextmanager
 async def attach_store(url: str, *, clock: Clock) -> AsyncIterator[RedisStore]:
-    """Give the store without asking the server for anything; a tier that may be absent is opened so.
+    """The store without a check of the server, which may be down.
 
     Raises:
         InvalidInput: the URL is not one of a Redis store.
@@ -61,7 +61,7 @@ async def attach_store(url: str, *, clock: Clock) -> AsyncIterator[RedisStore]:
 
 @asynccontextmanager
 async def open_store(url: str, *, clock: Clock) -> AsyncIterator[RedisStore]:
-    """Open the store at ``url``; the options of the URL are those of :class:`.address.Address`.
+    """Open the store at ``url``; see :class:`.address.Address` for the URL's options.
 
     Raises:
         InvalidInput: the URL is not one of a Redis store.

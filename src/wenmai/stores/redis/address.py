@@ -1,4 +1,4 @@
-"""The URL of a Redis store: where the server is, which keys are ours, and how long it may take."""
+"""The URL of a Redis store: the server, the key prefix and the timeouts."""
 
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
@@ -19,15 +19,15 @@ _MOST_CONNECTIONS = 1_000
 
 
 class Address(msgspec.Struct, frozen=True, kw_only=True):
-    """What a URL says, with the defaults for what it leaves out.
+    """A parsed URL, with defaults.
 
     Attributes:
         host, port: of the server; with sentinels, of the first of them.
-        sentinels: who know where the primary is, as hosts and ports; none for a server that stays where it is.
+        sentinels: hosts and ports of the sentinels; empty for a server with a fixed address.
         service: the primary's name at the sentinels.
-        prefix: with which all keys begin; a part of it in braces is the hash tag that a cluster needs.
-        connect_timeout: seconds until a connection, its password included, must stand.
-        command_timeout: seconds until a command must be answered.
+        prefix: of all keys; a part of it in braces is the hash tag that a cluster needs.
+        connect_timeout: of a connection, authentication included, in seconds.
+        command_timeout: of a command, in seconds.
         max_connections: of this process; further callers wait for one of them.
     """
 
@@ -46,11 +46,11 @@ class Address(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def hash_tag(self) -> bool:
-        """Whether all keys lie in one slot of a cluster."""
+        """Whether all keys are in one slot of a cluster."""
         return "{" in self.prefix
 
     def __repr__(self) -> str:
-        """Where the server is; never who asks, or with which password."""
+        """Host, port and database; never user or password."""
         return f"Address({self.host}:{self.port}/{self.database})"
 
 
@@ -59,10 +59,10 @@ def parse_address(url: str, *, setting: str = "store") -> Address:
 
     Args:
         url: see :class:`Address` for its options.
-        setting: whose value it is, for errors.
+        setting: the setting that has the value, for errors.
 
     Raises:
-        InvalidInput: it names no host, or a part or an option of it is not allowed; the message shows no password.
+        InvalidInput: it has no host, or a part or an option of it is not allowed; the message shows no password.
     """
     shown = mask_url(url.partition("?")[0])
     form = _SENTINEL_FORM if url.partition("://")[0].lower() in SENTINEL_SCHEMES else _FORM
@@ -94,10 +94,10 @@ def parse_address(url: str, *, setting: str = "store") -> Address:
 
 
 def _hosts(text: str, default_port: int) -> list[tuple[str, int]]:
-    """Hosts and ports of a list with commas.
+    """Hosts and ports of a comma-separated list.
 
     Raises:
-        ValueError: one of them is not of that form.
+        ValueError: one of them is malformed.
     """
     found = []
     for part in text.split(","):

@@ -1,6 +1,6 @@
-"""The Lua of the documents. A script runs alone on the server; what it reads cannot change before it writes.
+"""The Lua scripts of the documents. Each is atomic.
 
-The first write of each is one that a server without memory refuses, so that it refuses the whole. All keys are
+The first write of each is one that a server without memory refuses, so that it refuses the whole script. All keys are
 declared but one, see :mod:`.binding`.
 """
 
@@ -15,26 +15,27 @@ _pack = msgspec.msgpack.Encoder().encode
 
 
 class PutRequest(msgspec.Struct, array_like=True, frozen=True):
-    """What PUT is told, in the order in which it takes it.
+    """The argument of PUT, in the order in which it is unpacked.
 
     Attributes:
-        expected: a version, or "" if any will do.
-        ends: of the record, or "".
-        end_name: in the index of ends.
-        expire_at: when the server drops the record, in milliseconds, or "".
-        due: in the index of ends, or "".
+        expected: the required version, or "" for any.
+        ends: the end of the record, or "".
+        end_name: its name in the index of ends.
+        expire_at: when the server expires the record, in milliseconds, or "".
+        due: its score in the index of ends, or "".
         place: the record's places in listings, as JSON.
-        born: a fresh incarnation.
-        seen: the state as it was seen (``born:version``).
+        born: a new incarnation.
+        seen: the state when it was read (``born:version``).
         filters: the fields by which it is listed.
         words: fields and values by turns.
         absent: the fields that are None.
-        relation: whether the record ``leads`` the expiry of other keys, ``hangs`` on a session, or neither.
-        sessions: what the documents of sessions begin with, if the type is bound to them.
-        identity: whether ``holder`` is filled in at the creation.
+        relation: ``leads`` if the expiry of other keys follows the record's, ``bound`` if the record is bound to a
+            session, else "".
+        sessions: the key prefix of session documents, if the type is bound to sessions.
+        identity: whether ``holder`` is set at the creation.
         holder: the field that holds an incarnation, or "".
         incarnation: as the caller gave it.
-        rising: fields that never fall.
+        monotonic: fields whose value never decreases.
     """
 
     user: str
@@ -58,10 +59,10 @@ class PutRequest(msgspec.Struct, array_like=True, frozen=True):
     identity: bool
     holder: str
     incarnation: str
-    rising: list[str]
+    monotonic: list[str]
 
     def pack(self) -> bytes:
-        """As MessagePack, which the script unpacks in one step.
+        """As MessagePack.
 
         Raises:
             InvalidInput: a part is half a surrogate pair, which is no text.
@@ -78,11 +79,11 @@ PUT = Script(
     + """
 local doc, index, ending, where, companion = unpack(KEYS, 1, 5)
 local user, shared, expected, now, updated, key, ends, end_name, expire_at, due, place, born, seen, filters, words,
-  absent, relation, sessions, identity, holder, incarnation, rising = unpack(cmsgpack.unpack(ARGV[1]))
+  absent, relation, sessions, identity, holder, incarnation, monotonic = unpack(cmsgpack.unpack(ARGV[1]))
 
 local is = redis.call('HMGET', doc, '_version', '_user', '_ends', '_born', '_created', 'session_id', 'incarnation')
 local version = tonumber(is[1] or '0')
-if relation == 'hangs' then
+if relation == 'bound' then
   local session = redis.call('HMGET', companion, '_user', '_ends', '_born')
   if session[1] ~= user or past(session[2], now) then return {'no session'} end
   if incarnation ~= '' and incarnation ~= session[3] then return {'no session'} end
@@ -91,7 +92,7 @@ end
 if version > 0 then
   if past(is[3], now) then return {'ended'} end
   local bound = sessions ~= '' and is[6] and is[6] ~= ''
-  if bound and not hung_on(sessions, now, is[2], is[5], is[6], is[7]) then return {'ended'} end
+  if bound and not bound_incarnation(sessions, now, is[2], is[5], is[6], is[7]) then return {'ended'} end
   if not shared and is[2] ~= user then return {'taken'} end
 end
 if expected ~= '' and tonumber(expected) ~= version then return {'taken'} end
@@ -108,14 +109,14 @@ if version > 0 and seen ~= (is[4] or '') .. ':' .. version then
     if redis.call('HGET', doc, filters[at]) ~= given[filters[at]] then return {'look'} end
   end
 end
-local risen, later = {}, 0
-for at = 1, #rising do
-  local stored = redis.call('HGET', doc, rising[at])
-  if stored and tonumber(stored) > tonumber(given[rising[at]]) then
-    later = stored - given[rising[at]]
-    given[rising[at]] = stored
+local raised, later = {}, 0
+for at = 1, #monotonic do
+  local stored = redis.call('HGET', doc, monotonic[at])
+  if stored and tonumber(stored) > tonumber(given[monotonic[at]]) then
+    later = stored - given[monotonic[at]]
+    given[monotonic[at]] = stored
   end
-  risen[at] = given[rising[at]]
+  raised[at] = given[monotonic[at]]
 end
 if relation == 'leads' and ends == '' and expire_at ~= '' then
   expire_at, due = string.format('%.0f', expire_at + later / 1000), string.format('%.0f', due + later)
@@ -142,7 +143,7 @@ for at = 6 + #filters, #KEYS do redis.call('ZREM', KEYS[at], member) end
 for at = 6, 5 + #filters do redis.call('ZADD', KEYS[at], 0, member) end
 if expire_at ~= '' then redis.call('PEXPIREAT', doc, expire_at) else redis.call('PERSIST', doc) end
 local late = relation == 'leads' and out_of_step(companion, redis.call('PTTL', doc))
-if relation == 'hangs' and expire_at == '' then
+if relation == 'bound' and expire_at == '' then
   local left = redis.call('PTTL', companion)
   extend(doc, left)
   if left > 0 then due = string.format('%.0f', tonumber(now) + left * 1000) end
@@ -154,21 +155,20 @@ else
   redis.call('ZADD', ending, due, end_name)
   redis.call('HSET', where, end_name, created .. ' ' .. place)
 end
-return {'put', version + 1, owner, created, late and 1 or 0, incarnation, unpack(risen)}
+return {'put', version + 1, owner, created, late and 1 or 0, incarnation, unpack(raised)}
 """
 )
 """Write a record.
 
-KEYS: the document, its index, the index of ends and what it knows of their places, its companion (a session's list of
-threads, the session that the record hangs on, or the document itself), the filters that are to hold it, those that hold
-it now.
+KEYS: the document, its index, the index of ends and its places there, its companion (a session's list of threads, the
+session that the record is bound to, or the document itself), the filters that will list it, those that list it now.
 ARGV: MessagePack of :class:`PutRequest`.
 Returns: 'put' with version, owner, creation, 1 if the session's other keys are to be extended, the incarnation, and the
-rising fields; or 'ended' (it, or its session, is gone: remove it first), 'taken' (another version, identity or owner),
-'look' (the filters that hold it must be known), or 'no session'.
+monotonic fields; or 'ended' (it, or its session, is gone: remove it first), 'taken' (another version, identity or
+owner), 'look' (the filters that list it must be read first), or 'no session'.
 """
 
-FORGET = Script("""
+UNINDEX = Script("""
 if redis.call('EXISTS', KEYS[1]) == 1 or (redis.call('HGET', KEYS[4], ARGV[1]) or '') ~= ARGV[3] then return 0 end
 redis.call('ZREM', KEYS[3], ARGV[1])
 redis.call('HDEL', KEYS[4], ARGV[1])
@@ -178,10 +178,10 @@ if ARGV[2] ~= '' then
 end
 return 1
 """)
-"""Remove what indexes say of a record that is gone, unless the key has been taken since.
+"""Remove a record that is gone from all indexes, unless the key has been taken since.
 
-KEYS: the document, its index, the index of ends and what it knows of their places, the filters that held it.
-ARGV: its name in the index of ends, its member in index and filters or '', what was known of its places or ''.
+KEYS: the document, its index, the index of ends and its places there, the filters that listed it.
+ARGV: its name in the index of ends, its member in index and filters or '', its places as they were read or ''.
 """
 
 REMOVE = Script("""
@@ -210,14 +210,14 @@ for at = 5, 4 + filters do redis.call('ZREM', KEYS[at], member) end
 for at = 5 + filters, #KEYS do redis.call('DEL', KEYS[at]) end
 return 1
 """)
-"""Remove a record, and a session's threads with it, if all is still as it was seen.
+"""Remove a record, and a session's threads with it, unless it has changed since it was read.
 
-A session stays in the index of ends, as due: what hangs on it cannot be reached any more, and the sweep removes it if
-the caller does not come to that.
+A session stays in the index of ends, as due: the records bound to it are absent from now on, and the sweep removes them
+if the caller dies before it does.
 
-KEYS: the document, its index, the index of ends and what it knows of their places, the filters that hold it; for a
-session its list of threads and their keys.
-ARGV: the state as it was seen, the member in index and filters, the name in the index of ends, how many filters, how
-many threads, now, a session's places in listings or '', the personas of the threads.
-Returns: 1 if it is done, 0 if something has changed in between.
+KEYS: the document, its index, the index of ends and its places there, the filters that list it; for a session its list
+of threads and their keys.
+ARGV: the state when it was read, the member in index and filters, the name in the index of ends, the number of filters,
+the number of threads, now, a session's places in listings or '', the personas of the threads.
+Returns: 1 if it was removed, 0 if something has changed in between.
 """

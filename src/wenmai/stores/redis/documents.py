@@ -1,4 +1,4 @@
-"""The documents contract on Redis: a hash a record, listings in sorted sets, changes in scripts."""
+"""The documents contract on Redis: a hash per record, listings in sorted sets, changes in scripts."""
 
 import base64
 import re
@@ -11,9 +11,8 @@ from msgspec.structs import replace
 from wenmai.clock import Clock, from_micros, to_micros
 from wenmai.errors import InvalidInput, SessionNotFound, VersionConflict
 from wenmai.scope import Scope
-from wenmai.stores.base import Page, Stored
-from wenmai.stores.fields import MANY, check_filters, check_key, check_range
-from wenmai.stores.identity import INCARNATION, SESSION_ID, new_identity, session_named_by
+from wenmai.stores.contracts import Page, Stored
+from wenmai.stores.identity import INCARNATION, SESSION_ID, bound_session, new_identity
 from wenmai.stores.records import Record, Session
 from wenmai.stores.redis.document_scripts import PUT, PutRequest
 from wenmai.stores.redis.keys import Keys, ending_member
@@ -22,6 +21,7 @@ from wenmai.stores.redis.reading import Place, Reader, indexed_fields
 from wenmai.stores.redis.removing import Remover, places_of, state_of
 from wenmai.stores.redis.retention import Retention
 from wenmai.stores.redis.rows import Row, codecs_of, decode, encode, rfc3339, text_of
+from wenmai.stores.validation import MAX_KEYS, check_filters, check_key, check_range
 from wenmai.stores.values import check_owner, check_record
 
 R = TypeVar("R", bound=Record)
@@ -32,10 +32,10 @@ _MEMBER = re.compile(r"\d{20}:.{1,512}", re.DOTALL)
 
 
 class RedisDocuments:
-    """See :class:`wenmai.stores.base.Documents`.
+    """See :class:`wenmai.stores.contracts.Documents`.
 
-    A put or a get is one round trip, a listing two. A put that changes a field by which the record is listed, one over
-    a record that is gone, and a delete first read what is there and then change it on condition that it is still so.
+    A put or a get is one round trip, a listing two. A delete, a put that changes a field by which the record is listed,
+    and a put over a record that is gone first read the record, and then change it if it is still the same.
     """
 
     def __init__(self, link: Link, keys: Keys, clock: Clock) -> None:
@@ -47,14 +47,14 @@ class RedisDocuments:
         self._remover = Remover(link, keys, clock, self._reader)
 
     async def get(self, scope: Scope, of: type[R], key: str) -> Stored[R] | None:
-        """See :meth:`wenmai.stores.base.Documents.get`."""
+        """See :meth:`wenmai.stores.contracts.Documents.get`."""
         check_owner(scope, key)
         row = await self._reader.row(Place(of, scope, key))
         return decode(row, of) if self._reader.visible(row, scope, of) else None
 
     async def get_many(self, scope: Scope, of: type[R], keys: Sequence[str]) -> dict[str, Stored[R]]:
-        """See :meth:`wenmai.stores.base.Documents.get_many`."""
-        check_range("keys", len(keys), 0, MANY)
+        """See :meth:`wenmai.stores.contracts.Documents.get_many`."""
+        check_range("keys", len(keys), 0, MAX_KEYS)
         check_owner(scope, *keys)
         wanted = list(dict.fromkeys(keys))
         found = zip(wanted, await self._reader.rows(scope, of, wanted), strict=True)
@@ -63,7 +63,7 @@ class RedisDocuments:
     async def put(
         self, scope: Scope, record: R, *, expected: int | None = None, keep_until: datetime | None = None
     ) -> Stored[R]:
-        """See :meth:`wenmai.stores.base.Documents.put`."""
+        """See :meth:`wenmai.stores.contracts.Documents.put`."""
         of, key = type(record), record.key
         check_owner(scope)
         check_key(of.spec.key, key)
@@ -77,19 +77,19 @@ class RedisDocuments:
                 _, version, owner, created, extend, *fields = answer
                 if extend:
                     await self._retention.extend(scope, key, lambda: self._remover.npc_ids(scope, key))
-                return Stored(_filled(record, fields), version, owner.decode(), from_micros(int(created)), now)
+                return Stored(_with_answer(record, fields), version, owner.decode(), from_micros(int(created)), now)
             if answer[0] == b"no session":
                 raise SessionNotFound(getattr(record, SESSION_ID))
             if answer[0] == b"taken":
                 raise VersionConflict(of.spec.collection, key, expected=expected or 0)
             seen = await self._reader.row(place)
-            if answer[0] == b"ended" and seen and not self._reader.lives(seen):
+            if answer[0] == b"ended" and seen and not self._reader.is_live(seen):
                 await self._remover.remove(place, seen)
 
     async def delete(
         self, scope: Scope, of: type[R], key: str, *, expected: int | None = None, identity: str | None = None
     ) -> bool:
-        """See :meth:`wenmai.stores.base.Documents.delete`."""
+        """See :meth:`wenmai.stores.contracts.Documents.delete`."""
         check_owner(scope, key)
         place = Place(of, scope, key)
         while True:
@@ -112,29 +112,29 @@ class RedisDocuments:
         limit: int = 20,
         cursor: str | None = None,
     ) -> Page[R]:
-        """See :meth:`wenmai.stores.base.Documents.list`.
+        """See :meth:`wenmai.stores.contracts.Documents.list`.
 
-        With several filters the shortest of their indexes is walked. A member whose record is gone or no longer fits is
-        left out, and taken out of the index if the record is gone.
+        With several filters the shortest of their indexes is scanned. A member whose record is gone or no longer fits
+        is skipped, and removed from the index if the record is gone.
         """
         check_range("limit", limit, 1, MAX_PAGE)
         filters = check_filters(of, where)
-        below = "+" if cursor is None else f"({_parse_cursor(cursor)}"
+        upper = "+" if cursor is None else f"({_parse_cursor(cursor)}"
         index = await self._shortest_index(scope, of, filters)
         found: list[tuple[str, Stored[R]]] = []
         while len(found) <= limit:
-            members = await self._link.command("ZREVRANGEBYLEX", index, below, "-", "LIMIT", 0, limit + 1)
+            members = await self._link.command("ZREVRANGEBYLEX", index, upper, "-", "LIMIT", 0, limit + 1)
             names = [member.decode() for member in members]
             found += await self._listed(scope, of, index, names, filters)
             if len(names) <= limit:
                 break
-            below = f"({names[-1]}"
+            upper = f"({names[-1]}"
         more = len(found) > limit
         items = [stored for _, stored in found[:limit]]
         return Page(items=items, next_cursor=_make_cursor(found[limit - 1][0]) if more else None)
 
     async def sweep(self) -> int:
-        """See :meth:`wenmai.stores.base.Documents.sweep`; of what the server has dropped by itself the indexes go."""
+        """See :meth:`wenmai.stores.contracts.Documents.sweep`; also cleans the indexes of expired records."""
         return await self._remover.sweep()
 
     async def _put(
@@ -152,7 +152,7 @@ class RedisDocuments:
         fits = [self._keys.filter(scope, of, field, getattr(record, field)) for field in fields]
         held = self._remover.filters(place, seen) if seen else []
         expiry, companion = self._retention.expiry(record, keep_until), self._retention.companion(scope, record)
-        hangs = session_named_by(record) is not None
+        is_bound = bound_session(record) is not None
         holder = _holder(record)
         request = PutRequest(
             user=scope.user_id,
@@ -171,12 +171,12 @@ class RedisDocuments:
             filters=list(fields),
             words=words,
             absent=absent,
-            relation="leads" if of is Session else "hangs" if hangs else "",
+            relation="leads" if of is Session else "bound" if is_bound else "",
             sessions=self._keys.sessions(scope) if of.spec.bound_to else "",
             identity=bool(of.spec.identity),
             holder=holder,
             incarnation=getattr(record, holder) if holder else "",
-            rising=list(of.spec.rising),
+            monotonic=list(of.spec.monotonic),
         )
         document, index = self._keys.document(scope, of, key), self._keys.index(scope, of)
         keys = (document, index, self._keys.ending, self._keys.ending_where, companion or document)
@@ -193,9 +193,9 @@ class RedisDocuments:
         self, scope: Scope, of: type[R], index: str, members: Sequence[str], filters: Mapping[str, str]
     ) -> Sequence[tuple[str, Stored[R]]]:
         rows = await self._reader.rows(scope, of, [member.partition(":")[2] for member in members])
-        gone = [member for member, row in zip(members, rows, strict=True) if not _is_of(row, member)]
-        if gone:
-            await self._link.command("ZREM", index, *gone)
+        missing = [member for member, row in zip(members, rows, strict=True) if not _is_of(row, member)]
+        if missing:
+            await self._link.command("ZREM", index, *missing)
         visible = [
             (member, decode(row, of))
             for member, row in zip(members, rows, strict=True)
@@ -208,18 +208,18 @@ class RedisDocuments:
         ]
 
 
-def _filled(record: R, fields: Sequence[bytes]) -> R:
-    """The record with what PUT answered: its incarnation, and the fields that never fall."""
+def _with_answer(record: R, fields: Sequence[bytes]) -> R:
+    """The record with the values that PUT returned: its incarnation, and the monotonic fields."""
     holder, codecs = _holder(record), codecs_of(type(record))
     changes: dict[str, Any] = {holder: fields[0].decode()} if holder else {}
-    for name, value in zip(record.spec.rising, fields[1:], strict=True):
+    for name, value in zip(record.spec.monotonic, fields[1:], strict=True):
         changes[name] = codecs[name].decode(value.decode())
     return replace(record, **changes)
 
 
 def _holder(record: Record) -> str:
-    """The field of the record that PUT fills with an incarnation; "" if there is none."""
-    return INCARNATION if session_named_by(record) else record.spec.identity
+    """The field of the record that PUT sets to an incarnation; "" if there is none."""
+    return INCARNATION if bound_session(record) else record.spec.identity
 
 
 def _is_of(row: Row, member: str) -> bool:

@@ -1,29 +1,28 @@
-"""The names of all keys, in one place; other programs may read the ones that are documented as fixed.
+"""The names of all keys; other programs may read those that are documented as fixed.
 
 ================================================================  =====  ==========================================
 key                                                               type   holds
 ================================================================  =====  ==========================================
 ``{prefix}:session:short:{tenant}:{site}:{session}:{npc}``        list   the thread's messages as JSON (fixed)
 ``{prefix}:session:pref:{tenant}:{site}:{session}``               hash   the session's preferences (fixed)
-``{prefix}:session:numbers:{tenant}:{site}:{session}:{npc}``      hash   how far the thread is numbered, ids, open turns
-``{prefix}:session:threads:{tenant}:{site}:{session}``            zset   the session's personas, as they began
+``{prefix}:session:numbers:{tenant}:{site}:{session}:{npc}``      hash   the thread's last numbers, ids, open turns
+``{prefix}:session:threads:{tenant}:{site}:{session}``            zset   the session's personas, in order of creation
 ``{prefix}:doc:{collection}:{tenant}:{site}:{key}``               hash   a record of any other type
 ``{prefix}:index:{collection}:{tenant}:{site}[:{user}]``          zset   the owner's records by creation
-``{prefix}:filter:{collection}:{tenant}:{site}[:{user}]:{f}:{v}`` zset   those of them whose field f is v
+``{prefix}:filter:{collection}:{tenant}:{site}[:{user}]:{f}:{v}`` zset   those of them with field f equal to v
 ``{prefix}:ending``                                               zset   records that have an end, by it, and deleted
                                                                          sessions until their parts are removed
-``{prefix}:ending:where``                                         hash   of each of them its places in the listings
-``{prefix}:session:copy:{tenant}:{site}:{session}``               hash   as a hot tier: what is copied, since when
-``{prefix}:session:changes``                                      –      as a hot tier: the channel of changes
-``{prefix}:session:probe``                                        string as a hot tier: that it takes writes
+``{prefix}:ending:where``                                         hash   the places of each of them in the listings
+``{prefix}:session:copy:{tenant}:{site}:{session}``               hash   cache: metadata of a session's entry
+``{prefix}:session:changes``                                      –      cache: the invalidation channel
+``{prefix}:session:probe``                                        string cache: written by probes
 ================================================================  =====  ==========================================
 
-Each part between colons is percent-encoded (RFC 3986, all but ``A-Z a-z 0-9 _ . - ~``), so any text is a key and
-no two texts meet. No key is ever searched for by a pattern.
+Each part between colons is percent-encoded (RFC 3986, all but ``A-Z a-z 0-9 _ . - ~``), so any text can be a key, and
+different texts give different keys. Keys are never searched by pattern.
 
-The fixed formats leave room for a cluster's hash tag in the prefix alone. With ``prefix={yantian}`` every key of every
-session is in one slot, which a script that checks the session, numbers the messages and moves the session's end needs;
-without braces each key has a slot of its own, and a cluster is refused when the store is opened.
+The fixed formats allow a cluster's hash tag in the prefix only. With ``prefix={yantian}`` all keys are in one slot, as
+scripts over several keys need; without braces each key has a slot of its own, and opening the store on a cluster fails.
 """
 
 from collections.abc import Sequence
@@ -36,7 +35,7 @@ from wenmai.stores.records import Preferences, Record, Session
 
 
 def escape(part: str) -> str:
-    """The part percent-encoded; two parts are equal if and only if their encodings are.
+    """The part percent-encoded, which is injective.
 
     Raises:
         InvalidInput: it has half a surrogate pair, which is no text.
@@ -48,7 +47,7 @@ def escape(part: str) -> str:
 
 
 class ThreadKeys(NamedTuple):
-    """What a script about one thread reads and writes, in the order of its KEYS."""
+    """The keys of a script on one thread, in the order of its KEYS."""
 
     document: str
     threads: str
@@ -57,7 +56,7 @@ class ThreadKeys(NamedTuple):
 
 
 class Keys:
-    """The keys below one prefix."""
+    """The keys with one prefix."""
 
     def __init__(self, prefix: str) -> None:
         self._prefix = prefix
@@ -67,7 +66,7 @@ class Keys:
         self.probe = f"{prefix}:session:probe"
 
     def document(self, scope: Scope, of: type[Record], key: str) -> str:
-        """Where a record is kept."""
+        """The hash of a record."""
         family = "session:pref" if of is Preferences else f"doc:{of.spec.collection}"
         return self._of_site(family, scope, key)
 
@@ -80,7 +79,7 @@ class Keys:
         return self._of_site(f"filter:{of.spec.collection}", scope, *_owner(scope, of), field, value)
 
     def sessions(self, scope: Scope) -> str:
-        """What the records of the site's sessions begin with; the escaped session id follows."""
+        """The key prefix of the site's session documents; the escaped session id follows."""
         return self._of_site(f"doc:{Session.spec.collection}", scope, "")
 
     def session(self, scope: Scope, session_id: str, npc_ids: Sequence[str]) -> list[str]:
@@ -91,8 +90,8 @@ class Keys:
             keys += self._thread(f"{site}:{session}:{npc_id}")
         return keys
 
-    def copy(self, scope: Scope, session_id: str) -> str:
-        """What is known of a session's copy, where this server is the hot tier of another store."""
+    def cache_entry(self, scope: Scope, session_id: str) -> str:
+        """The metadata of a session's cache entry, where this server is the cache of another store."""
         return self._of_site("session:copy", scope, session_id)
 
     def thread(self, scope: Scope, thread: ThreadKey) -> ThreadKeys:
@@ -117,7 +116,7 @@ def _owner(scope: Scope, of: type[Record]) -> tuple[str, ...]:
 
 
 def ending_member(scope: Scope, of: type[Record], key: str) -> str:
-    """How the index of ends names a record."""
+    """The name of a record in the index of ends."""
     return ":".join(map(escape, (of.spec.collection, scope.tenant_id, scope.site_id, key)))
 
 

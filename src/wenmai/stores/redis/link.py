@@ -1,4 +1,4 @@
-"""The connections to the server: bounded in number and in time, and every failure told in one way."""
+"""Connections to the server: bounded in number and in time; every failure is a StoreUnavailable."""
 
 import asyncio
 import hashlib
@@ -13,7 +13,7 @@ from redis.exceptions import TimeoutError as RedisTimeout
 
 from wenmai.errors import InvalidInput, StoreUnavailable, WenmaiError
 from wenmai.stores.redis.address import Address
-from wenmai.stores.redis.gate import Gate
+from wenmai.stores.redis.admission import Admission
 from wenmai.stores.redis.sentinels import primary_of
 from wenmai.stores.redis.subscription import Subscription
 
@@ -22,15 +22,15 @@ Word = str | bytes | int
 """A part of a command."""
 
 STORE = "redis"
-OLDEST = 6
-"""The first major version that is supported."""
+OLDEST_VERSION = 6
+"""The oldest supported major version."""
 
-KEEPING = "noeviction"
-"""The ``maxmemory-policy`` of a server that evicts nothing."""
+NO_EVICTION = "noeviction"
+"""The ``maxmemory-policy`` by which nothing is evicted."""
 
 
 class Script:
-    """A Lua script and the digest by which the server knows it."""
+    """A Lua script and its digest."""
 
     def __init__(self, source: str) -> None:
         self.source = source
@@ -38,79 +38,79 @@ class Script:
 
 
 class Link:
-    """A server and how it is spoken to.
+    """A server and the pool of connections to it.
 
-    A call takes at most ``connect_timeout``, if no connection stands, and then ``command_timeout``. While all
-    connections are busy, callers wait; if the server stops answering, the first timeout is everybody's. Nothing is
-    tried twice, but what a cluster says another node has: that node is asked, and from then on asked first, until it
-    fails. (All keys are in one slot, so there is one such node.)
+    A call takes at most ``connect_timeout``, if no connection is open, and then ``command_timeout``. While all
+    connections are busy, callers wait; if the server stops answering, the first timeout fails all of them. Nothing is
+    retried, except after a cluster's MOVED reply: the call is sent to the other node, which is used from then on until
+    it fails. (All keys are in one slot, so there is one such node.)
     """
 
     def __init__(self, address: Address) -> None:
         self._address = address
-        self._gate = Gate(address.max_connections)
+        self._admission = Admission(address.max_connections)
         self._home = None if address.sentinels else (address.host, address.port)
         self._node = self._home
         self._idle: list[Connection] = []
         self._open = True
 
     async def run(self, script: Script, keys: Sequence[str], arguments: Sequence[Word]) -> Any:
-        """What the script returns; the server is sent its source only if it does not know it.
+        """The result of a script; its source is sent only if the server does not have it.
 
         Raises:
             StoreUnavailable: the server cannot be reached, does not answer in time, or refuses.
         """
         words = (len(keys), *keys, *arguments)
 
-        async def talk(connection: Connection) -> Any:
+        async def exchange(connection: Connection) -> Any:
             try:
-                return await _ask(connection, "EVALSHA", script.digest, *words)
+                return await _request(connection, "EVALSHA", script.digest, *words)
             except NoScriptError:
-                return await _ask(connection, "EVAL", script.source, *words)
+                return await _request(connection, "EVAL", script.source, *words)
 
-        return await self._lend(talk)
+        return await self._with_connection(exchange)
 
     async def run_each(self, script: Script, calls: Sequence[tuple[Sequence[str], Sequence[Word]]]) -> list[Any]:
-        """What the script returns for each pair of keys and arguments; they are sent together.
+        """The results of a script for each pair of keys and arguments, in one round trip.
 
         Raises:
             StoreUnavailable: as for :meth:`run`.
         """
         batch = [("EVALSHA", script.digest, len(keys), *keys, *arguments) for keys, arguments in calls]
 
-        async def talk(connection: Connection) -> list[Any]:
+        async def exchange(connection: Connection) -> list[Any]:
             await connection.send_packed_command(connection.pack_commands(batch))
-            answers = [await _answer_if_known(connection) for _ in batch]
+            answers = [await _result_if_known(connection) for _ in batch]
             for at, words in enumerate(batch):
                 if answers[at] is None:
-                    answers[at] = await _ask(connection, "EVAL", script.source, *words[2:])
+                    answers[at] = await _request(connection, "EVAL", script.source, *words[2:])
             return answers
 
-        return await self._lend(talk) if batch else []
+        return await self._with_connection(exchange) if batch else []
 
     async def command(self, *words: Word) -> Any:
-        """The answer to one command.
+        """The reply to one command.
 
         Raises:
             StoreUnavailable: as for :meth:`run`.
         """
-        return await self._lend(lambda connection: _ask(connection, *words))
+        return await self._with_connection(lambda connection: _request(connection, *words))
 
     async def commands(self, batch: Sequence[Sequence[Word]]) -> list[Any]:
-        """The answers to several commands that are sent together; others' writes may come between them.
+        """The replies to several commands in one round trip; not atomic.
 
         Raises:
             StoreUnavailable: as for :meth:`run`.
         """
 
-        async def talk(connection: Connection) -> list[Any]:
+        async def exchange(connection: Connection) -> list[Any]:
             await connection.send_packed_command(connection.pack_commands(batch))
             return [await connection.read_response() for _ in batch]
 
-        return await self._lend(talk) if batch else []
+        return await self._with_connection(exchange) if batch else []
 
     async def subscribe(self, channel: str) -> Subscription:
-        """Listen to a channel, over a connection of its own, which does not count for the bound.
+        """Subscribe to a channel, over a connection of its own, which ``max_connections`` does not count.
 
         Raises:
             StoreUnavailable: as for :meth:`run`.
@@ -123,39 +123,39 @@ class Link:
             raise self._unavailable(str(error) or type(error).__name__) from error
         try:
             async with asyncio.timeout(self._address.connect_timeout + self._address.command_timeout):
-                await _make_ready(connection)
-                await _ask(connection, "SUBSCRIBE", channel)
+                await _ensure_connected(connection)
+                await _request(connection, "SUBSCRIBE", channel)
         except BaseException as error:
             await connection.disconnect(nowait=True)
             if isinstance(error, Exception):
-                await self._turn_to(self._home)
+                await self._switch_to(self._home)
                 raise self._unavailable(str(error) or "no answer in time") from error
             raise
         return Subscription(connection, self._address.command_timeout, self._unavailable)
 
     async def check(self) -> None:
-        """Return if the server answers, is recent enough, and can hold keys of our prefix.
+        """Return if the server answers, is recent enough, and supports the prefix.
 
         Raises:
             StoreUnavailable: it does not, is too old, or is a cluster and the prefix has no hash tag.
         """
-        told = await self._info("server")
-        version = told.get("redis_version", "0")
-        if int(version.partition(".")[0]) < OLDEST:
-            raise self._unavailable(f"it is Redis {version}; version {OLDEST} or later is needed")
-        if told.get("redis_mode") == "cluster" and not self._address.hash_tag:
+        info = await self._info("server")
+        version = info.get("redis_version", "0")
+        if int(version.partition(".")[0]) < OLDEST_VERSION:
+            raise self._unavailable(f"it is Redis {version}; version {OLDEST_VERSION} or later is needed")
+        if info.get("redis_mode") == "cluster" and not self._address.hash_tag:
             raise self._unavailable(f"it is a cluster: set ?prefix={{{self._address.prefix}}} in the store's URL")
 
-    async def check_keeps(self) -> None:
-        """Return if the server, when it is full, refuses writes and keeps what it has.
+    async def check_eviction(self) -> None:
+        """Return if the server refuses writes, rather than evict keys, when its memory is full.
 
         Raises:
             StoreUnavailable: it does not answer, or evicts keys.
         """
-        policy = (await self._info("memory")).get("maxmemory_policy", KEEPING)
-        if policy != KEEPING:
-            reason = f"its maxmemory-policy is {policy}, by which it evicts parts of sessions when its memory is full; "
-            wanted = f"set it to {KEEPING}, or give a durable store and this server as --hot"
+        policy = (await self._info("memory")).get("maxmemory_policy", NO_EVICTION)
+        if policy != NO_EVICTION:
+            reason = f"its maxmemory-policy is {policy}: it evicts parts of sessions when its memory is full; "
+            wanted = f"set it to {NO_EVICTION}, or give a durable store and this server as --hot"
             raise self._unavailable(reason + wanted)
 
     async def _info(self, section: str) -> dict[str, str]:
@@ -163,72 +163,72 @@ class Link:
         return dict(line.split(":", 1) for line in lines if ":" in line)
 
     async def close(self) -> None:
-        """Close all connections; those in use, when they are given back."""
+        """Close all connections; those in use, when they are released."""
         self._open = False
-        await self._turn_to(self._home)
+        await self._switch_to(self._home)
 
-    async def _lend(self, talk: Callable[[Connection], Awaitable[T]]) -> T:
-        """Let ``talk`` have a connection to itself; what fails or is cancelled half-way is not used again.
+    async def _with_connection(self, exchange: Callable[[Connection], Awaitable[T]]) -> T:
+        """Run an exchange on a connection; one on which it failed or was cancelled half-way is closed.
 
         Raises:
             InvalidInput: a word is half a surrogate pair, which is no text.
-            StoreUnavailable: whatever else the driver raises.
+            StoreUnavailable: any other exception of the driver.
         """
         try:
-            await self._gate.enter()
+            await self._admission.acquire()
         except TimeoutError as error:
             raise self._unavailable(str(error)) from error
         try:
-            return await self._follow(talk)
+            return await self._follow(exchange)
         except (TimeoutError, RedisTimeout) as error:
-            self._gate.turn_away()
-            await self._turn_to(self._home)
+            self._admission.fail_waiting()
+            await self._switch_to(self._home)
             raise self._unavailable("no answer in time") from error
         except RedisError as error:
             if not isinstance(error, ResponseError) or isinstance(error, ReadOnlyError):
-                # What broke one connection, or made its server a replica, has most likely done so to the idle ones.
-                await self._turn_to(self._home)
+                # The idle connections are most likely broken too, or lead to the same replica.
+                await self._switch_to(self._home)
             raise self._unavailable(str(error)) from error
         except UnicodeEncodeError as error:
             raise InvalidInput("record", error.object, "text that can be encoded") from error
         except WenmaiError:
             raise
         except Exception as error:
-            await self._turn_to(self._home)
+            await self._switch_to(self._home)
             raise self._unavailable(str(error) or type(error).__name__) from error
         finally:
-            self._gate.leave()
+            self._admission.release()
 
-    async def _follow(self, talk: Callable[[Connection], Awaitable[T]]) -> T:
+    async def _follow(self, exchange: Callable[[Connection], Awaitable[T]]) -> T:
         try:
-            return await self._talk(talk)
+            return await self._exchange(exchange)
         except MovedError as moved:
-            await self._turn_to((moved.host or self._address.host, moved.port))
-            return await self._talk(talk)
+            await self._switch_to((moved.host or self._address.host, moved.port))
+            return await self._exchange(exchange)
 
-    async def _talk(self, talk: Callable[[Connection], Awaitable[T]]) -> T:
+    async def _exchange(self, exchange: Callable[[Connection], Awaitable[T]]) -> T:
         if not self._open:
             raise self._unavailable("the store is closed")
         connection = self._idle.pop() if self._idle else await self._new_connection()
         try:
             async with asyncio.timeout(self._address.connect_timeout) as limit:
-                await _make_ready(connection)
+                await _ensure_connected(connection)
                 limit.reschedule(asyncio.get_running_loop().time() + self._address.command_timeout)
-                answer = await talk(connection)
+                answer = await exchange(connection)
         except BaseException:
             await connection.disconnect(nowait=True)
             raise
-        await self._give_back(connection)
+        await self._release(connection)
         return answer
 
-    async def _give_back(self, connection: Connection) -> None:
+    async def _release(self, connection: Connection) -> None:
         if self._open:
             self._idle.append(connection)
         else:
             await connection.disconnect()
 
-    async def _turn_to(self, node: tuple[str, int] | None) -> None:
-        """Leave all idle connections; the next ones go to ``node``, or, if it is None, where the sentinels say."""
+    async def _switch_to(self, node: tuple[str, int] | None) -> None:
+        """Close all idle connections; the next ones go to ``node``, or, if it is None, where the sentinels say."""
         self._node = node
         while self._idle:
             await self._idle.pop().disconnect(nowait=True)
@@ -256,21 +256,21 @@ class Link:
         return StoreUnavailable(STORE, f"{self._address.host}:{self._address.port}: {reason}")
 
 
-async def _ask(connection: Connection, *words: Word) -> Any:
+async def _request(connection: Connection, *words: Word) -> Any:
     await connection.send_command(*words)
     return await connection.read_response()
 
 
-async def _answer_if_known(connection: Connection) -> Any:
-    """The answer of a script, which is never nil; None if the server does not know the script."""
+async def _result_if_known(connection: Connection) -> Any:
+    """The result of a script, which is never nil; None if the server does not have the script."""
     try:
         return await connection.read_response()
     except NoScriptError:
         return None
 
 
-async def _make_ready(connection: Connection) -> None:
-    """Connect, or connect again if the server has closed the connection while it lay idle."""
+async def _ensure_connected(connection: Connection) -> None:
+    """Connect, or reconnect if the server has closed the idle connection."""
     if connection.is_connected and await connection.can_read():
         await connection.disconnect(nowait=True)
     if not connection.is_connected:

@@ -1,7 +1,7 @@
-"""The Lua of the logs.
+"""The Lua scripts of the logs.
 
 A stored message begins with ``{"role":…,"turn_id":…,"seq":…,"id":…``, in this order, so that a script can read these
-without decoding the rest; what follows is encoded in :mod:`.messages` and passes through unread.
+fields without decoding the rest, which is encoded in :mod:`.messages`.
 """
 
 from wenmai.stores.redis.link import Script
@@ -15,10 +15,10 @@ local function session_of(doc, user, now, incarnation)
   return {born = is[3], ends = is[2], expires_at = tonumber(is[4]), lifetime = tonumber(is[5]) * 1000000}
 end
 """
-"""The session, or nil if it is absent, another user's, past its keeping, or another incarnation ("*" for any)."""
+"""The session, or nil if it is absent, another user's, past its end, or another incarnation ("*" for any)."""
 
 ANY = "*"
-"""What scripts are told in the place of an incarnation, if the session that has the id now is meant."""
+"""In the place of an incarnation: the session that has the id now."""
 
 _THREAD = """
 local function thread_of(list, numbers, born)
@@ -28,7 +28,7 @@ local function thread_of(list, numbers, born)
   return {label = is[2], turn = tonumber(is[3]), count = count, open = tonumber(is[5] or '0')}
 end
 """
-"""The thread, or nil if there is none, or what is there is an earlier session's of that name or has lost a part."""
+"""The thread, or nil if there is none, it is of a former session of that id, or one of its keys was evicted."""
 
 _NEWEST = """
 local function newest(list, numbers, ends, limit, open)
@@ -55,7 +55,7 @@ end
 _JSON = """
 local function json(raws) return '[' .. table.concat(raws, ',') .. ']' end
 """
-"""Messages as one text: one answer is read much faster than one for each."""
+"""Messages as one text: a single string is read much faster than one for each."""
 
 APPEND = Script(
     _SESSION
@@ -154,8 +154,8 @@ return '[' .. #fresh .. ',' .. json(answer) .. ',' .. json(shown) .. ',' .. late
 
 KEYS: the session's document, its threads, the thread's messages, the thread's numbers.
 ARGV: MessagePack of :class:`.messages.Request`.
-Returns: JSON of how many are new, the messages in the order given, the tail, 1 if the expiries of the session's
-keys are out of step, and the session's incarnation; or 'absent', or 'expired'.
+Returns: JSON of the number of new messages, the messages in the order given, the tail, 1 if the expiries of the
+session's keys are out of step, and the session's incarnation; or 'absent', or 'expired'.
 """
 
 LATEST = Script(
@@ -189,7 +189,7 @@ return json(redis.call('LRANGE', KEYS[3], ARGV[4], ARGV[5]))
 """KEYS as for APPEND. ARGV: user, now, incarnation, first and last position from 0. Returns the messages as JSON,
 ascending."""
 
-SETTLE = Script(
+COMPLETE = Script(
     _SESSION
     + _THREAD
     + """
@@ -205,8 +205,8 @@ end
 return 1
 """
 )
-"""KEYS as for APPEND. ARGV: user, now, incarnation, position, turn, whether it is completed, the message as it was
-read, and as it is to be. Returns 1, or 0 if it has changed in between."""
+"""KEYS as for APPEND. ARGV: user, now, incarnation, position, turn, whether it is completed, the message before and
+after. Returns 1, or 0 if it has changed in between."""
 
 THREADS = Script(
     _SESSION
@@ -218,8 +218,8 @@ table.insert(answer, 1, session.born)
 return answer
 """
 )
-"""KEYS: document, threads. ARGV: user, now, incarnation. Returns the session's incarnation, and its personas as they
-began."""
+"""KEYS: document, threads. ARGV: user, now, incarnation. Returns the session's incarnation, and its personas in
+order of creation."""
 
 ERASE = Script(
     _SESSION
@@ -272,5 +272,5 @@ redis.call('LTRIM', list, 0, last - 1)
 return thread.count - last
 """
 )
-"""KEYS as for APPEND. ARGV: user, now, incarnation, the last number that stays, the persona, a fresh label for the ids
-of later messages. Returns how many were removed."""
+"""KEYS as for APPEND. ARGV: user, now, incarnation, the last number to keep, the persona, a new label for the ids of
+later messages. Returns the number of removed messages."""

@@ -1,4 +1,4 @@
-"""The logs contract on Redis: a list a thread; check, numbers, push and tail in one script, one round trip."""
+"""The logs contract on Redis: a list per thread; an append and its tail are one script and one round trip."""
 
 import secrets
 from collections.abc import Mapping, Sequence
@@ -10,29 +10,29 @@ from msgspec.structs import replace
 from wenmai.clock import Clock, to_micros
 from wenmai.errors import SessionExpired, SessionNotFound
 from wenmai.scope import Scope, ThreadKey
-from wenmai.stores.base import SLIDE_STEP, Appended, ThreadInfo
-from wenmai.stores.fields import check_key, check_range
+from wenmai.stores.contracts import SLIDE_STEP, Appended, ThreadInfo
 from wenmai.stores.records import Message, NewMessage
 from wenmai.stores.redis.keys import Keys
 from wenmai.stores.redis.link import Link, Word
-from wenmai.stores.redis.log_scripts import ANY, APPEND, ERASE, LATEST, READ, SETTLE, THREADS, TRUNCATE
+from wenmai.stores.redis.log_scripts import ANY, APPEND, COMPLETE, ERASE, LATEST, READ, THREADS, TRUNCATE
 from wenmai.stores.redis.messages import Request, decode, decode_all, decode_appended, encode, split, words_of
 from wenmai.stores.redis.retention import Retention
 from wenmai.stores.redis.rows import rfc3339
-from wenmai.stores.values import check_messages, check_owner, check_read, check_settled
+from wenmai.stores.validation import check_key, check_range
+from wenmai.stores.values import check_completion, check_messages, check_owner, check_read
 
 MAX_BATCH = 1_000
 MAX_READ = 10_000
 MAX_SEQ = 2**53
-"""The largest number that Lua counts by ones."""
+"""The largest integer that is exact in Lua."""
 _STEP_MICROS = SLIDE_STEP.seconds * 1_000_000
 
 
 class RedisLogs:
-    """See :class:`wenmai.stores.base.Logs`.
+    """See :class:`wenmai.stores.contracts.Logs`.
 
-    Every method is one round trip but :meth:`settle`, :meth:`threads` and the erasing of a session, which are two, and
-    an append in a hundred or fewer that extends the expiries of all keys of its session.
+    Every method is one round trip. Exceptions: :meth:`complete`, :meth:`threads` and the erasing of a session take two,
+    and so does at most one append in a hundred, which extends the expiries of all keys of its session.
     """
 
     def __init__(self, link: Link, keys: Keys, clock: Clock) -> None:
@@ -50,7 +50,7 @@ class RedisLogs:
         tail: int = 0,
         slide: bool = True,
     ) -> Appended:
-        """See :meth:`wenmai.stores.base.Logs.append`."""
+        """See :meth:`wenmai.stores.contracts.Logs.append`."""
         check_range("messages", len(messages), 1, MAX_BATCH)
         check_range("tail", tail, 0, MAX_READ)
         check_owner(scope, thread.session_id, thread.npc_id)
@@ -61,7 +61,7 @@ class RedisLogs:
         request = Request(
             user_id=scope.user_id,
             now=to_micros(now),
-            incarnation=_meant(thread.incarnation),
+            incarnation=_incarnation_word(thread.incarnation),
             updated_at=rfc3339(now),
             slide=slide,
             slide_step=_STEP_MICROS,
@@ -91,20 +91,20 @@ class RedisLogs:
         before: int | None = None,
         whole_turns: bool = False,
     ) -> list[Message]:
-        """See :meth:`wenmai.stores.base.Logs.latest`."""
+        """See :meth:`wenmai.stores.contracts.Logs.latest`."""
         check_range("limit", limit, 1, MAX_READ)
         check_read(scope, thread, before=before)
-        keys, asker = self._keys.thread(scope, thread), self._asker(scope, thread.incarnation)
+        keys, caller = self._keys.thread(scope, thread), self._caller(scope, thread.incarnation)
         words = (limit, "" if before is None else before, int(whole_turns))
-        return decode_all(await self._link.run(LATEST, keys, (*asker, *words)))
+        return decode_all(await self._link.run(LATEST, keys, (*caller, *words)))
 
     async def read(self, scope: Scope, thread: ThreadKey, *, start: int = 1, limit: int = 500) -> list[Message]:
-        """See :meth:`wenmai.stores.base.Logs.read`."""
+        """See :meth:`wenmai.stores.contracts.Logs.read`."""
         check_range("limit", limit, 1, MAX_READ)
         check_read(scope, thread, start=start)
         return decode_all(await self._range(scope, thread, min(max(start, 1), MAX_SEQ) - 1, limit))
 
-    async def settle(
+    async def complete(
         self,
         scope: Scope,
         thread: ThreadKey,
@@ -115,9 +115,9 @@ class RedisLogs:
         tokens: int = 0,
         metadata: Mapping[str, Any] | None = None,
     ) -> Message | None:
-        """See :meth:`wenmai.stores.base.Logs.settle`; without ``metadata`` the message keeps what it has."""
+        """See :meth:`wenmai.stores.contracts.Logs.complete`; without ``metadata`` the message keeps what it has."""
         check_owner(scope, thread.session_id, thread.npc_id)
-        check_settled(content, tokens, metadata)
+        check_completion(content, tokens, metadata)
         if not 1 <= message.seq <= MAX_SEQ:
             return None
         while True:
@@ -126,15 +126,15 @@ class RedisLogs:
             if found is None or found.id != message.id or found.completed:
                 return None
             kept = found.metadata if metadata is None else dict(metadata)
-            settled = replace(found, content=content, completed=completed, tokens=tokens, metadata=kept)
-            after = encode(settled)
-            asker = self._asker(scope, thread.incarnation)
-            words = (*asker, message.seq - 1, found.turn_id, int(completed), raws[0], after)
-            if await self._link.run(SETTLE, self._keys.thread(scope, thread), words):
+            updated = replace(found, content=content, completed=completed, tokens=tokens, metadata=kept)
+            after = encode(updated)
+            caller = self._caller(scope, thread.incarnation)
+            words = (*caller, message.seq - 1, found.turn_id, int(completed), raws[0], after)
+            if await self._link.run(COMPLETE, self._keys.thread(scope, thread), words):
                 return decode(after)
 
     async def threads(self, scope: Scope, session_id: str, *, incarnation: str | None = None) -> list[ThreadInfo]:
-        """See :meth:`wenmai.stores.base.Logs.threads`."""
+        """See :meth:`wenmai.stores.contracts.Logs.threads`."""
         check_owner(scope, session_id)
         born, npc_ids = await self._npc_ids(scope, session_id)
         if incarnation not in (None, born):
@@ -151,7 +151,7 @@ class RedisLogs:
     async def erase(
         self, scope: Scope, session_id: str, npc_id: str | None = None, *, incarnation: str | None = None
     ) -> int:
-        """See :meth:`wenmai.stores.base.Logs.erase`."""
+        """See :meth:`wenmai.stores.contracts.Logs.erase`."""
         check_owner(scope, session_id, npc_id or "")
         if npc_id is None:
             born, npc_ids = await self._npc_ids(scope, session_id)
@@ -161,15 +161,14 @@ class RedisLogs:
         else:
             npc_ids = [npc_id]
         document, registry, *keys = self._keys.session(scope, session_id, npc_ids)
-        words: list[Word] = [*self._asker(scope, incarnation), *npc_ids]
+        words: list[Word] = [*self._caller(scope, incarnation), *npc_ids]
         erased: int = await self._link.run(ERASE, (document, registry, *keys), words)
         return erased
 
     async def truncate(self, scope: Scope, thread: ThreadKey, last_seq: int) -> int:
-        """See :meth:`wenmai.stores.base.Logs.truncate`."""
-        check_owner(scope, thread.session_id, thread.npc_id)
+        """See :meth:`wenmai.stores.contracts.Logs.truncate`."""
         check_range("last_seq", last_seq, 0, MAX_SEQ)
-        words = (*self._asker(scope, thread.incarnation), last_seq, thread.npc_id, secrets.token_hex(4))
+        words = (*self._caller(scope, thread.incarnation), last_seq, thread.npc_id, secrets.token_hex(4))
         removed: int = await self._link.run(TRUNCATE, self._keys.thread(scope, thread), words)
         return removed
 
@@ -177,21 +176,21 @@ class RedisLogs:
         return (await self._npc_ids(scope, session_id))[1]
 
     async def _npc_ids(self, scope: Scope, session_id: str) -> tuple[str, list[str]]:
-        """The session's incarnation, empty if it is absent, and its personas as they began."""
+        """The session's incarnation, empty if it is absent, and its personas in order of creation."""
         keys = self._keys.session(scope, session_id, ())
-        born, *npc_ids = await self._link.run(THREADS, keys, self._asker(scope, None))
+        born, *npc_ids = await self._link.run(THREADS, keys, self._caller(scope, None))
         return born.decode(), [npc_id.decode() for npc_id in npc_ids]
 
     async def _range(self, scope: Scope, thread: ThreadKey, first: int, count: int) -> bytes:
-        words = (*self._asker(scope, thread.incarnation), first, first + count - 1)
+        words = (*self._caller(scope, thread.incarnation), first, first + count - 1)
         answer: bytes = await self._link.run(READ, self._keys.thread(scope, thread), words)
         return answer
 
-    def _asker(self, scope: Scope, incarnation: str | None) -> tuple[str, int, str]:
-        return scope.user_id, to_micros(self._clock()), _meant(incarnation)
+    def _caller(self, scope: Scope, incarnation: str | None) -> tuple[str, int, str]:
+        return scope.user_id, to_micros(self._clock()), _incarnation_word(incarnation)
 
 
-def _meant(incarnation: str | None) -> str:
+def _incarnation_word(incarnation: str | None) -> str:
     return ANY if incarnation is None else incarnation
 
 

@@ -1,7 +1,7 @@
-"""How a message stands in its list: JSON that other programs may read, made of a head and a rest.
+"""The format of a message in its list: JSON that other programs may read, made of a head and a rest.
 
-The head, ``{"role":…,"turn_id":…,"seq":…,"id":…``, is put together where the numbers are given, in the append's
-script; the rest is encoded here. Fields that have their default are left out.
+The head, ``{"role":…,"turn_id":…,"seq":…,"id":…``, is built in the append's script, where the numbers are assigned; the
+rest is encoded here. Fields with their default value are omitted.
 """
 
 from datetime import UTC, datetime
@@ -20,7 +20,7 @@ _decode_raws = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 
 class _Rest(msgspec.Struct, omit_defaults=True, frozen=True):
-    """What follows the head, in this order."""
+    """The fields after the head, in this order."""
 
     content: str
     timestamp: datetime
@@ -34,7 +34,7 @@ class _Rest(msgspec.Struct, omit_defaults=True, frozen=True):
 
 
 class Request(msgspec.Struct, array_like=True, frozen=True):
-    """What the append's script is told, in the order in which it takes it."""
+    """The argument of the append's script, in the order in which it is unpacked."""
 
     user_id: str
     now: int
@@ -50,7 +50,7 @@ class Request(msgspec.Struct, array_like=True, frozen=True):
     messages: list[tuple[str, str, str, bool, str, str]]
 
     def pack(self) -> bytes:
-        """As MessagePack, which the script unpacks in one step."""
+        """As MessagePack."""
         return _pack(self)
 
 
@@ -63,7 +63,7 @@ def words_of(message: NewMessage, npc_id: str, now: datetime) -> tuple[str, str,
 
 
 def encode(message: Message) -> bytes:
-    """The message as the script would have put it together."""
+    """The message as the script builds it."""
     head = f'{{"role":"{message.role}","turn_id":{message.turn_id},"seq":{message.seq},"id":'
     return f"{head}{_json(message.id)}{_rest_of(message, message.npc_id, message.timestamp)}".encode()
 

@@ -1,4 +1,4 @@
-"""Reading hashes: a record with the session that it hangs on, and all that hangs on a session."""
+"""Reading hashes: a record with the session that it is bound to, and all records bound to a session."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -24,14 +24,14 @@ class Place(NamedTuple):
 
 
 def indexed_fields(of: type[Record]) -> tuple[str, ...]:
-    """The fields by whose values records of the type are listed: those that callers filter by, and their session."""
+    """The fields that records of the type are indexed by: those that callers filter by, and the session."""
     fields = of.spec.filters
-    named_otherwise = of.spec.bound_to and of.spec.key != SESSION_ID
-    return (*fields, SESSION_ID) if named_otherwise and SESSION_ID not in fields else fields
+    not_keyed_by_session = of.spec.bound_to and of.spec.key != SESSION_ID
+    return (*fields, SESSION_ID) if not_keyed_by_session and SESSION_ID not in fields else fields
 
 
 class Reader:
-    """Reads rows; a row is one moment's, with what it tells of the session."""
+    """Reads rows; a row and the state of its session are read atomically."""
 
     def __init__(self, link: Link, keys: Keys, clock: Clock) -> None:
         self._link = link
@@ -55,16 +55,16 @@ class Reader:
         return [as_row(answer) for answer in answers]
 
     def visible(self, row: Row, scope: Scope, of: type[Record]) -> bool:
-        """Whether there is a record, and for that scope."""
-        return bool(row) and (of.spec.shared or text_of(row, "_user") == scope.user_id) and self.lives(row)
+        """Whether there is a record, and the scope may see it."""
+        return bool(row) and (of.spec.shared or text_of(row, "_user") == scope.user_id) and self.is_live(row)
 
-    def lives(self, row: Row) -> bool:
-        """Whether a record is neither past its end nor of a session that is gone."""
+    def is_live(self, row: Row) -> bool:
+        """Whether a record has not ended, and its session, if it is bound to one, still exists."""
         end = end_of(row)
         return row.get(b"_session") != b"" and (end is None or end > to_micros(self._clock()))
 
-    async def parts(self, scope: Scope, session_id: str) -> list[Place]:
-        """The records of the scope's user that hang on the session of that id, or hung on an earlier one."""
+    async def bound_to(self, scope: Scope, session_id: str) -> list[Place]:
+        """The records of the scope's user that are bound to a session of that id, present or former."""
         places = [Place(of, scope, session_id) for of in _BOUND if of.spec.key == SESSION_ID]
         listed = [of for of in _BOUND if of.spec.key != SESSION_ID]
         indexes = [self._keys.filter(scope, of, SESSION_ID, session_id) for of in listed]
@@ -73,6 +73,6 @@ class Reader:
             places += [Place(of, scope, member.decode().partition(":")[2]) for member in members]
         return places
 
-    async def part_names(self, scope: Scope, session_id: str) -> list[str]:
+    async def bound_keys(self, scope: Scope, session_id: str) -> list[str]:
         """The keys of these records."""
-        return [self._keys.document(scope, of, key) for of, _, key in await self.parts(scope, session_id)]
+        return [self._keys.document(scope, of, key) for of, _, key in await self.bound_to(scope, session_id)]

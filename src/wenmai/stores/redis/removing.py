@@ -1,8 +1,7 @@
-"""Removing records with their places in listings, and what hangs on a session that is gone.
+"""Removing records with their places in listings, and the records bound to a session that is gone.
 
-The delete of a session's record makes its threads and its parts unreachable in one step. The parts are removed
-afterwards, so that no script is as long as the session; what a process that dies leaves of them is removed by the next
-sweep.
+Deleting a session's record makes its threads and the records bound to it absent atomically. The bound records are
+removed afterwards, in batches; if the process dies before, the next sweep removes the rest.
 """
 
 from collections.abc import Sequence
@@ -13,22 +12,22 @@ import msgspec
 from wenmai.clock import Clock, to_micros
 from wenmai.scope import Scope
 from wenmai.stores.records import RECORDS, Session
-from wenmai.stores.redis.document_scripts import FORGET, REMOVE
+from wenmai.stores.redis.document_scripts import REMOVE, UNINDEX
 from wenmai.stores.redis.keys import Keys, ending_member, parse_ending_member
 from wenmai.stores.redis.link import Link, Word
 from wenmai.stores.redis.reading import Place, Reader, indexed_fields
 from wenmai.stores.redis.rows import Row, text_of
 
-SWEPT_AT_ONCE = 100
-RECHECKED_MICROS = 86_400_000_000
-"""After how long a sweep looks again at a session that was due and has been used since."""
+SWEEP_BATCH = 100
+RECHECK_MICROS = 86_400_000_000
+"""When a sweep checks a session again that was due and has been used since."""
 
 _decode_places = msgspec.json.Decoder(tuple[str, list[str]]).decode
 _BY_COLLECTION = {of.spec.collection: of for of in RECORDS}
 
 
 class Remover:
-    """Removes records that were read, unless they have changed since."""
+    """Removes records, unless they have changed since they were read."""
 
     def __init__(self, link: Link, keys: Keys, clock: Clock, reader: Reader) -> None:
         self._link = link
@@ -37,42 +36,42 @@ class Remover:
         self._reader = reader
 
     async def sweep(self) -> int:
-        """See :meth:`wenmai.stores.base.Documents.sweep`."""
+        """See :meth:`wenmai.stores.contracts.Documents.sweep`."""
         removed = 0
         while True:
             now = to_micros(self._clock())
-            due = await self._link.command("ZRANGEBYSCORE", self._keys.ending, "-inf", now, "LIMIT", 0, SWEPT_AT_ONCE)
+            due = await self._link.command("ZRANGEBYSCORE", self._keys.ending, "-inf", now, "LIMIT", 0, SWEEP_BATCH)
             for member in due:
                 removed += await self._sweep_one(member.decode(), now)
-            if len(due) < SWEPT_AT_ONCE:
+            if len(due) < SWEEP_BATCH:
                 return removed
 
     async def _sweep_one(self, member: str, now: int) -> bool:
         collection, tenant, site, key = parse_ending_member(member)
         of = _BY_COLLECTION.get(collection)
         if of is None:
-            # A newer Wenmai had a type that this one lacks.
+            # A type of a newer version.
             return bool(await self._link.command("ZREM", self._keys.ending, member))
         place = Place(of, Scope(tenant, site, ""), key)
         row = await self._reader.row(place)
         if not row:
             known = await self._link.command("HGET", self._keys.ending_where, member)
-            return await self._forget(place, member, (known or b"").decode())
-        if not self._reader.lives(row):
+            return await self._remove_remains(place, member, (known or b"").decode())
+        if not self._reader.is_live(row):
             return await self.remove(place, row)
-        # A session that has been used since: the server's expiry has moved, and is looked at again after it.
-        again = now + RECHECKED_MICROS
+        # The session has been used since, so its expiry has moved; check it again later.
+        again = now + RECHECK_MICROS
         await self._link.command("ZADD", self._keys.ending, "XX", again, member)
         return False
 
     async def remove(self, place: Place, row: Row) -> bool:
-        """Remove the record that was read as ``row``, and what hangs on it; False if it has changed since."""
+        """Remove the record that was read as ``row``, and all bound to it; False if it has changed since."""
         of, key = place.of, place.key
         npc_ids = await self.npc_ids(place.scope, key) if of is Session else []
         keys, words = self._removal(place, row, npc_ids)
         done = bool(await self._link.run(REMOVE, keys, words))
         if done and of is Session:
-            await self._forget(place, ending_member(place.scope, of, key), _session_known(row))
+            await self._remove_remains(place, ending_member(place.scope, of, key), _session_places(row))
         return done
 
     async def npc_ids(self, scope: Scope, session_id: str) -> Sequence[str]:
@@ -81,37 +80,37 @@ class Remover:
         return [npc_id.decode() for npc_id in await self._link.command("ZRANGE", registry, 0, -1)]
 
     def filters(self, place: Place, row: Row) -> list[str]:
-        """The filters that hold a record."""
+        """The filters that list a record."""
         of, scope, _ = place
-        held = [field for field in indexed_fields(of) if field.encode() in row]
-        return [self._keys.filter(scope, of, field, text_of(row, field)) for field in held]
+        fields = [field for field in indexed_fields(of) if field.encode() in row]
+        return [self._keys.filter(scope, of, field, text_of(row, field)) for field in fields]
 
-    async def _forget(self, place: Place, end_name: str, known: str) -> bool:
-        """Remove what is left of a record that is gone; False if the key was taken since.
+    async def _remove_remains(self, place: Place, end_name: str, known: str) -> bool:
+        """Remove the remains of a record that is gone; False if the key was taken since.
 
         Args:
-            place: where it was; the index of ends does not name its user.
-            end_name: how that index names it.
-            known: what that index knows of its places, or "".
+            place: where it was; the index of ends has no user.
+            end_name: its name in that index.
+            known: its places as stored in that index, or "".
         """
         created, _, listed = known.partition(" ")
         user_id, filters = _decode_places(listed) if listed else ("", [])
         scope = place.scope._replace(user_id=user_id)
         if place.of is Session and listed:
-            await self._remove_parts(scope, place.key)
+            await self._remove_bound(scope, place.key)
         member = f"{int(created):020d}:{place.key}" if listed else ""
         document, index = self._keys.document(scope, place.of, place.key), self._keys.index(scope, place.of)
         keys = (document, index, self._keys.ending, self._keys.ending_where, *filters)
-        return bool(await self._link.run(FORGET, keys, (end_name, member, known)))
+        return bool(await self._link.run(UNINDEX, keys, (end_name, member, known)))
 
-    async def _remove_parts(self, scope: Scope, session_id: str) -> None:
-        """Remove what hung on sessions of that id which are gone; what hangs on a present one stays."""
-        for of, group in groupby(await self._reader.parts(scope, session_id), key=lambda place: place.of):
+    async def _remove_bound(self, scope: Scope, session_id: str) -> None:
+        """Remove the records bound to former sessions of that id; those bound to the present one stay."""
+        for of, group in groupby(await self._reader.bound_to(scope, session_id), key=lambda place: place.of):
             places = list(group)
-            for first in range(0, len(places), SWEPT_AT_ONCE):
-                batch = places[first : first + SWEPT_AT_ONCE]
+            for first in range(0, len(places), SWEEP_BATCH):
+                batch = places[first : first + SWEEP_BATCH]
                 rows = await self._reader.rows(scope, of, [place.key for place in batch])
-                dead = [pair for pair in zip(batch, rows, strict=True) if pair[1] and not self._reader.lives(pair[1])]
+                dead = [pair for pair in zip(batch, rows, strict=True) if pair[1] and not self._reader.is_live(pair[1])]
                 await self._link.run_each(REMOVE, [self._removal(place, row) for place, row in dead])
 
     def _removal(self, place: Place, row: Row, npc_ids: Sequence[str] = ()) -> tuple[list[str], list[Word]]:
@@ -120,7 +119,7 @@ class Remover:
         session = self._keys.session(scope, key, npc_ids)[1:] if of is Session else []
         filters = self.filters(Place(of, scope, key), row)
         created = text_of(row, "_created")
-        known = _session_known(row) if of is Session else ""
+        known = _session_places(row) if of is Session else ""
         document, index = self._keys.document(scope, of, key), self._keys.index(scope, of)
         words: list[Word] = [
             *(state_of(row), f"{int(created):020d}:{key}", ending_member(scope, of, key), len(filters), len(npc_ids)),
@@ -130,14 +129,14 @@ class Remover:
 
 
 def state_of(row: Row) -> str:
-    """What tells one state of a key from every other: its incarnation and version."""
+    """The unique state of a key: its incarnation and version."""
     return f"{text_of(row, '_born')}:{text_of(row, '_version')}" if row else ""
 
 
 def places_of(user_id: str, filters: Sequence[str]) -> str:
-    """What the index of ends knows of a record, beside its creation: whose it is, and the filters that hold it."""
+    """A record's places in the index of ends, beside its creation: its user and the filters that list it."""
     return msgspec.json.encode([user_id, list(filters)]).decode()
 
 
-def _session_known(row: Row) -> str:
+def _session_places(row: Row) -> str:
     return f"{text_of(row, '_created')} {places_of(text_of(row, '_user'), ())}"

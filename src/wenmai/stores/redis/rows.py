@@ -1,8 +1,8 @@
-"""How a record becomes a hash: a field each, and beside them what the store knows of it.
+"""The format of a record: a hash with its fields, and the store's own.
 
-Text stands as it is; numbers and truth values (``0``, ``1``) as digits; moments as microseconds since 1970 UTC;
-everything else as JSON; None is not written. The store's own fields begin with an underscore, except for
-``updated_at``, which others may read and is RFC 3339.
+Text is stored as it is; numbers and booleans (``0``, ``1``) as digits; datetimes as microseconds since 1970 UTC;
+everything else as JSON; None is not stored. The store's own fields begin with an underscore, except for
+``updated_at``, which other programs may read and is RFC 3339.
 """
 
 import types
@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origi
 import msgspec
 
 from wenmai.clock import from_micros, to_micros
-from wenmai.stores.base import Stored
+from wenmai.stores.contracts import Stored
 from wenmai.stores.identity import INCARNATION
 from wenmai.stores.records import IdempotentTurn, Record, TraceRecord
 
@@ -23,13 +23,13 @@ R = TypeVar("R", bound=Record)
 Row = Mapping[bytes, bytes]
 """A hash as it is read.
 
-``_born`` is random and made with the hash: of a session it is the incarnation, also if an older version wrote it. Where
-a record is bound to a session, a read adds ``_session``: the incarnation that it hangs on, empty if that is gone.
+``_born`` is random and created with the hash: for a session it is the incarnation, also if an older version wrote it.
+If a record is bound to a session, a read adds ``_session``: the session's incarnation, empty if the session is gone.
 """
 
 
 class Codec(NamedTuple):
-    """How one field is written and read."""
+    """Encoder and decoder of one field."""
 
     encode: Callable[[Any], str]
     decode: Callable[[str], Any]
@@ -56,13 +56,13 @@ def _codec(hint: Any) -> Codec:
 
 @cache
 def codecs_of(of: type[Record]) -> dict[str, Codec]:
-    """The codec of each field, in the order of the declaration."""
+    """The codec of each field, in order of declaration."""
     hints = get_type_hints(of)
     return {name: _codec(hints[name]) for name in of.__struct_fields__}
 
 
 def encode(record: Record) -> tuple[list[str], list[str]]:
-    """The record's fields and values by turns, and the names of those that are None."""
+    """The record's fields and values by turns, and the names of the fields that are None."""
     pairs: list[str] = []
     absent: list[str] = []
     for name, codec in codecs_of(type(record)).items():
@@ -75,42 +75,42 @@ def encode(record: Record) -> tuple[list[str], list[str]]:
 
 
 def as_row(answer: Sequence[bytes]) -> Row:
-    """The hash of an answer to HGETALL, which is names and values by turns; empty if there is none."""
+    """The hash of a reply to HGETALL, which is names and values by turns; empty if there is none."""
     return dict(zip(answer[::2], answer[1::2], strict=True))
 
 
 def text_of(row: Row, field: str) -> str:
-    """A field that every row has."""
+    """The value of a field that every row has."""
     return row[field.encode()].decode()
 
 
 def end_of(row: Row) -> int | None:
-    """When the record ends, in microseconds; None if it is kept."""
+    """The end of the record in microseconds; None if it has none."""
     end = row.get(b"_ends")
     return None if end is None else int(end)
 
 
-_LACKING: dict[type[Record], dict[str, Callable[[Row], Any]]] = {
+_MISSING: dict[type[Record], dict[str, Callable[[Row], Any]]] = {
     TraceRecord: {"ref": lambda row: text_of(row, "trace_id")},
     IdempotentTurn: {
         "attempt_id": lambda row: text_of(row, "_born"),
         "asked_session": lambda row: text_of(row, "session_id"),
     },
 }
-"""Fields without a default that hashes of older versions lack; those of traces were stored under the trace id."""
+"""Fields without a default that are missing in hashes of older versions, which stored traces under the trace id."""
 
 
 def decode(row: Row, of: type[R]) -> Stored[R]:
-    """The record of a hash. A field that is missing has its default."""
+    """The record of a hash; a missing field has its default."""
     codecs = codecs_of(of)
     fields = {name: codec.decode(row[name.encode()].decode()) for name, codec in codecs.items() if name.encode() in row}
-    lacking = {name: make(row) for name, make in _LACKING.get(of, {}).items() if name not in fields}
+    missing = {name: make(row) for name, make in _MISSING.get(of, {}).items() if name not in fields}
     if of.spec.identity and b"_born" in row:
         fields[of.spec.identity] = text_of(row, "_born")
     if row.get(b"_session"):
         fields[INCARNATION] = text_of(row, "_session")
     return Stored(
-        of(**fields, **lacking),
+        of(**fields, **missing),
         int(text_of(row, "_version")),
         text_of(row, "_user"),
         from_micros(int(text_of(row, "_created"))),
@@ -119,5 +119,5 @@ def decode(row: Row, of: type[R]) -> Stored[R]:
 
 
 def rfc3339(moment: datetime) -> str:
-    """The moment in UTC, to the microsecond where there are any, with ``Z``."""
+    """The datetime in UTC with ``Z``, with microseconds unless they are 0."""
     return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")

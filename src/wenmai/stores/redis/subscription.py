@@ -1,4 +1,4 @@
-"""Listening to a channel, so that a connection which has died in silence is noticed within a bound."""
+"""Subscriptions with a heartbeat, so that a dead connection is noticed in bounded time."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
@@ -8,49 +8,49 @@ from redis.asyncio.connection import Connection
 
 from wenmai.errors import StoreUnavailable
 
-BEAT_SECONDS = 1.0
-"""How often the server is asked whether it is still there."""
+HEARTBEAT_SECONDS = 1.0
+"""The interval of the heartbeat."""
 
 
 class Subscription:
-    """A connection that listens; made by :meth:`.link.Link.subscribe`.
+    """A subscribed connection; made by :meth:`.link.Link.subscribe`.
 
     Args:
         connection: it has subscribed.
-        patience: seconds that the server's word may be late.
-        unavailable: makes the error of a reason.
+        timeout: of the reply to a heartbeat, in seconds.
+        unavailable: makes an error from a reason.
     """
 
-    def __init__(self, connection: Connection, patience: float, unavailable: Callable[[str], StoreUnavailable]) -> None:
+    def __init__(self, connection: Connection, timeout: float, unavailable: Callable[[str], StoreUnavailable]) -> None:
         self._connection = connection
-        self._patience = patience
+        self._timeout = timeout
         self._unavailable = unavailable
 
     async def messages(self) -> AsyncGenerator[bytes]:
-        """What is published, as it comes, until the caller stops.
+        """The published messages, until the caller stops.
 
         Raises:
-            StoreUnavailable: the connection is lost, or the server says nothing more.
+            StoreUnavailable: the connection is lost, or the server has stopped answering.
         """
-        beat = asyncio.create_task(self._beat())
+        heartbeat = asyncio.create_task(self._heartbeat())
         try:
             while True:
-                async with asyncio.timeout(BEAT_SECONDS + self._patience):
+                async with asyncio.timeout(HEARTBEAT_SECONDS + self._timeout):
                     answer = await self._connection.read_response()
                 if answer[0] == b"message":
                     yield answer[2]
         except TimeoutError as error:
-            raise self._unavailable("the channel fell silent") from error
+            raise self._unavailable("no heartbeat on the channel in time") from error
         except Exception as error:
             raise self._unavailable(str(error) or type(error).__name__) from error
         finally:
-            beat.cancel()
-            await asyncio.wait([beat])
+            heartbeat.cancel()
+            await asyncio.wait([heartbeat])
             await self._connection.disconnect(nowait=True)
 
-    async def _beat(self) -> None:
-        """Make the server say something now and then; if it cannot be asked, the reader will notice."""
+    async def _heartbeat(self) -> None:
+        """Make the server send something regularly; a failure here is noticed by the reader."""
         with suppress(Exception):
             while True:
                 await self._connection.send_command("PING")
-                await asyncio.sleep(BEAT_SECONDS)
+                await asyncio.sleep(HEARTBEAT_SECONDS)

@@ -1,9 +1,9 @@
 """The embedded store: one SQLite file, no server, all three contracts.
 
-The file is in WAL mode with ``synchronous=FULL``: what was acknowledged survives a power cut. One thread writes
-and commits together whatever waits (:mod:`.lanes`); readers have connections of their own and never wait for it.
+The file is in WAL mode with ``synchronous=FULL``, so acknowledged writes survive a power cut. One writer thread does
+group commit (:mod:`.connection_threads`); reader threads have their own connections and never wait for it.
 
-A process that has the store open must not open its file with the standard ``sqlite3`` module: two copies of SQLite in
+A process that has the store open must not open the file with the standard ``sqlite3`` module: two copies of SQLite in
 one process cancel each other's locks. :func:`query_readonly` reads the file safely.
 """
 
@@ -17,11 +17,11 @@ import apsw
 
 from wenmai.clock import Clock
 from wenmai.errors import InvalidInput
+from wenmai.stores.sqlite.connection_threads import ConnectionThreads
 from wenmai.stores.sqlite.documents import SqliteDocuments
-from wenmai.stores.sqlite.lanes import Lanes
+from wenmai.stores.sqlite.errors import translated_errors
+from wenmai.stores.sqlite.file_identity import check_open_files
 from wenmai.stores.sqlite.logs import SqliteLogs
-from wenmai.stores.sqlite.opened_file import check_open_ones
-from wenmai.stores.sqlite.reported_errors import translated_errors
 from wenmai.stores.sqlite.schema import BUSY_MILLISECONDS, SCHEMA_VERSION, connect
 from wenmai.stores.sqlite.search import SqliteSearch
 from wenmai.stores.sqlite.upgrades import prepare_schema, schema_in
@@ -29,35 +29,37 @@ from wenmai.stores.upgrades import OnStep, Schema, log_step
 
 
 class SqliteStore:
-    """An open SQLite file. See :class:`wenmai.stores.base.Store`."""
+    """An open SQLite file. See :class:`wenmai.stores.contracts.Store`."""
 
     name = "sqlite"
 
-    def __init__(self, lanes: Lanes, clock: Clock) -> None:
-        self._lanes = lanes
-        self.documents = SqliteDocuments(lanes, clock)
-        self.logs = SqliteLogs(lanes, clock)
-        self.search = SqliteSearch(lanes)
+    def __init__(self, connections: ConnectionThreads, clock: Clock) -> None:
+        self._connections = connections
+        self.documents = SqliteDocuments(connections, clock)
+        self.logs = SqliteLogs(connections, clock)
+        self.search = SqliteSearch(connections)
 
     async def ping(self) -> None:
-        """Return if the file can be read, and is still the one that was opened."""
-        await self._lanes.ping()
+        """Return if the file can be read and is still the one that was opened."""
+        await self._connections.ping()
 
 
 def path_of(url: str) -> Path:
-    """The file named by ``sqlite:///relative.db`` or ``sqlite:////absolute.db``.
+    """The path in ``sqlite:///relative.db`` or ``sqlite:////absolute.db``.
 
     Raises:
         InvalidInput: the URL names no file.
     """
     scheme, _, rest = url.partition("://")
     if scheme.lower() != "sqlite" or not rest.startswith("/") or rest in ("/", "/:memory:"):
-        raise InvalidInput("store", url, "sqlite:///relative.db or sqlite:////absolute.db (memory:// keeps no file)")
+        raise InvalidInput(
+            "store", url, "sqlite:///relative.db or sqlite:////absolute.db (for a store without a file, memory://)"
+        )
     return Path(rest[1:])
 
 
 async def schema_at(url: str) -> Schema:
-    """The schema of the file, which is left as it is.
+    """The schema of the file, which is not changed.
 
     Raises:
         StoreTooNew: a newer Wenmai wrote it.
@@ -75,7 +77,7 @@ async def schema_at(url: str) -> Schema:
 
 
 async def upgrade(url: str, on_step: OnStep) -> None:
-    """Make the file or lead it up to our schema, as :func:`open_store` does, telling of each step.
+    """Create the file or upgrade it to the current schema, as :func:`open_store` does, reporting each step.
 
     Raises:
         StoreTooNew: a newer Wenmai wrote it.
@@ -85,10 +87,10 @@ async def upgrade(url: str, on_step: OnStep) -> None:
 
 
 async def query_readonly(url: str, sql: str, bindings: Sequence[Any] | Mapping[str, Any] = ()) -> list[tuple[Any, ...]]:
-    """All rows of a query over the file, which other openings in this and other processes may be using.
+    """All rows of a query over the file, which may be open elsewhere in this and other processes.
 
-    It has a connection of its own, which cannot write, and sees one snapshot. While a query runs the write-ahead log
-    cannot start over, so one that takes minutes lets it grow.
+    It uses its own read-only connection and sees one snapshot. While a query runs, the write-ahead log cannot restart,
+    so a query of minutes lets it grow.
 
     Raises:
         InvalidInput: the URL names no file.
@@ -98,7 +100,7 @@ async def query_readonly(url: str, sql: str, bindings: Sequence[Any] | Mapping[s
 
 
 def _query_readonly(path: Path, sql: str, bindings: Sequence[Any] | Mapping[str, Any]) -> list[tuple[Any, ...]]:
-    check_open_ones(path)
+    check_open_files(path)
     with translated_errors(path):
         connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
         try:
@@ -110,17 +112,17 @@ def _query_readonly(path: Path, sql: str, bindings: Sequence[Any] | Mapping[str,
 
 @asynccontextmanager
 async def open_store(url: str, *, clock: Clock) -> AsyncIterator[SqliteStore]:
-    """Open the file, creating or upgrading it if need be; everything is on disk when the context ends.
+    """Open the file, creating or upgrading it if needed; all writes are on disk when the context ends.
 
     Raises:
         StoreTooNew: a newer Wenmai wrote it.
         StoreUnavailable: it cannot be opened, or is not a Wenmai file.
     """
     path = path_of(url)
-    check_open_ones(path)
+    check_open_files(path)
     prepare_schema(path, log_step)
-    lanes = Lanes(lambda: connect(path))
+    connections = ConnectionThreads(lambda: connect(path))
     try:
-        yield SqliteStore(lanes, clock)
+        yield SqliteStore(connections, clock)
     finally:
-        await lanes.close()
+        await connections.close()

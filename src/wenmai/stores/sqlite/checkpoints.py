@@ -1,8 +1,8 @@
-"""Checkpoints: the write-ahead log is copied into the database beside the writer, and starts over before it is long.
+"""Checkpoints: copying the write-ahead log (WAL) into the database, so that it restarts before it grows long.
 
-A thread copies while commits go on (``PASSIVE``, which waits for nothing). It cannot finish under load, so the writer
-finishes it between two commits. The log starts over at a moment without reads; where there is none, the writer pauses
-the reads of this process and waits for those of others, a bounded time, once in so much growth.
+A background thread copies while commits continue (``PASSIVE``, which never waits). It cannot finish under load, so the
+writer finishes between two commits. The WAL restarts when no read is using it; if reads overlap all the time, the
+writer pauses the reads of this process and waits for those of other processes, for a bounded time.
 """
 
 import logging
@@ -13,31 +13,31 @@ from contextlib import contextmanager
 import apsw
 
 from wenmai.errors import StoreUnavailable
-from wenmai.stores.sqlite.opened_file import OpenedFile
+from wenmai.stores.sqlite.file_identity import FileIdentity
 
 _log = logging.getLogger(__name__)
 
 BACKGROUND_PAGES = 1_000
-"""SQLite's own default: about 4 MB of log are copied into the database at a time."""
+"""SQLite's default: about 4 MB of WAL are copied into the database at a time."""
 
 FORCED_PAGES = 2_000
-"""At this length of the log the writer itself finishes the copying, little by then, so that the log starts over."""
+"""At this WAL length the writer itself finishes the checkpoint, with little left to copy, so the WAL restarts."""
 
 RESTART_PAGES = 8_000
-"""About 32 MB: at this length, and after as much growth again, the writer pauses the reads."""
+"""About 32 MB: at this WAL length, and after each further growth by as much, the writer pauses the reads."""
 
 PAUSE_SECONDS = 0.5
-"""How long it waits for the reads of this process that are running; new ones wait for it meanwhile."""
+"""How long the writer waits for running reads of this process; new reads wait meanwhile."""
 
 RESTART_MILLISECONDS = 100
-"""How long it then waits for the reads of other processes, which cannot be paused."""
+"""How long the writer then waits for reads of other processes, which cannot be paused."""
 
-LOG_BYTES_KEPT = 16 << 20
-"""Of the log's file when it starts over; a longer one is cut."""
+WAL_BYTES_KEPT = 16 << 20
+"""Size to which the WAL file is truncated when it restarts."""
 
 
-class Reads:
-    """The reads of this process: ``with reads:`` runs some, unless the writer has paused them."""
+class ReadBarrier:
+    """Barrier for the reads of this process: ``with barrier:`` runs reads, and waits while they are paused."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -58,7 +58,7 @@ class Reads:
 
     @contextmanager
     def paused(self) -> Iterator[bool]:
-        """Hold new reads back; True if those that were running have ended in time."""
+        """Block new reads; True if the running ones ended in time."""
         with self._changed:
             self._paused = True
             ended = self._changed.wait_for(lambda: self._running == 0, PAUSE_SECONDS)
@@ -70,28 +70,26 @@ class Reads:
                 self._changed.notify_all()
 
 
-class Checkpoints:
-    """The checkpoints of one file; :meth:`after_commit` is for the writer's thread, :meth:`close` for any.
+class Checkpointer:
+    """Runs the checkpoints of one file; :meth:`after_commit` is for the writer's thread, :meth:`close` for any.
 
     Attributes:
-        reads: what the read lanes run their work in.
+        reads: barrier in which the reader threads run their work.
     """
 
-    def __init__(self, writer: apsw.Connection, background: apsw.Connection, file: OpenedFile) -> None:
+    def __init__(self, writer: apsw.Connection, background: apsw.Connection, file: FileIdentity) -> None:
         self._writer = writer
         self._file = file
-        self.reads = Reads()
+        self.reads = ReadBarrier()
         self._pages = 0
         self._restart_at = RESTART_PAGES
         self._copying = threading.Lock()
-        self._log_grew = threading.Event()
+        self._wal_grew = threading.Event()
         self._closing = False
         writer.wal_autocheckpoint(0)
-        writer.execute(f"PRAGMA journal_size_limit = {LOG_BYTES_KEPT}")
+        writer.execute(f"PRAGMA journal_size_limit = {WAL_BYTES_KEPT}")
         writer.set_wal_hook(self._committed)
-        self.thread = threading.Thread(
-            target=self._copy_for_ever, args=(background,), name="wenmai-checkpoint", daemon=True
-        )
+        self.thread = threading.Thread(target=self._run, args=(background,), name="wenmai-checkpoint", daemon=True)
         self.thread.start()
 
     def _committed(self, _connection: apsw.Connection, _name: str, pages: int) -> int:
@@ -99,13 +97,13 @@ class Checkpoints:
         return apsw.SQLITE_OK
 
     def after_commit(self) -> None:
-        """Copy what the length of the log asks for; only of files that are still the opened ones."""
+        """Checkpoint as the length of the WAL requires, unless the files were replaced."""
         if self._pages >= self._restart_at:
             self._restart()
         elif self._pages > FORCED_PAGES:
             _checkpoint(self._writer)
         if self._pages >= BACKGROUND_PAGES:
-            self._log_grew.set()
+            self._wal_grew.set()
         else:
             self._restart_at = RESTART_PAGES
 
@@ -118,17 +116,17 @@ class Checkpoints:
         self._restart_at = self._pages + RESTART_PAGES
 
     def close(self) -> None:
-        """Let the thread end."""
+        """Stop the thread."""
         self._closing = True
-        self._log_grew.set()
+        self._wal_grew.set()
 
-    def _copy_for_ever(self, connection: apsw.Connection) -> None:
+    def _run(self, connection: apsw.Connection) -> None:
         copied = 0
         while True:
-            self._log_grew.wait()
+            self._wal_grew.wait()
             if self._closing:
                 break
-            self._log_grew.clear()
+            self._wal_grew.clear()
             pages = self._pages
             if pages < copied:
                 copied = 0
@@ -138,8 +136,8 @@ class Checkpoints:
         close(connection, self._file)
 
 
-def close(connection: apsw.Connection, file: OpenedFile) -> None:
-    """Close a connection; a log that is not the file's any more is not copied into it."""
+def close(connection: apsw.Connection, file: FileIdentity) -> None:
+    """Close a connection; a WAL that no longer belongs to the file is not copied into it."""
     try:
         file.check()
     except StoreUnavailable:
@@ -148,11 +146,11 @@ def close(connection: apsw.Connection, file: OpenedFile) -> None:
 
 
 def _checkpoint(connection: apsw.Connection, mode: int = apsw.SQLITE_CHECKPOINT_PASSIVE) -> int:
-    """Copy what can be copied; how many pages of the log are in the database now."""
+    """Copy as much as possible; return how many pages of the WAL are in the database now."""
     try:
         return connection.wal_checkpoint(mode=mode)[1]
     except apsw.BusyError:
-        return 0  # another connection is at it, or reads hold the log for longer than may be waited
+        return 0  # another connection is checkpointing, or reads use the WAL beyond the timeout
     except apsw.Error:
-        _log.exception("checkpoint failed; the data is safe in the log, which goes on growing")
+        _log.exception("checkpoint failed; the data is safe in the write-ahead log, which keeps growing")
         return 0

@@ -10,14 +10,14 @@ import apsw
 from wenmai.clock import Clock, from_micros, to_micros
 from wenmai.errors import SessionNotFound, VersionConflict
 from wenmai.scope import Scope
-from wenmai.stores.base import Page, Stored
-from wenmai.stores.fields import MANY, check_filters, check_key, check_range
-from wenmai.stores.identity import as_changed, as_created, bound, kept_fields, session_named_by
+from wenmai.stores.contracts import Page, Stored
+from wenmai.stores.identity import as_changed, as_created, bind_to, bound_session, preserved_fields
 from wenmai.stores.records import RECORDS, Record, Session
-from wenmai.stores.sql_columns import Column, columns_of, make_cursor, parse_cursor
-from wenmai.stores.sqlite.lanes import Lanes, fetch
+from wenmai.stores.sql.columns import Column, columns_of, make_cursor, parse_cursor
+from wenmai.stores.sqlite.connection_threads import ConnectionThreads, fetch
 from wenmai.stores.sqlite.purging import purge
 from wenmai.stores.sqlite.schema import SQL_TYPES
+from wenmai.stores.validation import MAX_KEYS, check_filters, check_key, check_range
 from wenmai.stores.values import check_owner, check_record
 
 R = TypeVar("R", bound=Record)
@@ -25,7 +25,7 @@ LIST_LIMIT = 500
 
 
 class _Table(NamedTuple):
-    """The statements of one record type."""
+    """The SQL statements of one record type."""
 
     columns: list[Column]
     select: str
@@ -41,10 +41,10 @@ def _table(of: type[Record]) -> _Table:
     names = ", ".join(column.name for column in columns)
     marks = ", ".join("?" * len(columns))
     changes = ", ".join(f"{column.name} = ?" for column in columns)
-    kept = "".join(f", {field}" for field in kept_fields(spec))
-    hangs_on = ", session_id, incarnation" if spec.bound_to else ""
+    preserved = "".join(f", {field}" for field in preserved_fields(spec))
+    session_columns = ", session_id, incarnation" if spec.bound_to else ""
     find = (
-        f"SELECT row, version, created_at, user_id, keep_until{kept}{hangs_on} FROM {spec.collection} "
+        f"SELECT row, version, created_at, user_id, keep_until{preserved}{session_columns} FROM {spec.collection} "
         f"WHERE tenant_id = ? AND site_id = ? AND {spec.key} = ?"
     )
     return _Table(
@@ -65,19 +65,19 @@ def _stored(of: type[R], table: _Table, row: tuple[Any, ...]) -> Stored[R]:
 
 
 class SqliteDocuments:
-    """See :class:`wenmai.stores.base.Documents`."""
+    """See :class:`wenmai.stores.contracts.Documents`."""
 
-    def __init__(self, lanes: Lanes, clock: Clock) -> None:
-        self._lanes = lanes
+    def __init__(self, connections: ConnectionThreads, clock: Clock) -> None:
+        self._connections = connections
         self._clock = clock
 
     async def get(self, scope: Scope, of: type[R], key: str) -> Stored[R] | None:
-        """See :meth:`wenmai.stores.base.Documents.get`."""
+        """See :meth:`wenmai.stores.contracts.Documents.get`."""
         return (await self.get_many(scope, of, [key])).get(key)
 
     async def get_many(self, scope: Scope, of: type[R], keys: Sequence[str]) -> dict[str, Stored[R]]:
-        """See :meth:`wenmai.stores.base.Documents.get_many`."""
-        check_range("keys", len(keys), 0, MANY)
+        """See :meth:`wenmai.stores.contracts.Documents.get_many`."""
+        check_range("keys", len(keys), 0, MAX_KEYS)
         check_owner(scope, *keys)
         table, spec = _table(of), of.spec
         now = to_micros(self._clock())
@@ -85,42 +85,52 @@ class SqliteDocuments:
             f"{table.select} WHERE tenant_id = ? AND site_id = ? AND {spec.key} IN ({', '.join('?' * len(keys))}) "
             f"AND (? OR user_id = ?) AND (keep_until IS NULL OR keep_until > ?){_reachable(of)}"
         )
-        bindings = (scope.tenant_id, scope.site_id, *keys, spec.shared, scope.user_id, now, *_moment(of, now))
-        rows = await self._lanes.read(lambda connection: fetch(connection, sql, bindings))
+        bindings = (
+            scope.tenant_id,
+            scope.site_id,
+            *keys,
+            spec.shared,
+            scope.user_id,
+            now,
+            *_reachable_bindings(of, now),
+        )
+        rows = await self._connections.read(lambda connection: fetch(connection, sql, bindings))
         found = (_stored(of, table, row) for row in rows)
         return {stored.record.key: stored for stored in found}
 
     async def put(
         self, scope: Scope, record: R, *, expected: int | None = None, keep_until: datetime | None = None
     ) -> Stored[R]:
-        """See :meth:`wenmai.stores.base.Documents.put`."""
+        """See :meth:`wenmai.stores.contracts.Documents.put`."""
         check_owner(scope)
         check_key(record.spec.key, record.key)
         check_record(record, keep_until)
         now = self._clock()
-        return await self._lanes.write(lambda connection: _put(connection, scope, record, expected, keep_until, now))
+        return await self._connections.write(
+            lambda connection: _put(connection, scope, record, expected, keep_until, now)
+        )
 
     async def delete(
         self, scope: Scope, of: type[R], key: str, *, expected: int | None = None, identity: str | None = None
     ) -> bool:
-        """See :meth:`wenmai.stores.base.Documents.delete`."""
+        """See :meth:`wenmai.stores.contracts.Documents.delete`."""
         check_owner(scope, key)
         now = to_micros(self._clock())
 
         def work(connection: apsw.Connection) -> bool:
             found = _find(connection, scope, of, key, now, own=not of.spec.shared)
-            if found is None or found.over:
+            if found is None or found.expired:
                 return False
-            if identity is not None and found.kept(of)[of.spec.identity] != identity:
+            if identity is not None and found.preserved(of)[of.spec.identity] != identity:
                 return False
             if expected is not None and found.version != expected:
                 raise VersionConflict(of.spec.collection, key, expected=expected)
             connection.execute(f"DELETE FROM {of.spec.collection} WHERE row = ?", (found.row,))
             return True
 
-        deleted = await self._lanes.write(work)
+        deleted = await self._connections.write(work)
         if of is Session:
-            await self._lanes.write_in_slices(purge)
+            await self._connections.write_in_batches(purge)
         return deleted
 
     async def list(
@@ -132,7 +142,7 @@ class SqliteDocuments:
         limit: int = 20,
         cursor: str | None = None,
     ) -> Page[R]:
-        """See :meth:`wenmai.stores.base.Documents.list`."""
+        """See :meth:`wenmai.stores.contracts.Documents.list`."""
         check_range("limit", limit, 1, LIST_LIMIT)
         spec, table = of.spec, _table(of)
         conditions = ["tenant_id = ?", "site_id = ?", "(keep_until IS NULL OR keep_until > ?)"]
@@ -146,35 +156,35 @@ class SqliteDocuments:
         if cursor is not None:
             conditions.append(f"(created_at, {spec.key}) < (?, ?)")
             bindings.extend(parse_cursor(cursor))
-        bindings.extend(_moment(of, bindings[2]))
+        bindings.extend(_reachable_bindings(of, bindings[2]))
         sql = (
             f"{table.select} WHERE {' AND '.join(conditions)}{_reachable(of)} "
             f"ORDER BY created_at DESC, {spec.key} DESC LIMIT {limit + 1}"
         )
-        rows = await self._lanes.read(lambda connection: fetch(connection, sql, bindings))
+        rows = await self._connections.read(lambda connection: fetch(connection, sql, bindings))
         items = [_stored(of, table, row) for row in rows[:limit]]
         more = len(rows) > limit
         return Page(items, make_cursor(items[-1]) if more else None)
 
     async def sweep(self) -> int:
-        """See :meth:`wenmai.stores.base.Documents.sweep`."""
+        """See :meth:`wenmai.stores.contracts.Documents.sweep`."""
         now, removed = to_micros(self._clock()), 0
         for record in RECORDS:
-            removed += await self._lanes.write_in_slices(partial(_sweep, record, now))
-        await self._lanes.write_in_slices(purge)
+            removed += await self._connections.write_in_batches(partial(_sweep, record, now))
+        await self._connections.write_in_batches(purge)
         return removed
 
 
-def _sweep(of: type[Record], now: int, connection: apsw.Connection, most: int) -> int:
-    """Remove at most so many records that are past their end."""
+def _sweep(of: type[Record], now: int, connection: apsw.Connection, limit: int) -> int:
+    """Remove at most ``limit`` expired records."""
     table = of.spec.collection
     ended = f"SELECT row FROM {table} WHERE keep_until <= ? LIMIT ?"
-    connection.execute(f"DELETE FROM {table} WHERE row IN ({ended})", (now, most))
+    connection.execute(f"DELETE FROM {table} WHERE row IN ({ended})", (now, limit))
     return connection.changes()
 
 
 def _reachable(of: type[Record]) -> str:
-    """The condition that the session which a record hangs on is there; its parameter is :func:`_moment`."""
+    """SQL condition that the session of a bound record exists; its binding is :func:`_reachable_bindings`."""
     if not of.spec.bound_to:
         return ""
     name = of.spec.collection
@@ -185,16 +195,16 @@ def _reachable(of: type[Record]) -> str:
     )
 
 
-def _moment(of: type[Record], now: int) -> tuple[int, ...]:
+def _reachable_bindings(of: type[Record], now: int) -> tuple[int, ...]:
     return (now,) if of.spec.bound_to else ()
 
 
 class _Found(NamedTuple):
-    """What stands under a key.
+    """The row under a key.
 
     Attributes:
-        over: it is past its end, or hangs on a session that is gone.
-        more: the values of the fields that the statement names besides.
+        expired: past its ``keep_until``, or bound to a session that no longer exists.
+        extra: the values of the statement's additional columns.
     """
 
     row: int
@@ -202,35 +212,35 @@ class _Found(NamedTuple):
     created_at: int
     user_id: str
     visible: bool
-    over: bool
-    more: Sequence[Any]
+    expired: bool
+    extra: Sequence[Any]
 
-    def kept(self, of: type[Record]) -> dict[str, Any]:
-        """Its :func:`kept_fields`, decoded."""
-        fields = kept_fields(of.spec)
+    def preserved(self, of: type[Record]) -> dict[str, Any]:
+        """Its :func:`preserved_fields`, decoded."""
+        fields = preserved_fields(of.spec)
         decode = {column.name: column.decode for column in _table(of).columns if column.name in fields}
-        return {field: decode[field](value) for field, value in zip(fields, self.more, strict=False)}
+        return {field: decode[field](value) for field, value in zip(fields, self.extra, strict=False)}
 
 
 def _find(
     connection: apsw.Connection, scope: Scope, of: type[Record], key: str, now: int, *, own: bool = False
 ) -> _Found | None:
-    """What stands under the key; with ``own`` a foreign record takes as long as none."""
+    """The row under the key; with ``own`` a foreign record takes as long as an absent one."""
     table = _table(of)
     place = (scope.tenant_id, scope.site_id, key)
     rows = fetch(connection, table.find_own, (*place, scope.user_id)) if own else fetch(connection, table.find, place)
     if not rows:
         return None
-    row, version, created_at, user_id, keep_until, *more = rows[0]
-    over = keep_until is not None and keep_until <= now
-    if of.spec.bound_to and not over:
-        session_id, incarnation = more
-        over = bool(session_id) and _incarnation(connection, scope, session_id, now) != (user_id, incarnation)
-    return _Found(row, version, created_at, user_id, of.spec.shared or user_id == scope.user_id, over, more)
+    row, version, created_at, user_id, keep_until, *extra = rows[0]
+    expired = keep_until is not None and keep_until <= now
+    if of.spec.bound_to and not expired:
+        session_id, incarnation = extra
+        expired = bool(session_id) and _incarnation(connection, scope, session_id, now) != (user_id, incarnation)
+    return _Found(row, version, created_at, user_id, of.spec.shared or user_id == scope.user_id, expired, extra)
 
 
 def _incarnation(connection: apsw.Connection, scope: Scope, session_id: str, now: int) -> tuple[str, str] | None:
-    """The owner and the incarnation of the session that has the id now."""
+    """Owner and incarnation of the session that has the id now."""
     rows = fetch(
         connection,
         "SELECT user_id, incarnation FROM conversations WHERE tenant_id = ? AND site_id = ? AND session_id = ? "
@@ -240,16 +250,16 @@ def _incarnation(connection: apsw.Connection, scope: Scope, session_id: str, now
     return rows[0] if rows else None
 
 
-def _hung(connection: apsw.Connection, scope: Scope, record: R, now: int) -> R:
-    """The record as it hangs on its session."""
-    named = session_named_by(record)
+def _bound_to_session(connection: apsw.Connection, scope: Scope, record: R, now: int) -> R:
+    """The record, bound to the current incarnation of its session."""
+    named = bound_session(record)
     if named is None:
         return record
     session_id, incarnation = named
     found = _incarnation(connection, scope, session_id, now)
     if found is None or found[0] != scope.user_id or incarnation not in ("", found[1]):
         raise SessionNotFound(session_id)
-    return bound(record, found[1])
+    return bind_to(record, found[1])
 
 
 def _put(
@@ -261,24 +271,24 @@ def _put(
     now: datetime,
 ) -> Stored[R]:
     of = type(record)
-    table, moment = _table(of), to_micros(now)
+    table, now_micros = _table(of), to_micros(now)
     end = None if keep_until is None else to_micros(keep_until)
-    record = _hung(connection, scope, record, moment)
-    found = _find(connection, scope, of, record.key, moment)
-    there = found if found is not None and not found.over else None
-    if there is not None and not there.visible:
+    record = _bound_to_session(connection, scope, record, now_micros)
+    found = _find(connection, scope, of, record.key, now_micros)
+    current = found if found is not None and not found.expired else None
+    if current is not None and not current.visible:
         raise VersionConflict(of.spec.collection, record.key, expected=expected or 0)
-    if expected is not None and expected != (there.version if there else 0):
+    if expected is not None and expected != (current.version if current else 0):
         raise VersionConflict(of.spec.collection, record.key, expected=expected)
-    if there is None:
+    if current is None:
         record = as_created(record, expected=expected)
     else:
-        record = as_changed(record, there.kept(of), expected=expected)
+        record = as_changed(record, current.preserved(of), expected=expected)
     values = [column.encode(getattr(record, column.name)) for column in table.columns]
-    if there is None:
+    if current is None:
         if found is not None:
             connection.execute(f"DELETE FROM {of.spec.collection} WHERE row = ?", (found.row,))
-        connection.execute(table.insert, (*scope, *values, moment, moment, end))
+        connection.execute(table.insert, (*scope, *values, now_micros, now_micros, end))
         return Stored(record, 1, scope.user_id, now, now)
-    connection.execute(table.update, (*values, there.version + 1, moment, end, there.row))
-    return Stored(record, there.version + 1, there.user_id, from_micros(there.created_at), now)
+    connection.execute(table.update, (*values, current.version + 1, now_micros, end, current.row))
+    return Stored(record, current.version + 1, current.user_id, from_micros(current.created_at), now)

@@ -1,45 +1,45 @@
-"""Work that waits in a lane for its thread, and what became of it."""
+"""Jobs queued for a connection thread, and their outcomes."""
 
 import asyncio
-import queue
 from collections.abc import Callable, Iterator, Sequence
+from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple, TypeAlias
 
 import apsw
 
-from wenmai.stores.sqlite.reported_errors import unavailable
+from wenmai.stores.sqlite.errors import unavailable
 
 Work = Callable[[apsw.Connection], Any]
 
 
 class Job(NamedTuple):
-    """Work that waits; ``since`` is when it was submitted, by the monotonic clock."""
+    """Queued work; ``submitted_at`` is by the monotonic clock."""
 
     future: asyncio.Future[Any]
     work: Work
-    since: float
+    submitted_at: float
 
 
 class Outcome(NamedTuple):
-    """What became of a job: an error, or else a result."""
+    """The result of a job, or its error."""
 
     future: asyncio.Future[Any]
     result: Any
     error: BaseException | None
 
 
-Lane: TypeAlias = queue.SimpleQueue[Job | None]
-"""Ends with None."""
+JobQueue: TypeAlias = SimpleQueue[Job | None]
+"""None closes the queue."""
 
 
 def failed(jobs: Sequence[Job], problem: Exception) -> list[Outcome]:
-    """The same problem for each of the jobs; what SQLite reports becomes our error."""
+    """The same error for each of the jobs; errors of SQLite become StoreUnavailable."""
     error = unavailable(problem) if isinstance(problem, apsw.Error) else problem
     return [Outcome(job.future, None, error) for job in jobs]
 
 
 def deliver(outcomes: list[Outcome]) -> None:
-    """Hand the outcomes to those who await them; in the event loop's thread."""
+    """Resolve the futures; runs in the event loop's thread."""
     for future, result, error in outcomes:
         if future.done():
             continue
@@ -49,18 +49,18 @@ def deliver(outcomes: list[Outcome]) -> None:
             future.set_exception(error)
 
 
-def batches(lane: Lane, most: int) -> Iterator[list[Job]]:
-    """What waits in the lane, again and again, until the lane is closed."""
+def batches(queue: JobQueue, limit: int) -> Iterator[list[Job]]:
+    """Batches of all queued jobs, until the queue is closed."""
     while True:
         jobs = []
-        job = lane.get()
+        job = queue.get()
         while job is not None:
             jobs.append(job)
-            if len(jobs) == most:
+            if len(jobs) == limit:
                 break
             try:
-                job = lane.get_nowait()
-            except queue.Empty:
+                job = queue.get_nowait()
+            except Empty:
                 break
         if jobs:
             yield jobs

@@ -1,4 +1,4 @@
-"""The logs contract on SQLite: messages clustered by thread and number, numbered where they are inserted."""
+"""The logs contract on SQLite: messages clustered by thread and number, numbered in the inserting transaction."""
 
 import secrets
 from collections.abc import Mapping, Sequence
@@ -9,14 +9,14 @@ import apsw
 from wenmai.clock import Clock, from_micros, to_micros
 from wenmai.errors import SessionExpired, SessionNotFound
 from wenmai.scope import Scope, ThreadKey
-from wenmai.stores.base import SLIDE_STEP, Appended, ThreadInfo
-from wenmai.stores.fields import check_key, check_range
+from wenmai.stores.contracts import SLIDE_STEP, Appended, ThreadInfo
 from wenmai.stores.records import Message, NewMessage
-from wenmai.stores.sqlite.lanes import Lanes, fetch
-from wenmai.stores.sqlite.messages import COLUMNS, own_id, to_json, to_message, to_row
+from wenmai.stores.sqlite.connection_threads import ConnectionThreads, fetch
+from wenmai.stores.sqlite.messages import COLUMNS, generated_id, to_json, to_message, to_row
 from wenmai.stores.sqlite.purging import detach, purge
-from wenmai.stores.sqlite.recent import Recent, RecentSession, RecentThread, ThreadRow
-from wenmai.stores.values import check_messages, check_owner, check_read, check_settled
+from wenmai.stores.sqlite.write_cache import CachedSession, CachedThread, ThreadRow, WriteCache
+from wenmai.stores.validation import check_key, check_range
+from wenmai.stores.values import check_completion, check_messages, check_owner, check_read
 
 APPEND_LIMIT = 1_000
 READ_LIMIT = 10_000
@@ -39,11 +39,11 @@ _FROM = f"SELECT {COLUMNS} FROM messages WHERE thread = ? AND seq >= ? ORDER BY 
 _BY_GIVEN_ID = f"SELECT {COLUMNS} FROM messages WHERE thread = ? AND given_id = ?"
 _BY_SEQ = f"SELECT {COLUMNS} FROM messages WHERE thread = ? AND seq = ?"
 _END = 1 << 62
-# An erased thread is detached from its session at once and then removed in slices, the rest of it by the next sweep.
+# An erased thread is detached from its session at once and then removed in batches; the next sweep removes any rest.
 
 
-class _Anchor(NamedTuple):
-    """The session that a thread hangs on; ``thread`` is None before the first message."""
+class _Target(NamedTuple):
+    """The session row of a thread key, and the thread, which is None before its first message."""
 
     thread: ThreadRow | None
     row: int
@@ -54,18 +54,18 @@ class _Anchor(NamedTuple):
 
 
 class SqliteLogs:
-    """See :class:`wenmai.stores.base.Logs`."""
+    """See :class:`wenmai.stores.contracts.Logs`."""
 
-    def __init__(self, lanes: Lanes, clock: Clock) -> None:
-        self._lanes = lanes
+    def __init__(self, connections: ConnectionThreads, clock: Clock) -> None:
+        self._connections = connections
         self._clock = clock
-        self._remembered: Recent | None = None
+        self._cache: WriteCache | None = None
 
-    def _recent(self, connection: apsw.Connection) -> Recent:
-        """What the writer remembers; to be asked in its thread only."""
-        if self._remembered is None:
-            self._remembered = Recent(connection, lambda: self._lanes.commits)
-        return self._remembered
+    def _write_cache(self, connection: apsw.Connection) -> WriteCache:
+        """The writer's cache; only for the writer thread."""
+        if self._cache is None:
+            self._cache = WriteCache(connection, lambda: self._connections.commits)
+        return self._cache
 
     async def append(
         self,
@@ -76,15 +76,17 @@ class SqliteLogs:
         tail: int = 0,
         slide: bool = True,
     ) -> Appended:
-        """See :meth:`wenmai.stores.base.Logs.append`."""
+        """See :meth:`wenmai.stores.contracts.Logs.append`."""
         check_range("messages", len(messages), 1, APPEND_LIMIT)
         check_range("tail", tail, 0, READ_LIMIT)
         check_owner(scope, thread.session_id, thread.npc_id)
         check_key("npc_id", thread.npc_id)
         check_messages(messages)
         now = to_micros(self._clock())
-        return await self._lanes.write(
-            lambda connection: _append(connection, self._recent(connection), scope, thread, messages, tail, slide, now)
+        return await self._connections.write(
+            lambda connection: _append(
+                connection, self._write_cache(connection), scope, thread, messages, tail, slide, now
+            )
         )
 
     async def latest(
@@ -96,35 +98,35 @@ class SqliteLogs:
         before: int | None = None,
         whole_turns: bool = False,
     ) -> list[Message]:
-        """See :meth:`wenmai.stores.base.Logs.latest`."""
+        """See :meth:`wenmai.stores.contracts.Logs.latest`."""
         check_range("limit", limit, 1, READ_LIMIT)
         check_read(scope, thread, before=before)
         now = to_micros(self._clock())
 
         def work(connection: apsw.Connection) -> list[Message]:
-            anchor = _find(connection, scope, thread, now)
-            if anchor is None or anchor.thread is None:
+            target = _find(connection, scope, thread, now)
+            if target is None or target.thread is None:
                 return []
-            return _latest(connection, anchor.thread, limit, before, whole_turns)
+            return _latest(connection, target.thread, limit, before, whole_turns)
 
-        return await self._lanes.read(work)
+        return await self._connections.read(work)
 
     async def read(self, scope: Scope, thread: ThreadKey, *, start: int = 1, limit: int = 500) -> list[Message]:
-        """See :meth:`wenmai.stores.base.Logs.read`."""
+        """See :meth:`wenmai.stores.contracts.Logs.read`."""
         check_range("limit", limit, 1, READ_LIMIT)
         check_read(scope, thread, start=start)
         now = to_micros(self._clock())
 
         def work(connection: apsw.Connection) -> list[Message]:
-            anchor = _find(connection, scope, thread, now)
-            if anchor is None or anchor.thread is None:
+            target = _find(connection, scope, thread, now)
+            if target is None or target.thread is None:
                 return []
-            rows = fetch(connection, _FROM, (anchor.thread.row, start, limit))
-            return [to_message(anchor.thread, row) for row in rows]
+            rows = fetch(connection, _FROM, (target.thread.row, start, limit))
+            return [to_message(target.thread, row) for row in rows]
 
-        return await self._lanes.read(work)
+        return await self._connections.read(work)
 
-    async def settle(
+    async def complete(
         self,
         scope: Scope,
         thread: ThreadKey,
@@ -135,17 +137,17 @@ class SqliteLogs:
         tokens: int = 0,
         metadata: Mapping[str, Any] | None = None,
     ) -> Message | None:
-        """See :meth:`wenmai.stores.base.Logs.settle`."""
+        """See :meth:`wenmai.stores.contracts.Logs.complete`."""
         check_owner(scope, thread.session_id, thread.npc_id)
-        check_settled(content, tokens, metadata)
+        check_completion(content, tokens, metadata)
         now = to_micros(self._clock())
 
         def work(connection: apsw.Connection) -> Message | None:
-            anchor = _find(connection, scope, thread, now)
-            if anchor is None or anchor.thread is None:
+            target = _find(connection, scope, thread, now)
+            if target is None or target.thread is None:
                 return None
-            where = anchor.thread.row, message.seq
-            given_id = None if message.id == own_id(anchor.thread.label, message.seq) else message.id
+            where = target.thread.row, message.seq
+            given_id = None if message.id == generated_id(target.thread.label, message.seq) else message.id
             connection.execute(
                 "UPDATE messages SET content = ?, completed = ?, tokens = ?, metadata = coalesce(?, metadata) "
                 "WHERE thread = ? AND seq = ? AND given_id IS ? AND completed = 0",
@@ -153,90 +155,90 @@ class SqliteLogs:
             )
             if not connection.changes():
                 return None
-            self._recent(connection).forget(scope, thread.session_id)
-            return to_message(anchor.thread, fetch(connection, _BY_SEQ, where)[0])
+            self._write_cache(connection).invalidate(scope, thread.session_id)
+            return to_message(target.thread, fetch(connection, _BY_SEQ, where)[0])
 
-        return await self._lanes.write(work)
+        return await self._connections.write(work)
 
     async def threads(self, scope: Scope, session_id: str, *, incarnation: str | None = None) -> list[ThreadInfo]:
-        """See :meth:`wenmai.stores.base.Logs.threads`."""
+        """See :meth:`wenmai.stores.contracts.Logs.threads`."""
         check_owner(scope, session_id)
         now = to_micros(self._clock())
 
         def work(connection: apsw.Connection) -> list[ThreadInfo]:
-            anchor = _find(connection, scope, ThreadKey(session_id, "", incarnation), now)
-            if anchor is None:
+            target = _find(connection, scope, ThreadKey(session_id, "", incarnation), now)
+            if target is None:
                 return []
             rows = fetch(
                 connection,
                 "SELECT thread, npc_id FROM threads WHERE incarnation = ? ORDER BY thread",
-                (anchor.incarnation,),
+                (target.incarnation,),
             )
             return [info for row, npc_id in rows if (info := _thread_info(connection, row, npc_id)) is not None]
 
-        return await self._lanes.read(work)
+        return await self._connections.read(work)
 
     async def erase(
         self, scope: Scope, session_id: str, npc_id: str | None = None, *, incarnation: str | None = None
     ) -> int:
-        """See :meth:`wenmai.stores.base.Logs.erase`."""
+        """See :meth:`wenmai.stores.contracts.Logs.erase`."""
         now = to_micros(self._clock())
         key = ThreadKey(session_id, npc_id or "", incarnation)
         check_owner(scope, session_id, npc_id or "")
 
         def work(connection: apsw.Connection) -> int:
-            anchor = _find(connection, scope, key, now)
-            if anchor is None:
+            target = _find(connection, scope, key, now)
+            if target is None:
                 return 0
-            self._recent(connection).forget(scope, session_id)
-            where = anchor.incarnation, npc_id is None, key.npc_id
+            self._write_cache(connection).invalidate(scope, session_id)
+            where = target.incarnation, npc_id is None, key.npc_id
             rows = fetch(connection, "SELECT thread FROM threads WHERE incarnation = ? AND (? OR npc_id = ?)", where)
             detach(connection, rows)
             return sum(last[0][0] for row in rows if (last := fetch(connection, _LAST, row)))
 
-        erased = await self._lanes.write(work)
+        erased = await self._connections.write(work)
         if erased:
-            await self._lanes.write_in_slices(purge)
+            await self._connections.write_in_batches(purge)
         return erased
 
     async def truncate(self, scope: Scope, thread: ThreadKey, last_seq: int) -> int:
-        """See :meth:`wenmai.stores.base.Logs.truncate`."""
+        """See :meth:`wenmai.stores.contracts.Logs.truncate`."""
         check_owner(scope, thread.session_id, thread.npc_id)
         check_range("last_seq", last_seq, 0, _END)
         now = to_micros(self._clock())
 
         def work(connection: apsw.Connection) -> int:
-            anchor = _find(connection, scope, thread, now)
-            if anchor is None or anchor.thread is None:
+            target = _find(connection, scope, thread, now)
+            if target is None or target.thread is None:
                 return 0
-            where = anchor.thread.row, last_seq
+            where = target.thread.row, last_seq
             connection.execute("DELETE FROM messages WHERE thread = ? AND seq > ?", where)
             removed = connection.changes()
             if removed:
-                self._recent(connection).forget(scope, thread.session_id)
-                _label_anew(connection, anchor.thread)
+                self._write_cache(connection).invalidate(scope, thread.session_id)
+                _relabel(connection, target.thread)
             return removed
 
-        return await self._lanes.write(work)
+        return await self._connections.write(work)
 
 
-def _takes_an_id_to_come(connection: apsw.Connection, thread: ThreadRow, given: str) -> bool:
-    """Whether a given id is one that the thread's label will make for another message."""
-    return given.startswith(own_id(thread.label, "")) and not _by_id(connection, thread, given)
+def _collides_with_future_id(connection: apsw.Connection, thread: ThreadRow, given: str) -> bool:
+    """Whether the thread's label would later generate this given id for another message."""
+    return given.startswith(generated_id(thread.label, "")) and not _by_id(connection, thread, given)
 
 
-def _label_anew(connection: apsw.Connection, thread: ThreadRow) -> ThreadRow:
-    """Write out the ids that were made with the thread's label, and give it another for those to come."""
+def _relabel(connection: apsw.Connection, thread: ThreadRow) -> ThreadRow:
+    """Store the generated ids explicitly, and give the thread a new label for future ones."""
     connection.execute(
         "UPDATE messages SET given_id = ? || seq WHERE thread = ? AND given_id IS NULL",
-        (own_id(thread.label, ""), thread.row),
+        (generated_id(thread.label, ""), thread.row),
     )
     label = secrets.token_hex(4)
     connection.execute("UPDATE threads SET label = ? WHERE thread = ?", (label, thread.row))
     return thread._replace(label=label)
 
 
-def _find(connection: apsw.Connection, scope: Scope, thread: ThreadKey, now: int) -> _Anchor | None:
+def _find(connection: apsw.Connection, scope: Scope, thread: ThreadKey, now: int) -> _Target | None:
     rows = fetch(
         connection,
         _FIND,
@@ -248,12 +250,12 @@ def _find(connection: apsw.Connection, scope: Scope, thread: ThreadKey, now: int
     if thread.incarnation not in (None, incarnation):
         return None
     found = None if row is None else ThreadRow(row, label, thread.npc_id)
-    return _Anchor(found, session, incarnation, expires_at, keep_until, lifetime * 1_000_000)
+    return _Target(found, session, incarnation, expires_at, keep_until, lifetime * 1_000_000)
 
 
 def _append(
     connection: apsw.Connection,
-    recent: Recent,
+    cache: WriteCache,
     scope: Scope,
     key: ThreadKey,
     messages: Sequence[NewMessage],
@@ -261,61 +263,63 @@ def _append(
     slide: bool,  # noqa: FBT001 — private; the public method takes it by keyword
     now: int,
 ) -> Appended:
-    session = _recall(connection, recent, scope, key, now)
+    session = _cached_session(connection, cache, scope, key, now)
     if slide:
         if session.expires_at <= now:
             raise SessionExpired(key.session_id)
         _slide(connection, session, now)
     thread = session.threads.get(key.npc_id)
     if thread is None:
-        thread = session.keep(RecentThread(_begin_thread(connection, session.incarnation, key.npc_id), 0, 0))
+        thread = session.add(CachedThread(_create_thread(connection, session.incarnation, key.npc_id), 0, 0))
     given = [message.id for message in messages if message.id is not None]
-    if any(_takes_an_id_to_come(connection, thread.row, each) for each in given):
-        thread.row = _label_anew(connection, thread.row)
-    stored, fresh = _insert(connection, thread, messages, now)
+    if any(_collides_with_future_id(connection, thread.row, id_) for id_ in given):
+        thread.row = _relabel(connection, thread.row)
+    stored, inserted = _insert(connection, thread, messages, now)
     latest = _tail(connection, thread, tail) if tail else []
-    recent.put(scope, key.session_id, session)
-    return Appended(stored, len(messages) - fresh, latest, session.incarnation)
+    cache.put(scope, key.session_id, session)
+    return Appended(stored, len(messages) - inserted, latest, session.incarnation)
 
 
-def _recall(connection: apsw.Connection, recent: Recent, scope: Scope, key: ThreadKey, now: int) -> RecentSession:
-    """The session with this thread, if it has begun, as remembered or else as read."""
-    session = recent.get(scope, key.session_id)
-    gone = session is not None and session.keep_until is not None and session.keep_until <= now
-    if session is not None and key.npc_id in session.threads and not gone:
+def _cached_session(
+    connection: apsw.Connection, cache: WriteCache, scope: Scope, key: ThreadKey, now: int
+) -> CachedSession:
+    """The session with this thread, if it has messages, from the cache or else from the file."""
+    session = cache.get(scope, key.session_id)
+    expired = session is not None and session.keep_until is not None and session.keep_until <= now
+    if session is not None and key.npc_id in session.threads and not expired:
         if key.incarnation not in (None, session.incarnation):
             raise SessionNotFound(key.session_id)
         return session
-    anchor = _find(connection, scope, key, now)
-    if anchor is None:
+    target = _find(connection, scope, key, now)
+    if target is None:
         raise SessionNotFound(key.session_id)
     if session is None:
-        session = RecentSession(
-            anchor.row, anchor.incarnation, anchor.expires_at, anchor.keep_until, anchor.lifetime_micros
+        session = CachedSession(
+            target.row, target.incarnation, target.expires_at, target.keep_until, target.lifetime_micros
         )
-    if anchor.thread is not None:
-        last = fetch(connection, _LAST, (anchor.thread.row,))
-        session.keep(RecentThread(anchor.thread, *(last[0] if last else (0, 0))))
+    if target.thread is not None:
+        last = fetch(connection, _LAST, (target.thread.row,))
+        session.add(CachedThread(target.thread, *(last[0] if last else (0, 0))))
     return session
 
 
-def _tail(connection: apsw.Connection, thread: RecentThread, limit: int) -> list[Message]:
-    known = thread.tail(limit)
-    if known is not None:
-        return known
+def _tail(connection: apsw.Connection, thread: CachedThread, limit: int) -> list[Message]:
+    cached = thread.tail(limit)
+    if cached is not None:
+        return cached
     read = _latest(connection, thread.row, limit, None, whole_turns=True)
-    thread.learn(read, limit)
+    thread.set_tail(read, limit)
     return read
 
 
-def _slide(connection: apsw.Connection, session: RecentSession, now: int) -> None:
+def _slide(connection: apsw.Connection, session: CachedSession, now: int) -> None:
     end = now + session.lifetime
     if end - session.expires_at >= min(_SLIDE_STEP_MICROS, session.lifetime // 100):
         connection.execute(_SLIDE, (end, now, session.row))
         session.expires_at = end
 
 
-def _begin_thread(connection: apsw.Connection, incarnation: str, npc_id: str) -> ThreadRow:
+def _create_thread(connection: apsw.Connection, incarnation: str, npc_id: str) -> ThreadRow:
     label = secrets.token_hex(4)
     connection.execute(
         "INSERT INTO threads (incarnation, npc_id, label) VALUES (?, ?, ?)", (incarnation, npc_id, label)
@@ -324,7 +328,7 @@ def _begin_thread(connection: apsw.Connection, incarnation: str, npc_id: str) ->
 
 
 def _insert(
-    connection: apsw.Connection, thread: RecentThread, messages: Sequence[NewMessage], now: int
+    connection: apsw.Connection, thread: CachedThread, messages: Sequence[NewMessage], now: int
 ) -> tuple[list[Message], int]:
     seq, turn = thread.seq, thread.turn
     rows: list[tuple[Any, ...]] = []
@@ -348,13 +352,13 @@ def _insert(
             given[message.id] = added[-1]
     if rows:
         connection.executemany(_INSERT, rows)
-        thread.grow(added)
+        thread.extend(added)
     return stored, len(added)
 
 
 def _by_id(connection: apsw.Connection, thread: ThreadRow, message_id: str) -> Message | None:
     rows = fetch(connection, _BY_GIVEN_ID, (thread.row, message_id))
-    prefix = own_id(thread.label, "")
+    prefix = generated_id(thread.label, "")
     if not rows and message_id.startswith(prefix) and message_id[len(prefix) :].isdecimal():
         rows = fetch(connection, _BY_SEQ, (thread.row, int(message_id[len(prefix) :])))
     message = to_message(thread, rows[0]) if rows else None

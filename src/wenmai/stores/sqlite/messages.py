@@ -1,4 +1,4 @@
-"""A message as a row of the table, and back; its own id is made of its thread's label and its number."""
+"""Conversion between messages and rows; a generated id consists of the thread's label and the message's number."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import msgspec
 
 from wenmai.clock import from_micros, to_micros
 from wenmai.stores.records import Message, NewMessage
-from wenmai.stores.sqlite.recent import ThreadRow
+from wenmai.stores.sqlite.write_cache import ThreadRow
 
 COLUMNS = (
     "seq, turn_id, role, content, timestamp, tokens, completed, given_id, name, tool_calls, tool_call_id, metadata"
@@ -16,8 +16,8 @@ _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.decode
 
 
-def own_id(label: str, seq: object) -> str:
-    """The id of a message that came without one."""
+def generated_id(label: str, seq: object) -> str:
+    """The id of a message that was appended without one."""
     return f"msg-{label}-{seq}"
 
 
@@ -40,21 +40,21 @@ def to_row(message: NewMessage, seq: int, turn: int, now: int) -> tuple[Any, ...
 
 
 def to_json(value: Any) -> str | None:
-    """JSON text, None for what is empty."""
+    """JSON text; None for an empty value."""
     return _encode(value).decode() if value else None
 
 
 def to_message(thread: ThreadRow, row: tuple[Any, ...]) -> Message:
     """The message of a row of :data:`COLUMNS`."""
-    seq, turn, role, content, moment, tokens, completed, given, name, calls, call_id, metadata = row
+    seq, turn, role, content, timestamp, tokens, completed, given, name, calls, call_id, metadata = row
     return Message(
-        given if given is not None else own_id(thread.label, seq),
+        given if given is not None else generated_id(thread.label, seq),
         seq,
         turn,
         thread.npc_id,
         role,
         content,
-        from_micros(moment),
+        from_micros(timestamp),
         name,
         None if calls is None else _decode(calls),
         call_id,

@@ -1,4 +1,4 @@
-"""The tables: one per record type, made from its declaration, and those of logs and search."""
+"""The tables: one per record type, generated from its declaration, and those of logs and search."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -9,15 +9,15 @@ import sqlite_vec
 from wenmai.clock import from_micros, to_micros
 from wenmai.errors import StoreUnavailable
 from wenmai.stores.records import RECORDS, Record
-from wenmai.stores.sql_columns import Kind, SqlType, columns_of, same
-from wenmai.stores.sqlite.lanes import fetch
-from wenmai.stores.sqlite.reported_errors import translated_errors
+from wenmai.stores.sql.columns import Kind, SqlType, columns_of, same
+from wenmai.stores.sqlite.connection_threads import fetch
+from wenmai.stores.sqlite.errors import translated_errors
 
 SCHEMA_VERSION = 3
-"""Of the tables below; one more with each change, and what leads there in :mod:`.upgrades`."""
+"""Version of the tables below; each change increments it and adds a step to :mod:`.upgrades`."""
 
 APPLICATION_ID = 0x57454E4D
-"""``WENM``: tells our files from others (SQLite's ``application_id``)."""
+"""``WENM``: marks the files of Wenmai (SQLite's ``application_id``)."""
 
 BUSY_MILLISECONDS = 5000
 """How long a writer waits for another process's transaction before it reports the store unavailable."""
@@ -28,10 +28,10 @@ SQL_TYPES: Mapping[Kind, SqlType] = {
     "boolean": SqlType("INTEGER", int, bool),
     "integer": SqlType("INTEGER", same, same),
     "real": SqlType("REAL", same, same),
-    "moment": SqlType("INTEGER", to_micros, from_micros),
+    "timestamp": SqlType("INTEGER", to_micros, from_micros),
     "json": SqlType("TEXT", same, same),
 }
-"""How SQLite keeps the fields of records; moments are microseconds since 1970 UTC."""
+"""Column types of record fields; timestamps are microseconds since 1970 UTC."""
 
 
 def _document_ddl(record: type[Record]) -> Iterable[str]:
@@ -60,7 +60,7 @@ def _document_ddl(record: type[Record]) -> Iterable[str]:
 
 
 _LOGS_DDL = (
-    # Numbers of threads never come back, so no reader meets another thread's rows under the number of one that is gone.
+    # Thread numbers are never reused, so no reader finds another thread's rows under the number of a deleted one.
     """CREATE TABLE threads (
   thread INTEGER PRIMARY KEY AUTOINCREMENT,
   incarnation TEXT NOT NULL,
@@ -68,7 +68,7 @@ _LOGS_DDL = (
   label TEXT NOT NULL,
   UNIQUE (incarnation, npc_id)
 ) STRICT""",
-    # Own message ids are made of the thread's label and the sequence number, so only given ones need an index.
+    # Generated message ids consist of the thread's label and the sequence number, so only given ids need an index.
     """CREATE TABLE messages (
   thread INTEGER NOT NULL,
   seq INTEGER NOT NULL,
@@ -86,8 +86,8 @@ _LOGS_DDL = (
   PRIMARY KEY (thread, seq)
 ) STRICT, WITHOUT ROWID""",
     "CREATE UNIQUE INDEX messages_by_given_id ON messages (thread, given_id) WHERE given_id IS NOT NULL",
-    # What hangs on an incarnation cannot be reached once its session's record is gone, however that goes: deleted,
-    # swept, or replaced after its end. It is removed afterwards, in slices.
+    # Rows bound to an incarnation are unreachable once its session's record is deleted, swept, or replaced after its
+    # expiry. They are purged afterwards, in batches.
     """CREATE TABLE purges (
   incarnation TEXT PRIMARY KEY
 ) STRICT, WITHOUT ROWID""",
@@ -138,13 +138,13 @@ _SEARCH_DDL = (
 
 
 def schema_ddl() -> list[str]:
-    """The statements that make an empty store, in order."""
+    """The statements that create an empty store, in order."""
     documents = [statement for record in RECORDS for statement in _document_ddl(record)]
     return [*documents, *_LOGS_DDL, *_SEARCH_DDL]
 
 
 def connect(path: Path) -> apsw.Connection:
-    """A connection with the durability that the store promises.
+    """Open a connection with the durability that the store promises.
 
     Raises:
         StoreUnavailable: the file cannot be opened or is not a database.
@@ -154,9 +154,9 @@ def connect(path: Path) -> apsw.Connection:
         connection.set_busy_timeout(BUSY_MILLISECONDS)
         mode = fetch(connection, "PRAGMA journal_mode = WAL")[0][0]
         if mode != "wal":
-            raise StoreUnavailable("sqlite", f"{path} is where write-ahead logging does not work")
+            raise StoreUnavailable("sqlite", f"write-ahead logging does not work on the file system of {path}")
         connection.execute("PRAGMA synchronous = FULL")
-        # Without the stability guarantee every new binding of a range prepares the statement again: 25 µs, not 5.
+        # Without the stability guarantee, each new binding of a range re-prepares the statement: 25 µs instead of 5.
         connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
         connection.enable_load_extension(True)
         connection.load_extension(sqlite_vec.loadable_path())

@@ -1,7 +1,7 @@
 """The search contract on SQLite: an inverted index per scope and collection, and exact vector search.
 
-FTS5 keeps its statistics over the whole table, so one tenant's words would move another's scores; postings of our
-own are counted per partition (scope and collection). Vectors are compared one by one by sqlite-vec, in C.
+FTS5 keeps its statistics over the whole table, so one tenant's texts would change another's scores; our own postings
+are counted per partition (scope and collection). sqlite-vec compares vectors one by one, in C.
 """
 
 import asyncio
@@ -12,8 +12,8 @@ import apsw
 
 from wenmai.errors import InvalidInput
 from wenmai.scope import Scope
-from wenmai.stores.base import Hit, SearchEntry
-from wenmai.stores.sqlite.lanes import Lanes, fetch
+from wenmai.stores.contracts import Hit, SearchEntry
+from wenmai.stores.sqlite.connection_threads import ConnectionThreads, fetch
 from wenmai.stores.sqlite.search_query import Partition, Query, to_blob, values_of
 from wenmai.text.cjk import query_terms, terms
 
@@ -21,17 +21,17 @@ QUERY_LIMIT = 500
 
 
 class SqliteSearch:
-    """See :class:`wenmai.stores.base.Search`."""
+    """See :class:`wenmai.stores.contracts.Search`."""
 
-    def __init__(self, lanes: Lanes) -> None:
-        self._lanes = lanes
+    def __init__(self, connections: ConnectionThreads) -> None:
+        self._connections = connections
 
     async def index(
         self, scope: Scope, collection: str, entries: Sequence[SearchEntry], *, shared: bool = False
     ) -> None:
-        """See :meth:`wenmai.stores.base.Search.index`."""
+        """See :meth:`wenmai.stores.contracts.Search.index`."""
         counted = await asyncio.to_thread(lambda: [(entry, Counter(terms(entry.text))) for entry in entries])
-        await self._lanes.write(lambda connection: _index(connection, _owner(scope, collection, shared), counted))
+        await self._connections.write(lambda connection: _index(connection, _owner(scope, collection, shared), counted))
 
     async def query(
         self,
@@ -44,7 +44,7 @@ class SqliteSearch:
         limit: int = 10,
         shared: bool = False,
     ) -> list[Hit]:
-        """See :meth:`wenmai.stores.base.Search.query`."""
+        """See :meth:`wenmai.stores.contracts.Search.query`."""
         if text is None and vector is None:
             raise InvalidInput("text", None, "given, or a vector")
         if not 1 <= limit <= QUERY_LIMIT:
@@ -58,21 +58,21 @@ class SqliteSearch:
                 return []
             return Query(connection, partition, where or {}).hits(wanted, vector, limit)
 
-        return await self._lanes.read(work)
+        return await self._connections.read(work)
 
     async def remove(self, scope: Scope, collection: str, ids: Sequence[str], *, shared: bool = False) -> int:
-        """See :meth:`wenmai.stores.base.Search.remove`."""
+        """See :meth:`wenmai.stores.contracts.Search.remove`."""
 
         def work(connection: apsw.Connection) -> int:
             partition = _partition(connection, _owner(scope, collection, shared))
             return 0 if partition is None else _remove(connection, partition.row, ids)
 
-        return await self._lanes.write(work)
+        return await self._connections.write(work)
 
     async def count(self, scope: Scope, collection: str, *, shared: bool = False) -> int:
-        """See :meth:`wenmai.stores.base.Search.count`."""
+        """See :meth:`wenmai.stores.contracts.Search.count`."""
         owner = _owner(scope, collection, shared)
-        partition = await self._lanes.read(lambda connection: _partition(connection, owner))
+        partition = await self._connections.read(lambda connection: _partition(connection, owner))
         return partition.entries if partition else 0
 
 

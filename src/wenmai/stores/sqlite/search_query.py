@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 import apsw
 
 from wenmai.errors import InvalidInput
-from wenmai.stores.base import BM25_B, BM25_K1, Hit
 from wenmai.stores.bm25 import fuse, idf
-from wenmai.stores.sqlite.lanes import fetch
+from wenmai.stores.contracts import BM25_B, BM25_K1, Hit
+from wenmai.stores.sqlite.connection_threads import fetch
 
 
 class Partition(NamedTuple):
-    """A scope's collection: how many entries it has, and of how many terms in all."""
+    """A scope's collection, with its number of entries and their total length in terms."""
 
     row: int
     dimension: int | None
@@ -22,12 +22,12 @@ class Partition(NamedTuple):
 
 
 def values_of(values: str | Sequence[str]) -> Sequence[str]:
-    """The values of a field or a filter, of which there may be one."""
+    """The values of a field or filter as a sequence."""
     return [values] if isinstance(values, str) else values
 
 
 def to_blob(vector: Sequence[float]) -> bytes:
-    """A vector as sqlite-vec takes it: 32-bit floats."""
+    """A vector in sqlite-vec's format: 32-bit floats."""
     return struct.pack(f"{len(vector)}f", *vector)
 
 
@@ -39,7 +39,7 @@ _BY_ENTRIES = """
 FROM search_entries e
 CROSS JOIN wanted w
 CROSS JOIN search_postings p ON p.partition = ? AND p.term = w.term AND p.entry = e.entry"""
-"""The order of the joins is given, for without statistics the planner walks every entry and every posting."""
+"""The join order is fixed, because without statistics the planner scans every entry and every posting."""
 
 
 class Query:
@@ -53,23 +53,23 @@ class Query:
         self._filters = [(field, *values_of(values)) for field, values in where.items()]
 
     def hits(self, wanted: list[str] | None, vector: Sequence[float] | None, limit: int) -> list[Hit]:
-        """The best entries by words, by meaning, or by both."""
+        """The best entries by text, by vector, or by both."""
         blob = None
         if vector is not None:
             if self._partition.dimension is not None and len(vector) != self._partition.dimension:
                 raise InvalidInput("vector", len(vector), f"of the collection's length, {self._partition.dimension}")
             blob = to_blob(vector)
         if any(not allowed for _, *allowed in self._filters):
-            return []  # SQLite walks a whole index for an empty list
+            return []  # SQLite scans a whole index for an empty list
         frequencies = self._frequencies(wanted or [])
         weights = {term: idf(self._partition.entries, frequency) for term, frequency in frequencies.items()}
-        joined = _BY_ENTRIES if self._filters_take_fewer(sum(frequencies.values()), len(weights)) else _BY_WORDS
+        joined = _BY_ENTRIES if self._is_filter_selective(sum(frequencies.values()), len(weights)) else _BY_WORDS
         by_words = self._lexical(weights, limit, joined)
-        by_meaning = self._similar(blob, limit)
-        ids = fuse([list(by_words), list(by_meaning)])[:limit]
+        by_vector = self._similar(blob, limit)
+        ids = fuse([list(by_words), list(by_vector)])[:limit]
         missing = [key for key in ids if key not in by_words]
         lexical = by_words | self._lexical(weights, limit, _BY_ENTRIES, missing)
-        similar = by_meaning | self._similar(blob, limit, [key for key in ids if key not in by_meaning])
+        similar = by_vector | self._similar(blob, limit, [key for key in ids if key not in by_vector])
         total = sum(weights.values())
         return [
             Hit(
@@ -82,15 +82,15 @@ class Query:
         ]
 
     def _frequencies(self, wanted: list[str]) -> dict[str, int]:
-        """In how many entries of the partition each term occurs."""
+        """The document frequency of each term in the partition."""
         sql = "SELECT count(*) FROM search_postings WHERE partition = ? AND term = ?"
         return {term: fetch(self._connection, sql, (self._partition.row, term))[0][0] for term in wanted}
 
-    def _filters_take_fewer(self, postings: int, terms: int) -> bool:
-        """True if looking up each term in the entries of a filter takes fewer steps than walking the postings."""
+    def _is_filter_selective(self, postings: int, terms: int) -> bool:
+        """Whether looking up each term in the entries of a filter takes fewer steps than scanning the postings."""
         most = postings // max(1, terms)
         for field, *allowed in self._filters:
-            sql = f"SELECT count(*) FROM (SELECT 1 {_of_field(allowed)} LIMIT ?)"
+            sql = f"SELECT count(*) FROM (SELECT 1 {_field_entries(allowed)} LIMIT ?)"
             if fetch(self._connection, sql, (self._partition.row, field, *allowed, most))[0][0] < most:
                 return True
         return False
@@ -98,7 +98,7 @@ class Query:
     def _lexical(
         self, weights: Mapping[str, float], limit: int, joined: str, ids: Sequence[str] | None = None
     ) -> dict[str, tuple[float, float]]:
-        """BM25 and covered weight by id, best first; only of the given ids if any are given."""
+        """BM25 score and covered weight by id, best first; restricted to ``ids`` if given."""
         if not weights or ids == []:
             return {}
         average = self._partition.length / self._partition.entries
@@ -126,7 +126,7 @@ GROUP BY e.entry ORDER BY score DESC, e.id LIMIT ?"""
         return {key: (score, covered) for key, score, covered in rows}
 
     def _similar(self, blob: bytes | None, limit: int, ids: Sequence[str] | None = None) -> dict[str, float]:
-        """Cosine by id, best first; only of the given ids if any are given."""
+        """Cosine by id, best first; restricted to ``ids`` if given."""
         if blob is None or ids == []:
             return {}
         condition, bindings = self._condition(ids, None)
@@ -139,12 +139,12 @@ GROUP BY e.entry ORDER BY score DESC, e.id LIMIT ?"""
         return dict(rows)
 
     def _condition(self, ids: Sequence[str] | None, candidate: str | None) -> tuple[str, list[Any]]:
-        """Which entries may be hits, with its bindings.
+        """The SQL condition for candidate entries, with its bindings.
 
         Args:
-            ids: of the entries that may be, all others may not.
-            candidate: where the statement has found the entry whose fields are looked up; None if it is to begin with
-                the entries of the filters. (A ``+`` keeps the planner from an index on that column.)
+            ids: restricts the candidates to these entries.
+            candidate: the column with the entry whose fields are looked up; None to start from the entries of the
+                filters. (A ``+`` prevents the planner from using an index on that column.)
         """
         row = self._partition.row
         bindings: list[Any] = [row]
@@ -155,7 +155,7 @@ GROUP BY e.entry ORDER BY score DESC, e.id LIMIT ?"""
             conditions = ["+e.partition = ?" if self._filters else "e.partition = ?"]
         for field, *allowed in self._filters:
             if candidate is None:
-                conditions.append(f"e.entry IN (SELECT entry {_of_field(allowed)})")
+                conditions.append(f"e.entry IN (SELECT entry {_field_entries(allowed)})")
             else:
                 conditions.append(
                     f"EXISTS (SELECT 1 FROM search_fields f WHERE f.entry = {candidate} "
@@ -165,7 +165,7 @@ GROUP BY e.entry ORDER BY score DESC, e.id LIMIT ?"""
         return " AND ".join(conditions), bindings
 
 
-def _of_field(allowed: Sequence[str]) -> str:
+def _field_entries(allowed: Sequence[str]) -> str:
     return f"FROM search_fields WHERE partition = ? AND field = ? AND value IN ({_marks(allowed)})"
 
 

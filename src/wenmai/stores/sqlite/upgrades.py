@@ -1,4 +1,4 @@
-"""Making the tables of a new file, and leading those of an older Wenmai up to ours."""
+"""Creating the tables of a new file, and upgrading those of an older Wenmai."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -7,13 +7,13 @@ from time import monotonic
 import apsw
 
 from wenmai.errors import StoreTooNew, StoreUnavailable
-from wenmai.stores.sqlite.lanes import fetch
-from wenmai.stores.sqlite.reported_errors import translated_errors
+from wenmai.stores.sqlite.connection_threads import fetch
+from wenmai.stores.sqlite.errors import translated_errors
 from wenmai.stores.sqlite.schema import APPLICATION_ID, SCHEMA_VERSION, connect, schema_ddl
 from wenmai.stores.upgrades import OnStep, Schema, Step
 
 UPGRADE_MILLISECONDS = 60_000
-"""How long a process waits for another one's upgrade before it reports the store unavailable."""
+"""How long a process waits for an upgrade by another process before it reports the store unavailable."""
 
 _USAGE = (
     """CREATE TABLE usage (
@@ -40,7 +40,7 @@ _USAGE = (
     "CREATE INDEX usage_by_day ON usage (tenant_id, site_id, day, created_at, ref)",
 )
 
-_OF_SESSION = (
+_LOOKUP = (
     "SELECT c.incarnation FROM conversations c WHERE c.tenant_id = {0}.tenant_id AND c.site_id = {0}.site_id "
     "AND c.session_id = {0}.session_id AND c.user_id = {0}.user_id"
 )
@@ -83,7 +83,7 @@ _TRACES = (
   UNIQUE (tenant_id, site_id, ref)
 ) STRICT""",
     f"""INSERT INTO traces_by_ref SELECT row, tenant_id, site_id, user_id, user_id || '/' || trace_id, trace_id,
-  started_at, completed_at, session_id, iif(session_id = '', '', ({_OF_SESSION.format("traces")})), npc_id, turn_id,
+  started_at, completed_at, session_id, iif(session_id = '', '', ({_LOOKUP.format("traces")})), npc_id, turn_id,
   request_input, tool_calls, intent, evidence_ids, policy_mode, policy_reason, blocks, answer, model, prompt_tokens,
   completion_tokens, cost_usd, latency_ms, degraded, error, replay_of, details, version, created_at, updated_at,
   keep_until FROM traces""",
@@ -120,7 +120,7 @@ _INCARNATIONS = (
   INSERT OR IGNORE INTO purges (incarnation) VALUES (old.incarnation);
 END""",
     "ALTER TABLE preferences ADD COLUMN incarnation TEXT",
-    f"UPDATE preferences SET incarnation = ({_OF_SESSION.format('preferences')})",
+    f"UPDATE preferences SET incarnation = ({_LOOKUP.format('preferences')})",
     "DELETE FROM preferences WHERE incarnation IS NULL",
     "CREATE INDEX preferences_by_incarnation ON preferences (incarnation)",
     *_TRACES,
@@ -128,7 +128,7 @@ END""",
     "ALTER TABLE idempotent_turns ADD COLUMN attempt_id TEXT",
     "ALTER TABLE idempotent_turns ADD COLUMN asked_session TEXT",
     "UPDATE idempotent_turns SET attempt_id = lower(hex(randomblob(8))), asked_session = session_id",
-    f"UPDATE idempotent_turns SET incarnation = ({_OF_SESSION.format('idempotent_turns')})",
+    f"UPDATE idempotent_turns SET incarnation = ({_LOOKUP.format('idempotent_turns')})",
     "DELETE FROM idempotent_turns WHERE incarnation IS NULL OR response IS NULL OR response = 'null'",
     "CREATE INDEX idempotent_turns_by_incarnation ON idempotent_turns (incarnation)",
     "ALTER TABLE turn_leases ADD COLUMN session_id TEXT",
@@ -138,13 +138,13 @@ END""",
 )
 
 UPGRADES: Mapping[int, Sequence[str]] = {2: _USAGE, 3: _INCARNATIONS}
-"""Version → what leads there from the version before, in words that later declarations of records do not change."""
+"""Version → upgrade from the version before; frozen SQL, independent of later record declarations."""
 
 
 def prepare_schema(path: Path, on_step: OnStep) -> None:
-    """Create the tables in a new file, upgrade those of an older version; refuse what is not ours or is newer.
+    """Create the tables in a new file, upgrade those of an older version; refuse other files and newer versions.
 
-    Every step holds the write lock and is one transaction. Of processes that start together one does it.
+    Every step is one transaction under the write lock, so of processes that start together only one does it.
 
     Raises:
         StoreTooNew: a newer Wenmai wrote it.
@@ -163,11 +163,11 @@ def prepare_schema(path: Path, on_step: OnStep) -> None:
 
 
 def schema_in(connection: apsw.Connection, path: Path) -> Schema:
-    """The version of the tables, which are ours.
+    """The schema version of a Wenmai file.
 
     Raises:
-        StoreTooNew: a newer Wenmai made them.
-        StoreUnavailable: another program did.
+        StoreTooNew: a newer Wenmai wrote it.
+        StoreUnavailable: it is another program's database.
     """
     if connection.pragma("application_id") == APPLICATION_ID:
         found = connection.pragma("user_version")
@@ -180,7 +180,7 @@ def schema_in(connection: apsw.Connection, path: Path) -> Schema:
 
 
 def _step(connection: apsw.Connection, path: Path, on_step: OnStep) -> bool:
-    """Do what is next, unless another process has done it; False if the tables are current."""
+    """Run the next step, unless another process has done it; False if the tables are current."""
     began = monotonic()
     connection.execute("BEGIN IMMEDIATE")
     found = schema_in(connection, path).found
@@ -188,7 +188,7 @@ def _step(connection: apsw.Connection, path: Path, on_step: OnStep) -> bool:
         connection.execute("COMMIT")
         return False
     reached = found + 1 if found else SCHEMA_VERSION
-    step = Step("sqlite", found, reached, *_held(connection, found))
+    step = Step("sqlite", found, reached, *_row_counts(connection, found))
     on_step(step)
     for statement in UPGRADES[reached] if found else schema_ddl():
         connection.execute(statement)
@@ -200,14 +200,14 @@ def _step(connection: apsw.Connection, path: Path, on_step: OnStep) -> bool:
 
 
 def _check_writable(connection: apsw.Connection) -> None:
-    """Write something, the version that is there: a full disk is told now and not at the first message."""
+    """Rewrite the current version, so that a full disk is reported now and not at the first message."""
     connection.execute("BEGIN IMMEDIATE")
     connection.pragma("user_version", connection.pragma("user_version"))
     connection.execute("COMMIT")
 
 
-def _held(connection: apsw.Connection, found: int) -> tuple[int, int]:
-    """How many sessions and messages there are."""
+def _row_counts(connection: apsw.Connection, found: int) -> tuple[int, int]:
+    """The number of sessions and messages."""
     if not found:
         return 0, 0
     rows = fetch(connection, "SELECT (SELECT count(*) FROM conversations), (SELECT count(*) FROM messages)")

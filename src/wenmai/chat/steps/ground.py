@@ -1,0 +1,38 @@
+"""Answerability check before the model."""
+
+import asyncio
+
+import msgspec
+
+from wenmai.chat.steps.retrieve import SEARCH
+from wenmai.chat.turn import TurnRun, TurnState
+from wenmai.grounding.answerability import check_answerability
+from wenmai.grounding.policy import merge_policies
+from wenmai.grounding.types import PolicyMode
+
+NOT_SEARCHED = "search_failed"
+"""The reason of a verdict if the evidence could not be searched."""
+
+
+async def ground(state: TurnState, run: TurnRun) -> TurnState:
+    """Whether and how the question may be answered; independent of memory.
+
+    Reasons are those of :func:`check_answerability`, and :data:`NOT_SEARCHED`.
+    """
+    understanding, profile = state["understanding"], run.services.profile
+    persona = state["persona"].persona
+    policy = merge_policies(profile.policy, persona.policy, profile.intent_policy.get(understanding.dialogue_act, {}))
+    verdict = await asyncio.to_thread(  # off the event loop: long passages take a while to analyse
+        check_answerability,
+        state["request"].query,
+        understanding.dialogue_act,
+        understanding.answer_type,
+        state["retrieved"].passages,
+        policy,
+        profile.forbidden,
+        standalone_question=state["rewritten"].text,
+        known=list(persona.name.values()),
+    )
+    if SEARCH in state["retrieved"].degraded and verdict.mode is not PolicyMode.REFUSE:
+        verdict = msgspec.structs.replace(verdict, mode=PolicyMode.CONSERVATIVE, reason=NOT_SEARCHED)
+    return {"verdict": verdict}

@@ -1,0 +1,42 @@
+"""Tracks the streamed text of an answer, and completes or replaces it at the end."""
+
+from wenmai.chat.turn import OnEvent, TurnAnswer, TurnEvent
+from wenmai.text.cjk import sentence_end
+
+
+class StreamedAnswer:
+    """Forwards events, and tracks the text that the client has received.
+
+    A client joins the texts of ``token`` events, and starts over with the text of a ``replace``.
+    """
+
+    def __init__(self, on_event: OnEvent) -> None:
+        self._on_event = on_event
+        self._started = False
+        self._tokens: list[str] = []
+
+    async def forward(self, event: TurnEvent) -> None:
+        """Forward an event."""
+        self._started = self._started or event.kind == "start"
+        if event.kind == "token":
+            self._tokens.append(event.data["text"])
+        await self._on_event(event)
+
+    async def complete(self, answer: TurnAnswer) -> None:
+        """Stream the rest of the answer as tokens, or a ``replace`` if the streamed text is not its beginning.
+
+        An answer repeated under the same Idempotency-Key is streamed as a whole.
+        """
+        if not self._started:
+            place = {"session_id": answer.session_id, "turn_id": answer.turn_id, "npc_id": answer.npc_id}
+            await self.forward(TurnEvent("start", {"trace_id": answer.trace_id, **place}))
+        text, streamed = answer.answer_text, "".join(self._tokens)
+        if not text.startswith(streamed):
+            await self._on_event(TurnEvent("replace", {"text": text}))
+            return
+        start = len(streamed)
+        while start < len(text):
+            found = sentence_end(text, start, start)
+            end = found[1] if found else len(text)
+            await self._on_event(TurnEvent("token", {"text": text[start:end]}))
+            start = end

@@ -1,0 +1,126 @@
+"""Rule-based classification of dialogue acts; by default a message is ``FACT_SEEKING``, so evidence is searched."""
+
+import re
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from wenmai.chat.understanding import cues
+from wenmai.chat.understanding.ordinals import ORDINALS_EN, without_ordinals
+from wenmai.grounding.types import AnswerType, DialogueAct
+from wenmai.text.cjk import content_words, find_words, normalise
+
+
+class Understanding(msgspec.Struct, frozen=True, kw_only=True):
+    """Classification of a question.
+
+    Attributes:
+        matched: the words that decided the dialogue act: in the profile's spelling, else the user's, normalised.
+        answer_type: the first expected kind of answer, if any.
+    """
+
+    dialogue_act: DialogueAct
+    matched: list[str]
+    answer_type: AnswerType | None
+
+
+_ANSWER_TYPE = re.compile(
+    "(?P<when>哪一?年|何年|何时|什么时候|几时|哪个?朝代|什么年代|哪个年代|哪一?天|几月|几号|哪个?月"
+    r"|\bwhen\b|\b(?:what|which) (?:year|date|day|month|time|century|dynasty|period)\b)"
+    "|(?P<how_many>多少|几(?!乎)|多大|多高|多长|多久|多远|多重"
+    r"|\bhow (?:many|much|long|old|tall|big|large|far|often)\b)"
+    r"|(?P<who>谁|哪一?位|何人|什么人|哪个人|哪些人|\b(?:who|whom|whose)\b)"
+    "|(?P<where>哪里|哪儿|何处|何地|什么地方|哪个地方|在哪"
+    r"|\bwhere\b|\b(?:what|which) (?:place|village|county|province)\b)"
+)
+_ASKING = re.compile(
+    r"[?吗呢么]|什么|哪|几|多少|谁|怎|如何|为何|是否|有没有|是不是|能不能|介绍|告诉|讲讲|说说|讲一讲|说一说"
+    r"|\b(?:who|what|when|where|why|how|which|is|are|was|were|do|does|did|tell|describe)\b"
+)
+_ORDINAL_WORDS = frozenset({*ORDINALS_EN, "one", "ones"})
+_ADDRESS_WORDS = 2
+_ADDRESS_LENGTH = 8
+
+
+def classify(question: str, *, words: Mapping[str, Sequence[str]], in_conversation: bool) -> Understanding:
+    """Classify a question.
+
+    Args:
+        question: as the user wrote it.
+        words: the profile's words for each dialogue act, keyed by the values of :class:`DialogueAct`; Latin ones match
+            whole words only.
+        in_conversation: whether completed turns precede it, so that an elliptic question can be resolved.
+    """
+    text = normalise(question)
+    found = {dialogue_act: find_words(text, words.get(dialogue_act, ())) for dialogue_act in DialogueAct}
+    dialogue_act, matched = _decide(text, found, in_conversation=in_conversation)
+    return Understanding(dialogue_act=dialogue_act, matched=matched, answer_type=answer_type_of(question))
+
+
+def answer_type_of(question: str) -> AnswerType | None:
+    """The first expected kind of answer, or None."""
+    match = _ANSWER_TYPE.search(normalise(question))
+    return AnswerType(str(match.lastgroup)) if match else None
+
+
+def is_about_conversation(question: str) -> bool:
+    """Whether a message is only a greeting or a preference, by the built-in patterns alone."""
+    return classify(question, words={}, in_conversation=True).dialogue_act in (
+        DialogueAct.GREETING,
+        DialogueAct.CONTEXT_PREFERENCE,
+    )
+
+
+def _decide(
+    text: str, found: Mapping[DialogueAct, list[str]], *, in_conversation: bool
+) -> tuple[DialogueAct, list[str]]:
+    facts, out_of_scope = found[DialogueAct.FACT_SEEKING], found[DialogueAct.OUT_OF_SCOPE]
+    conversational = _about_conversation(text, found)
+    dialogue_act, matched = DialogueAct.FACT_SEEKING, facts
+    unclear = found[DialogueAct.CLARIFICATION]
+    if not any(map(str.isalnum, text)):
+        dialogue_act, matched = DialogueAct.CLARIFICATION, []
+    elif conversational:
+        dialogue_act, matched = conversational
+    elif out_of_scope and not facts:
+        dialogue_act, matched = DialogueAct.OUT_OF_SCOPE, out_of_scope
+    elif (unclear or not in_conversation) and not (facts or _names_anything(text, unclear)):
+        dialogue_act, matched = DialogueAct.CLARIFICATION, unclear
+    return dialogue_act, matched
+
+
+def _about_conversation(text: str, found: Mapping[DialogueAct, list[str]]) -> tuple[DialogueAct, list[str]] | None:
+    """Greeting or preference, if the text is only that, with the matched words."""
+    preferences = found[DialogueAct.CONTEXT_PREFERENCE] + [match[0] for match in cues.PREFERENCE.finditer(text)]
+    greetings = found[DialogueAct.GREETING] + [match[0] for match in cues.GREETING.finditer(text)]
+    rest = _without(text, [*preferences, *greetings])
+    other = found[DialogueAct.FACT_SEEKING] or found[DialogueAct.OUT_OF_SCOPE] or _states_or_asks(text)
+    if preferences and (not rest or not other):
+        return DialogueAct.CONTEXT_PREFERENCE, preferences
+    if greetings and (not rest or (not other and _is_address(rest))):
+        return DialogueAct.GREETING, greetings
+    return None
+
+
+def _names_anything(text: str, unclear: Sequence[str]) -> bool:
+    """Whether the text names a topic, so that it needs no context."""
+    named = " ".join(_without(text, unclear))
+    rest = content_words(without_ordinals(cues.CONTINUATION.sub(" ", named)))
+    return any(word not in _ORDINAL_WORDS for word in rest)
+
+
+def _without(text: str, words: Sequence[str]) -> list[str]:
+    """The content words of a normalised text without ``words`` and fillers."""
+    for word in sorted({normalise(word) for word in words}, key=lambda word: (-len(word), word)):
+        text = re.sub(rf"(?<![a-z]){re.escape(word)}(?![a-z])", " ", text)
+    return content_words(cues.FILLER.sub(" ", text))
+
+
+def _is_address(rest: Sequence[str]) -> bool:
+    """Whether the remaining words may be a form of address: 严爷爷, village elder."""
+    return len(rest) <= _ADDRESS_WORDS and all(len(word) <= _ADDRESS_LENGTH for word in rest)
+
+
+def _states_or_asks(text: str) -> bool:
+    """Whether the text contains a question or a figure, which needs evidence."""
+    return _ASKING.search(text) is not None or any(map(str.isdigit, text))

@@ -1,0 +1,93 @@
+"""Ordinals such as 第三条 and *the third one*: their number, and the item's name in an answer that lists it."""
+
+import re
+
+import msgspec
+
+from wenmai.text.cjk import normalise
+
+_DIGITS = "一二三四五六七八九"
+ORDINALS_EN = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
+_ORDINAL = re.compile(
+    r"第(?P<zh>[一二三四五六七八九十]{1,3}|[0-9]{1,2})(?P<item>[条则个项点句种件段])?"
+    rf"|\bthe (?P<en>{'|'.join(ORDINALS_EN)}|[0-9]{{1,2}}(?=st|nd|rd|th))(?:st|nd|rd|th)?\b"
+    r"(?P<one> (?:one|item|point|rule|precept)\b)?"
+)
+
+
+class Ordinal(msgspec.Struct, frozen=True, kw_only=True):
+    """An ordinal in a question.
+
+    Attributes:
+        text: as it is written, normalised.
+        number: 1 to 99.
+        end: where it ends in the normalised text.
+        of_list: whether its measure word refers to items of a list.
+    """
+
+    text: str
+    number: int
+    end: int
+    of_list: bool
+
+
+def find_ordinal(text: str) -> Ordinal | None:
+    """The first ordinal of a text, or None."""
+    found = _ORDINAL.search(normalise(text))
+    if found is None:
+        return None
+    number = _number(found["zh"] or found["en"])
+    of_list = bool(found["item"] or found["one"])
+    return Ordinal(text=found[0], number=number, end=found.end(), of_list=of_list)
+
+
+def without_ordinals(normal: str) -> str:
+    """A normalised text with each ordinal replaced by a blank."""
+    return _ORDINAL.sub(" ", normal)
+
+
+def item_name(number: int, answer: str) -> str | None:
+    """The name of the item of that number in an answer, or None.
+
+    A Chinese name has 2 to 8 characters (20 in quotation marks) and follows ``一曰``, ``第一条：``,
+    ``第一条「`` or ``1.``; an English one is in quotation marks after the ordinal, or follows ``first,``.
+    """
+    for pattern in _name_patterns(number):
+        found = pattern.search(answer)
+        if found:
+            return found[1].strip()
+    return None
+
+
+def _number(written: str) -> int:
+    if written in ORDINALS_EN:
+        return ORDINALS_EN.index(written) + 1
+    if written.isdigit():
+        return int(written)
+    tens, ten, ones = written.rpartition("十")
+    if not ten:
+        return _DIGITS.index(written[0]) + 1
+    return 10 * (_DIGITS.index(tens[0]) + 1 if tens else 1) + (_DIGITS.index(ones) + 1 if ones else 0)
+
+
+def _han(number: int) -> str:
+    tens, ones = divmod(number, 10)
+    lead = "" if tens == 0 else "十" if tens == 1 else f"{_DIGITS[tens - 1]}十"
+    return lead + (_DIGITS[ones - 1] if ones else "")
+
+
+def _name_patterns(number: int) -> list[re.Pattern[str]]:
+    han = _han(number)
+    end = r"(?=[，。；、！？,.;」』”》\s]|$)"
+    chinese = [
+        rf"第(?:{han}|{number})[条则个项点句]?[^\n，。；「『“]{{0,6}}[「『“]([^「」『』“”\n]{{2,20}})[」』”]",
+        rf"第(?:{han}|{number})[条则个项点句]?(?:是|为|曰)?[：:，,]\s*([\u4e00-\u9fff]{{2,8}}){end}",
+        rf"(?<![{_DIGITS}十]){han}(?:曰|是|为)[：:，,「『“]?([\u4e00-\u9fff]{{2,8}}){end}",
+        rf"(?:^|\n)[ \t\u3000]*(?:{han}、|{number}[.、)）])\s*([\u4e00-\u9fff]{{2,8}}){end}",
+    ]
+    word = ORDINALS_EN[number - 1] if number <= len(ORDINALS_EN) else f"{number}(?:st|nd|rd|th)"
+    english = [
+        rf"\b{word}\b[^\"“”\n.;]{{0,60}}[\"“]([^\"“”\n]{{3,80}}?)[,.]?[\"”]",
+        rf"\b{word}(?: (?:one|item|rule|precept))?(?:,|:| is) ([^,;:.\n]{{3,80}})(?=[;:.\n]|$)",
+    ]
+    return [re.compile(pattern, re.IGNORECASE) for pattern in chinese + english]

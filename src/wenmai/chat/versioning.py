@@ -1,0 +1,248 @@
+"""Versioned registries: exactly one version of an entry is active, and activation is a compare-and-set.
+
+Personas and system prompts are versioned this way, per tenant and site. An entry of the profile is version 1 without
+being stored.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from wenmai.errors import Conflict, NotFound, VersionConflict
+from wenmai.memory.ids import checked_id
+from wenmai.scope import Scope
+from wenmai.stores.contracts import Documents, Stored
+from wenmai.stores.records import ActiveVersion, PersonaVersion, PromptVersion
+
+V = TypeVar("V", PersonaVersion, PromptVersion)
+
+READ_PAGE = 500
+
+
+class Version(msgspec.Struct, frozen=True, kw_only=True):
+    """One version of an entry.
+
+    Attributes:
+        value: the persona's fields, or the prompt's text and language.
+        created_at: None for the version of the profile.
+    """
+
+    npc_id: str
+    number: int
+    active: bool
+    value: dict[str, Any]
+    author: str
+    note: str
+    created_at: datetime | None
+
+
+class Activation(msgspec.Struct, frozen=True):
+    """The previously and the currently active version."""
+
+    previous: int | None
+    current: int
+
+
+class VersionNotFound(NotFound):
+    """No version of that number."""
+
+    what = "version"
+
+
+class VersionedRegistry(Generic[V]):
+    """Versions of one kind of entry. Subclasses convert values to records and back.
+
+    Attributes:
+        kind: ``persona`` or ``prompt``.
+        record: record type of the versions.
+    """
+
+    kind: str
+    record: type[V]
+
+    def __init__(self, documents: Documents, builtin: Mapping[str, dict[str, Any]]) -> None:
+        self._documents = documents
+        self._builtin = builtin
+
+    def _make(self, npc_id: str, number: int, value: dict[str, Any], author: str, note: str) -> V:
+        raise NotImplementedError
+
+    def _value(self, record: V) -> dict[str, Any]:
+        raise NotImplementedError
+
+    async def create(
+        self, scope: Scope, npc_id: str, value: dict[str, Any], *, author: str = "", note: str = ""
+    ) -> Version:
+        """Add the next version; it becomes active only if no version was.
+
+        Raises:
+            InvalidInput: the value is not allowed; the field is named.
+        """
+        checked_id("npc_id", npc_id)
+        self._make(npc_id, 1, value, author, note)
+        while True:
+            state = await self._state(scope, npc_id)
+            number = state.latest + 1
+            record = self._make(npc_id, number, value, author, note)
+            try:
+                stored = await self._documents.put(scope, record, expected=0)
+            except VersionConflict:
+                # Another writer has taken the number and may not have recorded it yet.
+                await self._reserve_number(scope, npc_id, number)
+                continue
+            active = await self._reserve_number(scope, npc_id, number)
+            return self._view(stored, active=active == number)
+
+    async def versions(
+        self, scope: Scope, npc_id: str, *, limit: int = 20, cursor: str | None = None
+    ) -> tuple[list[Version], str | None]:
+        """The versions, newest first, and the cursor of the next page."""
+        state = await self._state(scope, npc_id)
+        page = await self._documents.list(scope, self.record, where={"npc_id": npc_id}, limit=limit, cursor=cursor)
+        found = [self._view(stored, active=stored.record.number == state.number) for stored in page.items]
+        if page.next_cursor is None and npc_id in self._builtin:
+            found.append(self._builtin_version(npc_id, active=state.number == 1))
+        return found, page.next_cursor
+
+    async def get(self, scope: Scope, npc_id: str, number: int) -> Version:
+        """One version.
+
+        Raises:
+            VersionNotFound: there is none of that number.
+        """
+        state = await self._state(scope, npc_id)
+        return await self._version(scope, npc_id, number, active=state.number == number)
+
+    async def active(self, scope: Scope, npc_id: str) -> Version | None:
+        """The active version, or None if the persona has none."""
+        state = await self._state(scope, npc_id)
+        return await self._version(scope, npc_id, state.number, active=True) if state.number else None
+
+    async def all_active(self, scope: Scope) -> list[Version]:
+        """The active version of every entry, by persona id."""
+        ids = sorted({*await self._registered(scope), *self._builtin})
+        found = [await self.active(scope, npc_id) for npc_id in ids]
+        return [version for version in found if version is not None]
+
+    async def set_active(self, scope: Scope, npc_id: str, number: int, *, expected: int | None = None) -> Activation:
+        """Make a version the active one.
+
+        Args:
+            scope: the site.
+            npc_id: of the entry.
+            number: the version to activate.
+            expected: the version that must be active before.
+
+        Raises:
+            VersionNotFound: there is none of that number.
+            VersionConflict: another version is active than ``expected``.
+        """
+        while True:
+            stored = await self._documents.get(scope, ActiveVersion, self._ref(npc_id))
+            state = stored.record if stored else self._initial(npc_id)
+            await self._version(scope, npc_id, number, active=state.number == number)
+            if expected is not None and state.number != expected:
+                raise VersionConflict(f"active {self.kind}", npc_id, expected=expected)
+            changed = msgspec.structs.replace(state, number=number)
+            try:
+                await self._documents.put(scope, changed, expected=stored.version if stored else 0)
+            except VersionConflict:
+                continue
+            return Activation(state.number or None, number)
+
+    async def delete(self, scope: Scope, npc_id: str, number: int) -> None:
+        """Delete a version; its number is not reused.
+
+        Raises:
+            VersionNotFound: there is none of that number.
+            Conflict: it is active, or it is the profile's.
+        """
+        version = await self.get(scope, npc_id, number)
+        if version.active:
+            raise Conflict(f"version {number} of {self.kind} {npc_id} is active; activate another one first")
+        if version.created_at is None:
+            raise Conflict(f"version {number} of {self.kind} {npc_id} is the profile's own")
+        await self._documents.delete(scope, self.record, f"{npc_id}:{number}")
+        # A concurrent activation that read the version before its deletion must fail: the state is put again,
+        # unchanged, so that its compare-and-set conflicts; if it was faster, the version is restored.
+        while True:
+            stored = await self._documents.get(scope, ActiveVersion, self._ref(npc_id))
+            state = stored.record if stored else self._initial(npc_id)
+            if state.number == number:
+                await self._documents.put(
+                    scope, self._make(npc_id, number, version.value, version.author, version.note), expected=0
+                )
+                raise Conflict(f"version {number} of {self.kind} {npc_id} was activated meanwhile")
+            try:
+                await self._documents.put(scope, state, expected=stored.version if stored else 0)
+            except VersionConflict:
+                continue
+            return
+
+    async def _version(self, scope: Scope, npc_id: str, number: int, *, active: bool) -> Version:
+        if number == 1 and npc_id in self._builtin:
+            return self._builtin_version(npc_id, active=active)
+        stored = await self._documents.get(scope, self.record, f"{npc_id}:{number}")
+        if stored is None:
+            raise VersionNotFound(f"{npc_id}:{number}")
+        return self._view(stored, active=active)
+
+    async def _registered(self, scope: Scope) -> list[str]:
+        found, cursor = [], None
+        while True:
+            page = await self._documents.list(scope, ActiveVersion, limit=READ_PAGE, cursor=cursor)
+            refs = [stored.record.ref.partition(":") for stored in page.items]
+            found += [npc_id for kind, _, npc_id in refs if kind == self.kind]
+            cursor = page.next_cursor
+            if cursor is None:
+                return found
+
+    async def _reserve_number(self, scope: Scope, npc_id: str, number: int) -> int:
+        """Record that ``number`` is taken; returns the version active then."""
+        while True:
+            stored = await self._documents.get(scope, ActiveVersion, self._ref(npc_id))
+            state = stored.record if stored else self._initial(npc_id)
+            if state.latest >= number:
+                return state.number
+            changed = msgspec.structs.replace(state, latest=number, number=state.number or number)
+            try:
+                await self._documents.put(scope, changed, expected=stored.version if stored else 0)
+            except VersionConflict:
+                continue
+            return changed.number
+
+    async def _state(self, scope: Scope, npc_id: str) -> ActiveVersion:
+        stored = await self._documents.get(scope, ActiveVersion, self._ref(npc_id))
+        return stored.record if stored else self._initial(npc_id)
+
+    def _initial(self, npc_id: str) -> ActiveVersion:
+        first = 1 if npc_id in self._builtin else 0
+        return ActiveVersion(ref=self._ref(npc_id), number=first, latest=first)
+
+    def _ref(self, npc_id: str) -> str:
+        return f"{self.kind}:{npc_id}"
+
+    def _view(self, stored: Stored[V], *, active: bool) -> Version:
+        record = stored.record
+        return Version(
+            npc_id=record.npc_id,
+            number=record.number,
+            active=active,
+            value=self._value(record),
+            author=record.author,
+            note=record.note,
+            created_at=stored.created_at,
+        )
+
+    def _builtin_version(self, npc_id: str, *, active: bool) -> Version:
+        return Version(
+            npc_id=npc_id,
+            number=1,
+            active=active,
+            value=self._builtin[npc_id],
+            author="profile",
+            note="",
+            created_at=None,
+        )

@@ -1,0 +1,77 @@
+"""``wenmai export``: sessions and messages as JSON lines."""
+
+import asyncio
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, BinaryIO
+
+import typer
+
+from wenmai.cli.memory import memory_from_settings, require_existing_store
+from wenmai.cli.options import DEFAULT_SCOPE, ConfigFile, ProfileName, Site, StoreUrl, Tenant, User, checked_scope, load
+from wenmai.cli.terminal.output import expected_errors, pluralize, print_stderr
+from wenmai.cli.terminal.progress import bar
+from wenmai.config.settings import Settings
+from wenmai.errors import InvalidInput
+from wenmai.interchange import export_lines
+from wenmai.scope import Scope
+
+
+def export_(
+    *,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="File to write; default: stdout", dir_okay=False)
+    ] = None,
+    session: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Id of a session to export; repeatable; default: all sessions of the user", show_default=False
+        ),
+    ] = None,
+    tenant: Tenant = DEFAULT_SCOPE.tenant_id,
+    site: Site = DEFAULT_SCOPE.site_id,
+    user: User = DEFAULT_SCOPE.user_id,
+    store: StoreUrl = None,
+    profile: ProfileName = None,
+    config: ConfigFile = None,
+) -> None:
+    """Export the user's sessions as JSON lines, in the format of `wenmai import`."""
+    scope = checked_scope(tenant, site, user)
+    with expected_errors():
+        settings = load(config, store=store, profile=profile).values
+        require_existing_store(settings.store)
+        if output is None:
+            asyncio.run(_export(sys.stdout.buffer, settings, scope, session))
+            return
+        with _atomic_file(output) as file:
+            sessions, messages = asyncio.run(_export(file, settings, scope, session))
+    print_stderr(f"{output}: {pluralize(sessions, 'session')}, {pluralize(messages, 'message')}")
+
+
+@contextmanager
+def _atomic_file(path: Path) -> Iterator[BinaryIO]:
+    """Write to a temporary file and rename it when it is complete."""
+    part = path.with_name(f"{path.name}.part")
+    try:
+        with part.open("wb") as file:
+            yield file
+        part.replace(path)
+    except OSError as problem:
+        raise InvalidInput("output", str(path), f"a writable file: {problem.strerror}") from problem
+    finally:
+        part.unlink(missing_ok=True)
+
+
+async def _export(file: BinaryIO, settings: Settings, scope: Scope, sessions: Sequence[str] | None) -> tuple[int, int]:
+    """Export; the numbers of sessions and messages written."""
+    written = {"session": 0, "message": 0}
+    with bar("export") as progress:
+        async with memory_from_settings(settings) as memory:
+            async for line in export_lines(memory, scope, sessions):
+                file.write(line)
+                written["message" if line.startswith(b'{"type":"message"') else "session"] += 1
+                progress.show(sum(written.values()), pluralize(written["message"], "message"))
+    file.flush()
+    return written["session"], written["message"]

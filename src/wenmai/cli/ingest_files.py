@@ -1,0 +1,112 @@
+"""Ingestion of files, for ``wenmai ingest``."""
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from wenmai.chat.persona import PersonaRegistry
+from wenmai.chat.reach import reach_of
+from wenmai.cli.terminal.progress import Bar, bar
+from wenmai.config.profile import load_profile
+from wenmai.config.settings import Settings
+from wenmai.config.sources import profile_path
+from wenmai.errors import InvalidInput
+from wenmai.grounding.evidence import EvidenceBase
+from wenmai.grounding.evidence.base import IngestReport
+from wenmai.grounding.evidence.parsing import FORMATS, BadLine, parse
+from wenmai.memory.library import required
+from wenmai.providers.embedders import open_embedder
+from wenmai.scope import Scope
+from wenmai.stores.key_prefix import with_key_prefix
+from wenmai.stores.opening import open_store
+from wenmai.stores.records import EvidenceRecord
+
+
+class IngestOutcome(NamedTuple):
+    """The ingestion report, in passages, and the skipped lines."""
+
+    report: IngestReport
+    skipped: list[BadLine]
+    warnings: list[str]
+
+
+class SourceFile(NamedTuple):
+    """A file and its source name: the path relative to the given folder, or the file name."""
+
+    path: Path
+    name: str
+
+
+def find_files(paths: Sequence[Path]) -> list[SourceFile]:
+    """The given files, and the files with a known extension below the given folders, sorted.
+
+    Raises:
+        InvalidInput: a folder has no such file.
+    """
+    found: list[SourceFile] = []
+    for path in paths:
+        if not path.is_dir():
+            found.append(SourceFile(path, path.name))
+            continue
+        inside = sorted(each for each in path.rglob("*") if each.suffix.lower() in FORMATS and each.is_file())
+        if not inside:
+            raise InvalidInput("path", str(path), f"a folder with files of type {', '.join(FORMATS)}")
+        found += [SourceFile(each, each.relative_to(path).as_posix()) for each in inside]
+    return found
+
+
+async def ingest_files(
+    settings: Settings, scope: Scope, files: Sequence[SourceFile], domains: Sequence[str], *, replace: bool
+) -> IngestOutcome:
+    """Ingest the files one after another; unusable files and lines are skipped and reported.
+
+    Raises:
+        ModelError: the embedder failed; the preceding files are ingested.
+        StoreError: the store failed; likewise.
+    """
+    embedder = open_embedder(settings.embedder)
+    profile = load_profile(profile_path(settings.profile))
+    total, skipped = IngestReport(), list[BadLine]()
+    with bar("ingest", len(files)) as progress:
+        async with open_store(with_key_prefix(settings.store, settings.key_prefix)) as store:
+            documents, _ = required(store, settings.store)
+            evidence = EvidenceBase(documents, store.search, embedder)
+            reach = await reach_of(PersonaRegistry(documents, profile.personas), scope)
+            for number, file in enumerate(files):
+                records, bad = _read(file, domains)
+                skipped += bad
+
+                on_progress = partial(_show, progress, number, file.name, len(records))
+                done = await evidence.ingest(
+                    scope, reach.counted(records), replace_source=replace, on_progress=on_progress
+                )
+                total = _sum(total, done)
+    return IngestOutcome(total, skipped, reach.warnings())
+
+
+def _read(file: SourceFile, domains: Sequence[str]) -> tuple[list[EvidenceRecord], list[BadLine]]:
+    records: list[EvidenceRecord] = []
+    bad: list[BadLine] = []
+    try:
+        for item in parse(file.path.read_bytes(), file.name):
+            if isinstance(item, BadLine):
+                bad.append(item)
+            else:
+                records.append(item if item.domains else msgspec.structs.replace(item, domains=list(domains)))
+    except InvalidInput as problem:
+        bad.append(BadLine(file.name, 1, str(problem)))
+    except OSError as problem:
+        bad.append(BadLine(file.name, 1, problem.strerror or "cannot be read"))
+    return records, bad
+
+
+def _show(progress: Bar, number: int, name: str, size: int, done: IngestReport) -> None:
+    progress.show(number + (done.added + done.changed + done.unchanged) / max(1, size), name)
+
+
+def _sum(left: IngestReport, right: IngestReport) -> IngestReport:
+    fields = IngestReport.__struct_fields__
+    return IngestReport(**{field: getattr(left, field) + getattr(right, field) for field in fields})

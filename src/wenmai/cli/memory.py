@@ -1,0 +1,33 @@
+"""Opens the memory for commands that need no engine."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+
+from wenmai.config.settings import Settings
+from wenmai.errors import InvalidInput
+from wenmai.memory.library import Memory, MemoryPolicy, open_memory
+from wenmai.stores.key_prefix import with_key_prefix
+
+
+@asynccontextmanager
+async def memory_from_settings(settings: Settings) -> AsyncIterator[Memory]:
+    """The memory of the configured store, with the configured session lifetime."""
+    lifetime = timedelta(seconds=settings.session_lifetime_seconds)
+    policy = MemoryPolicy(session_lifetime=lifetime, language=settings.language)
+    store, hot = (with_key_prefix(url, settings.key_prefix) for url in (settings.store, settings.hot))
+    async with open_memory(store, hot=hot, policy=policy) as memory:
+        yield memory
+
+
+def require_existing_store(url: str) -> None:
+    """Reject an SQLite URL if the file does not exist, instead of creating it.
+
+    Raises:
+        InvalidInput: the file does not exist.
+    """
+    if url.lower().startswith("sqlite://"):
+        from wenmai.stores.sqlite import path_of  # noqa: PLC0415 — a driver is loaded for its own URLs only
+
+        if not path_of(url).is_file():
+            raise InvalidInput("store", url, "an existing store")

@@ -1,0 +1,64 @@
+"""Output and exit of commands: results on stdout, everynoun else on stderr, one line for an expected error."""
+
+import logging
+import unicodedata
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import typer
+
+from wenmai.errors import InvalidInput, UnsupportedUrl, WenmaiError
+
+BAD_INPUT = 2
+INTERRUPTED = 130
+_MAX_LISTED = 20
+_UNSAFE_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
+_SAFE_CHARACTERS = frozenset("\n\t\u200c\u200d")
+
+
+@contextmanager
+def expected_errors() -> Iterator[None]:
+    """Turn a :class:`WenmaiError` into one line on stderr and an exit status, and Ctrl-C into status 130."""
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+    try:
+        yield
+    except WenmaiError as problem:
+        print_stderr(f"wenmai: {problem}")
+        bad_input = isinstance(problem, InvalidInput | UnsupportedUrl)
+        raise typer.Exit(BAD_INPUT if bad_input else 1) from problem
+    except KeyboardInterrupt as stop:
+        raise typer.Exit(INTERRUPTED) from stop
+
+
+def print_stderr(line: str) -> None:
+    """Print a line on stderr."""
+    typer.echo(printable(line), err=True)
+
+
+def printable(text: str) -> str:
+    """The text without control and format characters, except line breaks, tabs and joiners.
+
+    Answers, titles and sources come from models and files, so they must not send escape sequences to the terminal.
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        character
+        for character in text
+        if character in _SAFE_CHARACTERS or unicodedata.category(character) not in _UNSAFE_CATEGORIES
+    )
+
+
+def report_skipped(skipped: Sequence[object], count: int) -> None:
+    """Print the first 20 skipped items and their total number."""
+    for item in skipped[:_MAX_LISTED]:
+        print_stderr(str(item))
+    if count > len(skipped[:_MAX_LISTED]):
+        print_stderr(f"… and {count - len(skipped[:_MAX_LISTED])} more")
+    if count:
+        print_stderr(f"skipped: {count}")
+
+
+def pluralize(count: int, noun: str) -> str:
+    """The count with its noun: ``1 session``, ``2 sessions``."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"

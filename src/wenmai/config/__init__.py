@@ -1,0 +1,1 @@
+"""Settings and profiles: read and validated once at startup, then passed down as values."""

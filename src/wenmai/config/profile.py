@@ -1,0 +1,148 @@
+"""A profile: the settings, personas, intents, policies and sample evidence of one kind of application.
+
+It is one YAML file, ``profiles/<name>.yaml``; texts that users read are given in each language.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import yaml
+
+from wenmai.errors import InvalidInput
+from wenmai.providers.pricing import Price
+
+_Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+"""The C loader reads a profile ten times faster; PyYAML has it if it was built with libyaml."""
+
+Text = Annotated[dict[str, str], msgspec.Meta(min_length=1)]
+"""A text by BCP 47 language subtag: ``zh``, ``en``."""
+
+Phrases = Annotated[dict[str, list[str]], msgspec.Meta(min_length=1)]
+"""Phrases by language; the turn number selects one, so that answers are reproducible."""
+
+
+def in_language(texts: Mapping[str, Any], language: str) -> Any:
+    """The entry for a BCP 47 tag: of the tag, its first subtag, Chinese, or else the first entry."""
+    for tag in (language, language.partition("-")[0], "zh"):
+        if tag in texts:
+            return texts[tag]
+    return next(iter(texts.values()))
+
+
+class Persona(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A persona: who answers.
+
+    Attributes:
+        system: system prompt: identity and manner of speaking; never facts.
+        greetings: answers to a greeting.
+        openings: openings of answers from evidence that no model writes.
+        closings: closings of such answers; may be empty.
+        conservative: answers when the evidence is insufficient; ``{topic}`` is the topic of the question.
+        refusals: answers to a forbidden topic.
+        out_of_scope: answers to a question outside the persona's scope.
+        clarifications: questions back when a question is unclear even with the conversation history.
+        acknowledgements: answers to a wish about the conversation itself.
+        followups: suggested follow-up questions, by evidence domain; ``""`` for any.
+        domains: evidence domains that the persona may use; empty means all.
+        policy: overrides of the grounding policy, see :mod:`wenmai.grounding.policy`.
+    """
+
+    npc_id: Annotated[str, msgspec.Meta(pattern="^[A-Za-z0-9_.:-]{1,128}$")]
+    name: Text
+    summary: Text
+    system: Text
+    greetings: Phrases
+    openings: Phrases
+    closings: Phrases
+    conservative: Phrases
+    refusals: Phrases
+    out_of_scope: Phrases
+    clarifications: Phrases
+    acknowledgements: Phrases
+    followups: dict[str, Phrases] = {}
+    domains: list[str] = []
+    policy: dict[str, Any] = {}
+
+
+class Topic(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A forbidden topic, recognized by its words (Latin ones match whole words)."""
+
+    name: str
+    words: list[str]
+
+
+class Budget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A limit of model usage: in US dollars, in tokens of prompts and answers together, or both.
+
+    Attributes:
+        hard: when exhausted, no model is called; a soft budget only warns.
+    """
+
+    cost_usd: Annotated[float, msgspec.Meta(gt=0)] | None = None
+    tokens: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    hard: bool = False
+
+    def __post_init__(self) -> None:
+        if self.cost_usd is None and self.tokens is None:
+            raise ValueError("a budget needs `cost_usd`, `tokens` or both")
+
+
+class Budgets(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Budgets of a session over its lifetime, and of a user and a tenant per day, UTC; None for no budget."""
+
+    session: Budget | None = None
+    user_day: Budget | None = None
+    tenant_day: Budget | None = None
+
+    @property
+    def in_dollars(self) -> list[str]:
+        """The names of the budgets that limit cost."""
+        return [name for name in self.__struct_fields__ if (budget := getattr(self, name)) and budget.cost_usd]
+
+
+class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """See the module's docstring.
+
+    Attributes:
+        settings: defaults of :class:`wenmai.config.settings.Settings` keys; environment and flags override them.
+        intents: for each intent, its words and phrases (Latin ones match whole words).
+        forbidden: forbidden topics; questions about them are refused.
+        policy: overrides of the grounding policy for the whole site.
+        intent_policy: overrides for one intent; they take precedence over the persona's.
+        evidence: sample evidence files, relative to the profile's file.
+        prices: the price of each model, by its name as in the setting ``model``.
+        budgets: limits of model usage.
+        topic_words: words that name the subjects of the evidence; query rewriting carries them from turn to
+            turn, and inference counts them as interests.
+    """
+
+    name: str
+    settings: dict[str, Any] = {}
+    personas: list[Persona]
+    intents: dict[str, list[str]] = {}
+    forbidden: list[Topic] = []
+    policy: dict[str, Any] = {}
+    intent_policy: dict[str, dict[str, Any]] = {}
+    evidence: list[str] = []
+    prices: dict[str, Price] = {}
+    budgets: Budgets = Budgets()
+    topic_words: list[str] = []
+
+
+def load_profile(path: Path) -> Profile:
+    """Read and validate a profile file.
+
+    Raises:
+        InvalidInput: the file is missing, is not YAML, or a key is unknown or has the wrong type; the error
+            names the key.
+    """
+    try:
+        raw = yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)  # noqa: S506 — both loaders are safe
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as problem:
+        raise InvalidInput("profile", str(path), f"a readable YAML file: {problem}") from problem
+    try:
+        return msgspec.convert(raw, Profile)
+    except msgspec.ValidationError as problem:
+        raise InvalidInput("profile", str(path), f"a valid profile: {problem}") from problem

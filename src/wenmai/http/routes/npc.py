@@ -1,0 +1,228 @@
+"""Chat with personas: turns, session summaries, preferences and traces."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Body, Header, Path, Query, Request
+from starlette.responses import Response
+
+from wenmai.chat.pipeline import Replay
+from wenmai.chat.turn import TurnRequest
+from wenmai.engine import Engine
+from wenmai.errors import InvalidInput, SessionNotFound
+from wenmai.grounding.types import DialogueAct, PolicyMode
+from wenmai.http import stream
+from wenmai.http.dependencies import AppState, AppStateDep, EngineDep
+from wenmai.http.media_types import JsonRoute
+from wenmai.http.openapi import problems
+from wenmai.http.responses import json_response
+from wenmai.http.schemas.common import ID_PATTERN, CursorQuery, NpcIdQuery, PageLimit, SessionIdPath
+from wenmai.http.schemas.npc import (
+    ChatAnswer,
+    ChatBody,
+    Deleted,
+    PreferenceAnswer,
+    PreferenceBody,
+    ReplayView,
+    SessionSummary,
+    Tag,
+    TracePage,
+    TraceWithSession,
+)
+from wenmai.http.scope import CallerScope, IdempotencyKeyHeader, ScopeHeadersDep, TraceHeader
+from wenmai.http.turn_requests import run_turn, stream_turn
+from wenmai.http.turn_tasks import TurnTask
+from wenmai.http.views import preference_view, session_summary, trace_summary, trace_view
+from wenmai.memory.preferences import PreferenceChange
+from wenmai.scope import Scope
+
+router = APIRouter(prefix="/api/v1/npc", tags=["npc"], route_class=JsonRoute)
+
+TraceIdPath = Annotated[str, Path(pattern=ID_PATTERN, description="The trace's id.")]
+RecentLimit = Annotated[int, Query(ge=1, le=500, description="Maximum number of recent messages.")]
+
+_STREAM_EXAMPLE = """\
+event: start
+data: {"trace_id":"trace-5f0c2f7a9b1e4d33","session_id":"my-session","turn_id":1,"npc_id":"ancestor_yan"}
+
+event: step
+data: {"name":"open","status":"ok","duration_ms":1.2}
+
+event: token
+data: {"text":"后生问得好。"}
+
+event: replace
+data: {"text":"后生问得好。祠堂始建于1523年。"}
+
+event: done
+data: {"trace_id":"trace-5f0c2f7a9b1e4d33","session_id":"my-session","turn_id":1,"policy_mode":"normal"}
+"""
+
+
+@router.post(
+    "/chat",
+    summary="Ask a persona",
+    response_model=ChatAnswer,
+    responses=problems(404, 409, 413)
+    | {
+        200: {
+            "description": "The answer; or a stream of the events `start`, `step`, `token`, `replace`, `done`, `error`",
+            "content": {stream.MEDIA_TYPE: {"schema": {"type": "string"}, "example": _STREAM_EXAMPLE}},
+        }
+    },
+)
+async def chat(
+    body: ChatBody,
+    headers: ScopeHeadersDep,
+    app_state: AppStateDep,
+    connection: Request,
+    accept: Annotated[str, Header(include_in_schema=False)] = "",
+    trace_id: TraceHeader = None,
+    idempotency_key: IdempotencyKeyHeader = None,
+) -> Response:
+    """Run one turn: store the question, answer it from evidence, store the answer, then send it."""
+    request = TurnRequest(
+        scope=headers.scope_with(body.scope_fields()),
+        npc_id=body.npc_id,
+        query=body.query,
+        session_id=body.session_id,
+        incognito=body.incognito,
+        trace_id=trace_id,
+        idempotency_key=idempotency_key,
+        on_conflict=body.on_conflict,
+    )
+    streamed = body.stream or stream.MEDIA_TYPE in accept
+    return await (stream_turn if streamed else run_turn)(app_state, request, connection.receive)
+
+
+@router.get(
+    "/sessions/{session_id}",
+    summary="Read a session",
+    response_model=SessionSummary,
+    responses=problems(404),
+)
+async def read_session(
+    session_id: SessionIdPath,
+    scope: CallerScope,
+    engine: EngineDep,
+    npc_id: NpcIdQuery = None,
+    max_messages: RecentLimit = 10,
+) -> Response:
+    """The newest messages of one persona, or of all personas merged by time, and the preferences."""
+    return json_response(await session_summary(engine, scope, session_id, npc_id, max_messages))
+
+
+@router.delete(
+    "/sessions/{session_id}",
+    summary="Delete a session or one persona's thread",
+    response_model=Deleted,
+    responses=problems(404),
+)
+async def delete_session(
+    session_id: SessionIdPath, scope: CallerScope, engine: EngineDep, npc_id: NpcIdQuery = None
+) -> Response:
+    """Delete one persona's thread, or the whole session, with the traces; an absent session is 404."""
+    if npc_id is not None:
+        await engine.memory.sessions.delete_thread(scope, session_id, npc_id)
+    elif not await engine.memory.sessions.delete(scope, session_id):
+        raise SessionNotFound(session_id)
+    return json_response({"success": True, "session_id": session_id})
+
+
+@router.put(
+    "/sessions/{session_id}/preference",
+    summary="Set preferences",
+    response_model=PreferenceAnswer,
+    responses=problems(404, 413),
+)
+async def set_preference(  # noqa: PLR0917 — FastAPI passes them by keyword
+    session_id: SessionIdPath,
+    scope: CallerScope,
+    engine: EngineDep,
+    body: Annotated[PreferenceBody | None, Body()] = None,
+    verbosity: Annotated[str | None, Query(description="`brief`, `normal` or `detailed`.")] = None,
+    tone: Annotated[str | None, Query(description="`casual`, `formal` or `respectful`.")] = None,
+    language: Annotated[str | None, Query(description="A BCP 47 tag.")] = None,
+    interest_tag: Annotated[list[Tag], Query(description="Tags to add.")] = [],  # noqa: B006 — FastAPI copies it
+    remove_interest_tag: Annotated[list[Tag], Query(description="Tags to remove.")] = [],  # noqa: B006
+) -> Response:
+    """By query parameters or a JSON body, not both; they apply to all personas. Returns the stored preferences."""
+    by_query = PreferenceChange(
+        verbosity=verbosity,
+        tone=tone,
+        language=language,
+        add_interest_tags=tuple(interest_tag),
+        remove_interest_tags=tuple(remove_interest_tag),
+    )
+    if body is not None and by_query != PreferenceChange():
+        raise InvalidInput("body", body, "allowed together with query parameters: use one of the two")
+    change = by_query if body is None else PreferenceChange(**body.model_dump())
+    await engine.memory.sessions.get(scope, session_id)
+    stored = await engine.memory.preferences.set(scope, session_id, change)
+    return json_response({"success": True, "preference": preference_view(stored)})
+
+
+@router.get("/traces", summary="List traces", response_model=TracePage, responses=problems())
+async def list_traces(
+    scope: CallerScope,
+    engine: EngineDep,
+    session_id: Annotated[str | None, Query(pattern=ID_PATTERN, description="Only traces of this session.")] = None,
+    npc_id: Annotated[str | None, Query(pattern=ID_PATTERN, description="Only traces of this persona.")] = None,
+    policy_mode: Annotated[PolicyMode | None, Query(description="Only turns with this policy mode.")] = None,
+    intent: Annotated[DialogueAct | None, Query(description="Only questions with this intent.")] = None,
+    limit: PageLimit = 20,
+    cursor: CursorQuery = None,
+) -> Response:
+    """The user's traces, newest first, without the prompt blocks."""
+    filters = {"session_id": session_id, "npc_id": npc_id, "policy_mode": policy_mode, "intent": intent}
+    where = {field: str(value) for field, value in filters.items() if value is not None}
+    page = await engine.traces.list(scope, where=where, limit=limit, cursor=cursor)
+    return json_response({"traces": [trace_summary(each.record) for each in page.items], "next": page.next_cursor})
+
+
+@router.get(
+    "/traces/{trace_id}",
+    summary="Read a trace",
+    response_model=TraceWithSession,
+    responses=problems(404),
+)
+async def read_trace(
+    trace_id: TraceIdPath,
+    scope: CallerScope,
+    engine: EngineDep,
+    include_session: Annotated[bool, Query(description="Include the current session.")] = False,  # noqa: FBT002
+) -> Response:
+    """Why a turn was answered as it was: steps, evidence, prompt blocks, policy mode and reason."""
+    stored = await engine.traces.get(scope, trace_id)
+    view = trace_view(stored.record, stored.user_id)
+    if include_session:
+        view["session_summary"] = await _summary_or_none(engine, scope, stored.record.session_id)
+    return json_response(view)
+
+
+@router.post(
+    "/traces/{trace_id}/replay",
+    summary="Replay a trace",
+    response_model=ReplayView,
+    responses=problems(404, 429, 502),
+)
+async def replay_trace(trace_id: TraceIdPath, scope: CallerScope, app_state: AppStateDep) -> Response:
+    """Send the same blocks to the same model; returns both answers. The transcript is not changed."""
+    replay = await app_state.turns.start(lambda turn: _run_replay(app_state, scope, trace_id, turn)).answer()
+    return json_response(
+        {
+            "original": trace_view(replay.original, scope.user_id),
+            "replayed": trace_view(replay.replayed, scope.user_id),
+        }
+    )
+
+
+async def _run_replay(app_state: AppState, scope: Scope, trace_id: str, turn: TurnTask[Replay]) -> Replay:
+    turn.mark_started()
+    return await app_state.engine.chat.replay(scope, trace_id)
+
+
+async def _summary_or_none(engine: Engine, scope: Scope, session_id: str) -> dict[str, Any] | None:
+    try:
+        return await session_summary(engine, scope, session_id, None, 10)
+    except SessionNotFound:
+        return None

@@ -1,0 +1,38 @@
+"""Versioned system prompts of personas, per tenant and site."""
+
+from typing import Any
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from wenmai.chat.versioning import VersionedRegistry
+from wenmai.http.dependencies import EngineDep, get_engine
+from wenmai.http.media_types import JsonRoute
+from wenmai.http.openapi import problems
+from wenmai.http.responses import json_response
+from wenmai.http.routes.versions import add_version_routes
+from wenmai.http.schemas.registry import PromptBody, VersionView
+from wenmai.http.scope import CallerScope
+
+router = APIRouter(prefix="/api/v1/prompts", tags=["prompts"], route_class=JsonRoute)
+
+
+async def _registry(request: Request) -> VersionedRegistry[Any]:
+    return (await get_engine(request)).prompts
+
+
+@router.post(
+    "",
+    summary="Create the next version of a prompt",
+    status_code=201,
+    response_model=VersionView,
+    responses=problems(413),
+)
+async def create_prompt(body: PromptBody, scope: CallerScope, engine: EngineDep) -> Response:
+    """The first prompt of a persona is activated at once; later versions must be activated."""
+    value = {"text": body.text, "language": body.language}
+    created = await engine.prompts.create(scope, body.npc_id, value, author=body.author, note=body.note)
+    return json_response(created, 201)
+
+
+add_version_routes(router, "prompt", _registry)

@@ -1,0 +1,1 @@
+"""Request and response models: what is validated, and what OpenAPI documents."""

@@ -1,0 +1,111 @@
+"""Models shared by several resources: ids, strict request bodies, timestamps, problems."""
+
+from datetime import datetime
+from itertools import islice
+from typing import Annotated
+
+import msgspec
+from fastapi import Path, Query
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictStr, model_validator
+
+from wenmai.clock import from_micros, to_micros
+
+ID_PATTERN = r"^[A-Za-z0-9_.:-]{1,128}$"
+MAX_PROBLEMS = 20
+"""Invalid fields named in one response."""
+
+NO_NUL = r"^[^\x00]*$"
+MAX_SAFE_INTEGER = 2**53 - 1
+"""The largest integer that every JSON reader represents exactly."""
+
+_EARLIEST = from_micros(0)
+_LATEST = datetime.fromisoformat("2242-01-01T00:00:00Z")
+"""Before this time the stores keep timestamps exact to the microsecond."""
+
+
+def _timestamp(value: object) -> object:
+    if not isinstance(value, str):
+        raise ValueError("a timestamp as text, as in RFC 3339")  # noqa: TRY004 — pydantic reports ValueErrors
+    try:
+        timestamp = msgspec.convert(value, datetime)
+    except msgspec.ValidationError as problem:
+        raise ValueError("an RFC 3339 timestamp, such as 2026-01-05T14:00:00Z") from problem
+    if timestamp.tzinfo is None or not _EARLIEST <= timestamp < _LATEST:
+        raise ValueError("a timestamp with a time zone, from 1970 to 2241")
+    return from_micros(to_micros(timestamp))
+
+
+def _whole_number(value: object) -> object:
+    """Accept 2.0 as an integer, since JSON has one number type; reject text and booleans."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, bool | str):
+        raise ValueError("an integer")  # noqa: TRY004 — pydantic reports ValueErrors
+    return value
+
+
+WholeNumber = Annotated[int, BeforeValidator(_whole_number)]
+Id = Annotated[StrictStr, Field(pattern=ID_PATTERN)]
+Count = Annotated[WholeNumber, Field(ge=1, le=MAX_SAFE_INTEGER)]
+Timestamp = Annotated[datetime, BeforeValidator(_timestamp)]
+
+SessionIdPath = Annotated[str, Path(pattern=ID_PATTERN, description="The session's id.")]
+NpcIdPath = Annotated[str, Path(pattern=ID_PATTERN, description="The persona's id.")]
+NpcIdQuery = Annotated[
+    str | None, Query(pattern=ID_PATTERN, description="Only this persona's thread; default: all threads.")
+]
+CursorQuery = Annotated[str | None, Query(min_length=1, max_length=1024, description="`next` of the previous page.")]
+PageLimit = Annotated[int, Query(ge=1, le=500, description="Maximum number of items per page.")]
+
+
+class ResponseModel(BaseModel):
+    """Base of responses and their parts."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class StrictModel(BaseModel):
+    """Base of requests and their parts; unknown fields are rejected."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _few_unknown_fields(cls, given: object) -> object:
+        """Drop unknown fields past the first 20: each is an error, and a body can hold 100 000."""
+        if not isinstance(given, dict) or len(given) <= MAX_PROBLEMS:
+            return given
+        unknown = islice((name for name in given if name not in cls.model_fields), MAX_PROBLEMS)
+        kept = cls.model_fields.keys() | set(unknown)
+        return {name: value for name, value in given.items() if name in kept}
+
+
+class RequestBody(StrictModel):
+    """Base of whole request bodies."""
+
+
+class FieldProblem(ResponseModel):
+    """An invalid field and its allowed values."""
+
+    field: str = Field(description="The field, such as `messages[1].role`.")
+    allowed: str = Field(description="The allowed values.")
+
+
+class Problem(ResponseModel):
+    """Problem details (RFC 9457). Absent resources and those of another scope give the same one."""
+
+    type: str = Field(description="A URN that identifies the problem type.")
+    title: str = Field(description="A short title of the problem type.")
+    status: int = Field(description="The HTTP status.")
+    detail: str = Field(description="What went wrong in this request.")
+    errors: list[FieldProblem] | None = Field(default=None, description="The invalid fields, with status 422.")
+
+
+class PreferenceView(ResponseModel):
+    """The user's preferences. `updated_at` is null while they are the defaults."""
+
+    verbosity: str = Field(description="`brief`, `normal` or `detailed`.")
+    tone: str = Field(description="`casual`, `formal` or `respectful`.")
+    interest_tags: list[str] = Field(description="The user's interests.")
+    language: str = Field(description="A BCP 47 tag, such as `zh` or `en`.")
+    updated_at: datetime | None = Field(description="Last change; null while they are the defaults.")

@@ -1,0 +1,235 @@
+"""Models of the plain memory API."""
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, StrictStr, WithJsonSchema
+
+from wenmai.http.schemas.common import NO_NUL, Count, Id, RequestBody, ResponseModel, StrictModel, Timestamp
+from wenmai.memory.sessions import checked_title
+from wenmai.memory.transcript import CONTENT_LIMIT, NAME_LIMIT
+from wenmai.stores.records import Role
+
+MAX_MESSAGES = 1000
+CONTEXT_QUERY_LIMIT = 100_000
+
+Title = Annotated[
+    StrictStr,
+    Field(pattern=r"^[^\x00-\x1f]*$", json_schema_extra={"minLength": 1, "maxLength": 60}),
+    AfterValidator(checked_title),
+]
+
+
+class SessionBody(RequestBody):
+    """A session to create."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"title": "Planning the trip"}, {}]})
+
+    session_id: Id | None = Field(default=None, description="Your own id; generated if omitted.")
+    npc_id: Id | None = Field(default=None, description="The persona of messages without `npc_id`.")
+    title: Title | None = Field(default=None, description="Your own title; default: derived from the first question.")
+    metadata: dict[str, Any] = Field(default={}, description="Your own data; returned unchanged.")
+
+
+class SessionRecord(ResponseModel):
+    """A stored session."""
+
+    session_id: str = Field(description="The session's id.")
+    tenant_id: str = Field(description="The tenant.")
+    site_id: str = Field(description="The tenant's site.")
+    user_id: str = Field(description="The user.")
+    npc_id: str = Field(description="The persona of messages without `npc_id`.")
+    title: str = Field(description="Your title, or one derived from the first question.")
+    first_question: str = Field(description="The first user message.")
+    created_at: datetime = Field(description="Creation time.")
+    updated_at: datetime = Field(description="Last change.")
+    expires_at: datetime = Field(description="Extended by activity; nothing can be appended after it.")
+    context: dict[str, Any] = Field(description="Variables of the session, such as `npc_id`.")
+    metadata: dict[str, Any] = Field(description="Your own data; returned unchanged.")
+    total_tokens_used: int = Field(description="Tokens of all model calls.")
+    total_cost_usd: float = Field(
+        description="Cost of all model calls in US dollars, for models with a configured price."
+    )
+
+
+class ThreadView(ResponseModel):
+    """One persona's thread."""
+
+    npc_id: str = Field(description="The persona's id.")
+    message_count: int = Field(description="Number of messages.")
+    turn_count: int = Field(description="Number of turns.")
+    first_at: datetime = Field(description="Time of the first message.")
+    last_at: datetime = Field(description="Time of the newest message.")
+
+
+class SessionDetail(SessionRecord):
+    """A session with its threads, oldest first."""
+
+    threads: list[ThreadView] = Field(description="One thread per persona, oldest first.")
+
+
+class SessionPage(ResponseModel):
+    """The user's sessions, newest first; `next` is null on the last page."""
+
+    sessions: list[SessionRecord] = Field(description="The sessions of this page.")
+    next: str | None = Field(description="Cursor of the next page; null on the last page.")
+
+
+class TitleBody(RequestBody):
+    """A new title."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"title": "Planning the trip"}]})
+
+    title: Title = Field(description="1 to 60 characters on one line.")
+
+
+_KEPT = "Stored in the metadata."
+
+
+def _content(value: object) -> object:
+    """Check the type only: the transcript validates the rest for all callers."""
+    parts = value if isinstance(value, list) else [] if value is None else [value]
+    if not all(isinstance(part, str) or (isinstance(part, dict) and value is not part) for part in parts):
+        raise ValueError("text, a list of parts (text or objects), or null")
+    return value
+
+
+Content = Annotated[
+    Any,
+    BeforeValidator(_content),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "string", "maxLength": CONTENT_LIMIT, "pattern": NO_NUL},
+                {"type": "array", "items": {"anyOf": [{"type": "string", "pattern": NO_NUL}, {"type": "object"}]}},
+                {"type": "null"},
+            ]
+        }
+    ),
+]
+
+
+class MessageIn(StrictModel):
+    """A message to append. A `user` message begins a turn; the messages that answer it belong to that turn."""
+
+    role: Literal["user", "assistant", "system", "tool", "developer", "function"] = Field(
+        description="`developer` is stored as `system`, `function` as `tool`."
+    )
+    content: Content = Field(default=None, description="May be null or omitted only with tool calls or a refusal.")
+    name: StrictStr | None = Field(
+        default=None,
+        min_length=1,
+        max_length=NAME_LIMIT,
+        pattern=NO_NUL,
+        description="The speaker, if there are several.",
+    )
+    id: Id | None = Field(
+        default=None, description="Your own id; a message with an id that exists in the thread is not stored again."
+    )
+    timestamp: Timestamp | None = Field(
+        default=None, description="Time of the message, with a time zone; default: now."
+    )
+    npc_id: Id | None = Field(default=None, description="The persona; default: the session's persona.")
+    tool_calls: list[dict[str, Any]] | None = Field(
+        default=None, fail_fast=True, description="Tool calls requested by the message."
+    )
+    tool_call_id: StrictStr | None = Field(
+        default=None,
+        min_length=1,
+        max_length=256,
+        pattern=NO_NUL,
+        description="The tool call that this message answers.",
+    )
+    metadata: dict[str, Any] = Field(default={}, description="Your own data; returned unchanged.")
+    refusal: StrictStr | None = Field(
+        default=None, max_length=CONTENT_LIMIT, pattern=NO_NUL, description="Used as the content if that is null."
+    )
+    reasoning_content: StrictStr | None = Field(default=None, max_length=CONTENT_LIMIT, description=_KEPT)
+    annotations: list[Any] | None = Field(default=None, description=_KEPT)
+    audio: dict[str, Any] | None = Field(default=None, description=_KEPT)
+    function_call: dict[str, Any] | None = Field(default=None, description=_KEPT)
+
+    def provided_fields(self) -> dict[str, Any]:
+        """The fields present in the request, in the transcript's format."""
+        return self.model_dump(exclude_unset=True, exclude={"npc_id"})
+
+
+class MessagesBody(RequestBody):
+    """Messages to append, in order."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "messages": [
+                        {"role": "user", "content": "Where were we?"},
+                        {"role": "assistant", "content": "At the second chapter."},
+                    ]
+                }
+            ]
+        }
+    )
+
+    messages: list[MessageIn] = Field(
+        min_length=1, max_length=MAX_MESSAGES, fail_fast=True, description="The messages, in order."
+    )
+
+
+class MessageView(ResponseModel):
+    """A stored message; `seq` numbers the messages of its thread, `turn_id` the turns."""
+
+    id: str = Field(description="The message's id, yours or generated.")
+    seq: int = Field(description="The message's number in its thread, from 1.")
+    turn_id: int = Field(description="The turn's number in its thread, from 1.")
+    npc_id: str = Field(description="The persona of its thread.")
+    role: Role = Field(description="The role of the author.")
+    content: str = Field(description="The text.")
+    timestamp: datetime = Field(description="Time of the message.")
+    name: str | None = Field(description="The speaker, if there are several.")
+    tool_calls: list[dict[str, Any]] | None = Field(description="Tool calls requested by the message.")
+    tool_call_id: str | None = Field(description="The tool call that this message answers.")
+    tokens: int = Field(description="Estimated tokens.")
+    completed: bool = Field(description="False for an incomplete answer: in progress or cancelled.")
+    metadata: dict[str, Any] = Field(description="Your own data; returned unchanged.")
+
+
+class Messages(ResponseModel):
+    """Stored messages."""
+
+    messages: list[MessageView] = Field(description="The messages, in request order.")
+
+
+class MessagePage(ResponseModel):
+    """Messages, oldest first; `next` is the `before` of the page of older messages, null if there are none."""
+
+    messages: list[MessageView] = Field(description="The messages of this page, oldest first.")
+    next: str | None = Field(description="The `before` of the page of older messages; null if there are none.")
+
+
+class ContextBody(RequestBody):
+    """The question for your model."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"query": "Go on!", "budget_tokens": 2000}]})
+
+    query: StrictStr = Field(min_length=1, max_length=CONTEXT_QUERY_LIMIT, description="The question for your model.")
+    budget_tokens: Count | None = Field(
+        default=None, description="Token budget of blocks and messages together; null for no limit."
+    )
+    npc_id: Id | None = Field(default=None, description="The persona; default: the session's persona.")
+
+
+class BlockView(ResponseModel):
+    """A block for the system prompt."""
+
+    kind: str = Field(description="The kind of block, such as `preferences`.")
+    text: str = Field(description="The text.")
+    tokens: int = Field(description="Estimated tokens.")
+
+
+class ContextAnswer(ResponseModel):
+    """The context for your model: blocks for the system prompt, then the messages."""
+
+    blocks: list[BlockView] = Field(description="Blocks for the system prompt.")
+    messages: list[dict[str, Any]] = Field(description="The history window, with the question as the last message.")
+    tokens: int = Field(description="Estimated tokens in total.")
+    cut: dict[str, Any] = Field(description="What was cut to stay within the limits.")

@@ -1,0 +1,246 @@
+"""The library API: sessions as objects, for programs that embed Wenmai."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+
+from wenmai.clock import Clock, system_clock
+from wenmai.errors import InvalidInput, SessionNotFound
+from wenmai.memory.context import Context, ContextBuilder
+from wenmai.memory.first_question import FirstQuestion
+from wenmai.memory.idempotency import IdempotentTurns
+from wenmai.memory.ids import checked_id
+from wenmai.memory.preferences import PreferenceBook, PreferenceChange, SessionPreferences
+from wenmai.memory.sessions import OpenedSession, Sessions
+from wenmai.memory.thread_lock import ThreadLock
+from wenmai.memory.transcript import MessageInput, Transcript
+from wenmai.memory.usage import UsageLedger
+from wenmai.memory.window import Window, WindowLimits
+from wenmai.scope import Scope
+from wenmai.stores.contracts import Documents, Logs, Store
+from wenmai.stores.opening import open_stores
+from wenmai.stores.records import Message, Session
+from wenmai.text.tokens import TokenCounter, estimate_tokens
+
+ASSISTANT = "assistant"
+"""The default persona."""
+
+
+class MemoryPolicy(msgspec.Struct, frozen=True, kw_only=True):
+    """Retention and window defaults.
+
+    Attributes:
+        session_lifetime: time without activity after which a session expires.
+        window: default limits of the window.
+        history_cap: the most messages that any window reaches back.
+        language: the default, until the user chooses or uses another.
+    """
+
+    session_lifetime: timedelta = timedelta(days=30)
+    window: WindowLimits = WindowLimits()
+    history_cap: int = 500
+    language: str = "zh"
+
+
+class Memory:
+    """The memory over one store.
+
+    Attributes:
+        sessions, transcript, preferences, contexts, thread_lock, idempotency, usage: its parts, usable alone.
+        policy: see :class:`MemoryPolicy`.
+    """
+
+    def __init__(
+        self,
+        documents: Documents,
+        logs: Logs,
+        *,
+        clock: Clock = system_clock,
+        policy: MemoryPolicy | None = None,
+        count_tokens: TokenCounter = estimate_tokens,
+    ) -> None:
+        self.policy = policy or MemoryPolicy()
+        self.sessions = Sessions(documents, logs, clock, lifetime=self.policy.session_lifetime)
+        self.transcript = Transcript(logs, history_cap=self.policy.history_cap, count_tokens=count_tokens)
+        self.preferences = PreferenceBook(documents, default_language=self.policy.language)
+        self.contexts = ContextBuilder(self.transcript, self.preferences, self.policy.window, count_tokens)
+        self.thread_lock = ThreadLock(documents, clock)
+        self.idempotency = IdempotentTurns(documents, clock)
+        self.usage = UsageLedger(documents, self.sessions, clock)
+
+    async def session(
+        self,
+        session_id: str | None = None,
+        *,
+        scope: Scope | None = None,
+        npc_id: str = ASSISTANT,
+        title: str | None = None,
+        metadata: dict[str, Any] | None = None,
+    ) -> "SessionMemory":
+        """Continue the session of that id, or create one with this title and metadata; see :meth:`Sessions.open`."""
+        checked_id("npc_id", npc_id)
+        scope = scope or Scope()
+        opened = await self.sessions.open(scope, session_id, title=title, metadata=metadata)
+        return SessionMemory(self, scope, opened, npc_id)
+
+    async def find(
+        self, session_id: str, *, scope: Scope | None = None, npc_id: str = ASSISTANT
+    ) -> "SessionMemory | None":
+        """The session of that id, expired or not; None if it is absent or foreign. Nothing is created."""
+        checked_id("npc_id", npc_id)
+        scope = scope or Scope()
+        try:
+            stored = await self.sessions.get(scope, session_id)
+        except SessionNotFound:
+            return None
+        return SessionMemory(self, scope, OpenedSession(stored, created=False), npc_id)
+
+
+class SessionMemory:
+    """A session, with the thread of one persona.
+
+    Attributes:
+        session_id: differs from the requested id if that session was expired or another user's.
+        created: True if the session is new.
+    """
+
+    def __init__(self, memory: Memory, scope: Scope, opened: OpenedSession, npc_id: str) -> None:
+        self._memory = memory
+        self._scope = scope
+        self._thread = opened.thread(npc_id)
+        self.session_id = opened.session_id
+        self.created = opened.created
+        self._first_question = FirstQuestion(memory.sessions, scope, opened.stored.record)
+
+    def with_persona(self, npc_id: str) -> "SessionMemory":
+        """The same session, with another persona's thread."""
+        other = object.__new__(SessionMemory)
+        other.__dict__.update(self.__dict__)
+        other._thread = self._thread._replace(npc_id=checked_id("npc_id", npc_id))
+        return other
+
+    async def append(self, messages: Sequence[MessageInput]) -> list[Message]:
+        """Append the messages durably, all or none, in this order; returns them as stored.
+
+        A ``user`` message starts the next turn. A message whose ``id`` exists already changes nothing. The first
+        ``user`` message of the session becomes its ``first_question``, and its title unless it has one.
+
+        Raises:
+            InvalidInput: a message is not allowed.
+            SessionNotFound: the session was deleted meanwhile.
+            SessionExpired: it had no activity for its whole lifetime.
+        """
+        appended, _ = await self._memory.transcript.append(self._scope, self._thread, messages)
+        await self._first_question.record(appended.messages)
+        return appended.messages
+
+    async def append_and_window(
+        self, messages: Sequence[MessageInput], limits: WindowLimits | None = None
+    ) -> tuple[list[Message], Window]:
+        """:meth:`append` and :meth:`window` in one step of the store."""
+        limits = limits or self._memory.policy.window
+        appended, window = await self._memory.transcript.append(self._scope, self._thread, messages, window=limits)
+        assert window is not None  # noqa: S101 — limits were given
+        await self._first_question.record(appended.messages)
+        return appended.messages, window
+
+    async def window(self, limits: WindowLimits | None = None) -> Window:
+        """The newest completed turns that fit, in the order of the conversation."""
+        return await self._memory.transcript.window(self._scope, self._thread, limits or self._memory.policy.window)
+
+    async def messages(self, limit: int = 50, *, before: int | None = None) -> list[Message]:
+        """The newest messages, ascending, including unfinished ones; ``before`` is a ``seq``."""
+        return await self._memory.transcript.latest(self._scope, self._thread, limit, before=before)
+
+    def history(self) -> AsyncIterator[Message]:
+        """Every message of the thread, ascending."""
+        return self._memory.transcript.read_all(self._scope, self._thread)
+
+    async def context(self, query: str, *, budget_tokens: int | None = None) -> Context:
+        """The context for a model that answers ``query``; see :class:`Context`."""
+        return await self._memory.contexts.build(self._scope, self._thread, query, budget_tokens=budget_tokens)
+
+    async def preferences(self) -> SessionPreferences:
+        """How the user likes to be answered."""
+        return await self._memory.preferences.get(self._scope, self.session_id)
+
+    async def prefer(self, **changes: Any) -> SessionPreferences:
+        """Set preferences; keywords are the fields of :class:`PreferenceChange`."""
+        return await self._memory.preferences.set(
+            self._scope, self.session_id, PreferenceChange(**changes), incarnation=self._thread.incarnation or ""
+        )
+
+    async def record(self) -> Session:
+        """The session's stored record."""
+        return (await self._memory.sessions.get(self._scope, self.session_id)).record
+
+    async def rename(self, title: str) -> None:
+        """Set the title; only another rename changes it."""
+        await self._memory.sessions.rename(self._scope, self.session_id, title, incarnation=self._thread.incarnation)
+
+    async def clear(self) -> int:
+        """Delete this persona's thread and its traces; returns the number of messages.
+
+        The session and the threads of other personas are kept; the next message starts again at turn 1.
+
+        Raises:
+            SessionNotFound: the session was deleted meanwhile.
+        """
+        session_id, npc_id, incarnation = self._thread
+        return await self._memory.sessions.delete_thread(self._scope, session_id, npc_id, incarnation=incarnation)
+
+    async def truncate(self, last_seq: int) -> int:
+        """Delete the messages of this persona's thread after ``last_seq``; returns how many.
+
+        0 deletes all of them. The next message follows the last one that is left.
+        """
+        return await self._memory.transcript.truncate(self._scope, self._thread, last_seq)
+
+    async def delete(self) -> bool:
+        """Delete the session with all its threads; True if it existed."""
+        return await self._memory.sessions.delete(self._scope, self.session_id, incarnation=self._thread.incarnation)
+
+
+@asynccontextmanager
+async def open_memory(
+    url: str = "sqlite:///wenmai.db",
+    *,
+    hot: str = "",
+    policy: MemoryPolicy | None = None,
+    clock: Clock = system_clock,
+    count_tokens: TokenCounter = estimate_tokens,
+) -> AsyncIterator[Memory]:
+    """Open the memory kept at ``url`` for as long as the context lasts.
+
+    Never open the file of a ``sqlite:`` URL with the standard ``sqlite3`` module in the same process meanwhile: that
+    deletes its log, and all further operations fail. :func:`wenmai.stores.sqlite.query_readonly` reads it safely.
+
+    Args:
+        url: of the durable store, which acknowledges every write.
+        hot: URL of a Redis cache in front of it, which may fail at any time; "" for none.
+        policy: see :class:`MemoryPolicy`.
+        clock: the source of stored timestamps.
+        count_tokens: counts the tokens of a text.
+
+    Raises:
+        UnsupportedUrl: no backend has that scheme.
+        InvalidInput: the backend does not store documents and logs.
+        StoreError: the store cannot be opened.
+    """
+    async with open_stores(url, hot, clock=clock) as (store, _):
+        documents, logs = required(store, url)
+        yield Memory(documents, logs, clock=clock, policy=policy, count_tokens=count_tokens)
+
+
+def required(store: Store, url: str) -> tuple[Documents, Logs]:
+    """The store contracts that the memory needs.
+
+    Raises:
+        InvalidInput: the store does not implement them.
+    """
+    if store.documents is None or store.logs is None:
+        raise InvalidInput("store", url, "a store of documents and logs")
+    return store.documents, store.logs

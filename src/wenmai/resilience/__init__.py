@@ -1,0 +1,1 @@
+"""Resilience against failing dependencies: circuit breakers, degradation, shielded work."""

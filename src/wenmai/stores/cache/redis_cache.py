@@ -1,0 +1,308 @@
+"""The cache on Redis: entries that all processes share, in the formats that other programs read."""
+
+import secrets
+from collections.abc import Collection, Sequence
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple, TypeVar
+
+import msgspec
+
+from wenmai.clock import to_micros
+from wenmai.errors import StoreUnavailable
+from wenmai.scope import Scope, ThreadKey
+from wenmai.stores.cache.entries import TAIL_BYTES, TAIL_MESSAGES, CachedSession, CachedValue, SessionKey, Tail
+from wenmai.stores.cache.freshness import MomentClock, SteadyWall
+from wenmai.stores.cache.scripts import APPLY, DROP, READ
+from wenmai.stores.cache.validation_times import ValidationTimes
+from wenmai.stores.contracts import Stored, ThreadInfo
+from wenmai.stores.records import Message, Preferences, Record, Session
+from wenmai.stores.redis.keys import Keys
+from wenmai.stores.redis.link import STORE, Link, Word
+from wenmai.stores.redis.messages import decode_all
+from wenmai.stores.redis.messages import encode as encode_message
+from wenmai.stores.redis.rows import as_row, decode, encode, rfc3339
+
+R = TypeVar("R", bound=Record)
+
+TTL = timedelta(hours=1)
+"""Time to live of an entry after its last change; it is rarely read later."""
+
+_pack = msgspec.msgpack.Encoder().encode
+_decode_threads = msgspec.msgpack.Decoder(list[tuple[str, int, int, str, str]]).decode
+
+
+class Lookup(NamedTuple):
+    """The result of a read.
+
+    Attributes:
+        entry: None if there is none, or it is another user's.
+        revision: of the session's entry, for :meth:`RedisSessionCache.fill`.
+    """
+
+    entry: CachedSession | None
+    revision: str
+
+
+class _Update(msgspec.Struct, omit_defaults=True, kw_only=True):
+    """The argument of APPLY; parts without a value stay as they are.
+
+    Attributes:
+        user: the durable store and the session's owner in it.
+        incarnation: of the session. An entry of another one is dropped; the change is then cached only if its record
+            shows that its session began later, because otherwise which of the two has the id is unknown.
+        expected: do nothing unless this is the revision; a result that was read when there was none is never cached,
+            because a change since then would go unnoticed.
+        revision: the new one.
+        validated: when the durable store was read, in microseconds.
+        ttl: in milliseconds.
+        tail: the newest messages of the persona's thread, or, with ``appended``, those just appended; none if the
+            newest alone is too large for an entry.
+        appended: the number of the last of them; ``first`` that of the first, ``info`` the thread afterwards.
+        begun: the session is new, so it has neither preferences nor threads.
+        mark_stale: mark the entry stale; it is kept as a fallback for when the durable store is unavailable.
+        own_only: mark it stale only if it belongs to the user.
+        drop_thread: drop the persona's thread.
+        channel, announcement: the channel to publish on, and the payload.
+    """
+
+    user: str
+    validated: str
+    ttl: int
+    incarnation: str | None = None
+    expected: str | None = None
+    revision: str | None = None
+    record: list[str] | None = None
+    expires: str | None = None
+    updated: str | None = None
+    preferences: list[str] | None = None
+    no_preferences: bool = False
+    threads: list[tuple[str, int, int, str, str]] | None = None
+    npc: str | None = None
+    tail: list[str] | None = None
+    appended: int | None = None
+    first: int | None = None
+    info: tuple[str, int, int, str, str] | None = None
+    completed: str | None = None
+    begun: bool = False
+    mark_stale: bool = False
+    own_only: bool = False
+    drop_thread: bool = False
+    channel: str | None = None
+    announcement: str | None = None
+
+
+class RedisSessionCache:
+    """The entries on one server; every method raises StoreUnavailable if the server fails.
+
+    Args:
+        origin: the id of this process in its announcements.
+        store: the identity of the durable store; entries of another one count as another user's.
+    """
+
+    def __init__(self, link: Link, keys: Keys, now: MomentClock, *, origin: str, store: str) -> None:
+        self._link = link
+        self._keys = keys
+        self._now = now
+        self._steady = SteadyWall()
+        self._origin = origin
+        self._store = store
+
+    async def read(self, scope: Scope, session_id: str, npc_id: str = "") -> Lookup:
+        """The entry of the session, with the messages of one thread, if it belongs to the scope's user."""
+        now, answer, *parts = await self._link.run(READ, self._keys_of(scope, session_id, npc_id), (npc_id,))
+        metadata = {name.decode(): value for name, value in as_row(answer).items()}
+        revision = metadata.get("revision", b"").decode()
+        if not parts or "user" not in metadata or metadata["user"].decode() != self._owner(scope):
+            return Lookup(None, revision)
+        record, preferences, messages = parts
+        read_at = self._now()
+        times = ValidationTimes(metadata, int(now), read_at, self._steady.micros(read_at))
+        entry = CachedSession(scope.user_id)
+        entry.incarnation = metadata.get("incarnation", b"").decode() or None
+        if (validated := times.of("record")) and record:
+            entry.session = CachedValue(decode(as_row(record), Session), validated)
+        if (validated := times.of("preferences")) and ("none" in metadata or preferences):
+            entry.preferences = CachedValue(
+                None if "none" in metadata else decode(as_row(preferences), Preferences), validated
+            )
+        if (validated := times.of("threads")) and "infos" in metadata:
+            entry.threads = CachedValue([_thread(info) for info in _decode_threads(metadata["infos"])], validated)
+        if (validated := times.of(f"tail:{npc_id}")) and (tail := decode_all(messages)):
+            entry.tails[npc_id] = Tail(tail, validated)
+        return Lookup(entry, revision)
+
+    async def fill(self, scope: Scope, session_id: str, revision: str, read: CachedSession) -> None:
+        """Cache what was read from the durable store, unless the session has changed since ``revision``.
+
+        ``read`` has at most one tail.
+        """
+        npc_id, tail = next(iter(read.tails.items()), ("", None))
+        session, preferences = read.session, read.preferences
+        update = self._update(
+            scope,
+            expected=revision,
+            incarnation=read.incarnation,
+            record=_hash_of(session.value) if session else None,
+            preferences=_hash_of(preferences.value) if preferences and preferences.value else None,
+            no_preferences=preferences is not None and preferences.value is None,
+            threads=[_packed_thread(info) for info in read.threads.value] if read.threads else None,
+            npc=npc_id,
+            tail=_newest(tail.messages()) or None if tail else None,
+        )
+        await self._apply(scope, session_id, npc_id, update)
+
+    async def put_session(self, scope: Scope, stored: Stored[Session]) -> None:
+        """The session's record was written; a new session has neither preferences nor threads."""
+        session_id = stored.record.session_id
+        update = self._change(
+            scope,
+            session_id,
+            incarnation=stored.record.incarnation,
+            record=_hash_of(stored),
+            begun=stored.version == 1,
+        )
+        await self._apply(scope, session_id, "", update)
+
+    async def put_preferences(self, scope: Scope, stored: Stored[Preferences]) -> None:
+        """The session's preferences were written."""
+        session_id, incarnation = stored.record.session_id, stored.record.incarnation
+        update = self._change(scope, session_id, incarnation=incarnation, preferences=_hash_of(stored))
+        await self._apply(scope, session_id, "", update)
+
+    async def append(
+        self, scope: Scope, thread: ThreadKey, messages: Sequence[Message], expires_at: datetime | None
+    ) -> None:
+        """The messages, all of them new, were appended, and the session's end was moved."""
+        first, last = messages[0], messages[-1]
+        update = self._change(
+            scope,
+            thread.session_id,
+            incarnation=thread.incarnation,
+            npc=thread.npc_id,
+            tail=_newest(messages),
+            appended=last.seq,
+            first=first.seq,
+            info=_packed_thread(ThreadInfo(thread.npc_id, last.seq, last.turn_id, first.timestamp, last.timestamp)),
+            expires=None if expires_at is None else str(to_micros(expires_at)),
+            updated=rfc3339(self._now().wall),
+        )
+        await self._apply(scope, thread.session_id, thread.npc_id, update)
+
+    async def complete(self, scope: Scope, thread: ThreadKey, message: Message) -> None:
+        """The message was completed."""
+        raw, npc_id = _json(message), thread.npc_id
+        if len(raw.encode()) > TAIL_BYTES:
+            await self.drop_thread(scope, thread)
+            return
+        update = self._change(scope, thread.session_id, incarnation=thread.incarnation, npc=npc_id, completed=raw)
+        await self._apply(scope, thread.session_id, npc_id, update)
+
+    async def drop_thread(self, scope: Scope, thread: ThreadKey) -> None:
+        """Drop one thread from the entry."""
+        update = self._change(scope, thread.session_id, npc=thread.npc_id, drop_thread=True)
+        await self._apply(scope, thread.session_id, thread.npc_id, update)
+
+    async def mark_stale(self, scope: Scope, session_id: str, *, own_only: bool = False) -> None:
+        """Mark the session's entry stale; with ``own_only`` only if it belongs to the scope's user."""
+        update = self._change(scope, session_id, mark_stale=True, own_only=own_only)
+        await self._apply(scope, session_id, "", update)
+
+    async def drop(self, scope: Scope, session_id: str, npc_ids: Collection[str] = ()) -> None:
+        """Delete the session's entry; works on a server that is out of memory, too.
+
+        Args:
+            scope: of the session's owner, or former owner.
+            session_id: of the entry.
+            npc_ids: of its known threads; those that the entry itself lists are deleted too.
+        """
+        announcement = self._announcement(SessionKey.of(scope, session_id))
+        known = set(npc_ids)
+        while True:
+            named = sorted(known)
+            lists = [self._keys.thread(scope, ThreadKey(session_id, npc_id)).messages for npc_id in named]
+            keys = [*self._keys_of(scope, session_id, "")[:3], *lists]
+            words: list[Word] = [self._owner(scope), secrets.token_hex(8), _milliseconds(TTL), self._keys.changes]
+            more = await self._link.run(DROP, keys, [*words, announcement, *named])
+            if not more:
+                return
+            known.update(npc_id.decode() for npc_id in more)
+
+    async def probe(self) -> None:
+        """Return if the server answers and accepts writes."""
+        await self._link.command("SET", self._keys.probe, "", "PX", 1000)
+
+    def parse_change(self, announcement: bytes) -> SessionKey | None:
+        """The session that another process has changed; None if the announcement is this process's own.
+
+        Raises:
+            StoreUnavailable: it cannot be parsed, so it may concern any entry.
+        """
+        try:
+            origin, *key = msgspec.json.decode(announcement, type=tuple[str, str, str, str])
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise StoreUnavailable(STORE, f"a message on the invalidation channel cannot be parsed: {error}") from error
+        return None if origin == self._origin else SessionKey(*key)
+
+    def _owner(self, scope: Scope) -> str:
+        return f"{self._store}/{scope.user_id}"
+
+    def _update(self, scope: Scope, **fields: Any) -> _Update:
+        validated = str(self._steady.micros(self._now()))
+        return _Update(user=self._owner(scope), validated=validated, ttl=_milliseconds(TTL), **fields)
+
+    def _change(self, scope: Scope, session_id: str, **fields: Any) -> _Update:
+        """An update with a new revision, which is announced to other processes."""
+        announcement, revision = self._announcement(SessionKey.of(scope, session_id)), secrets.token_hex(8)
+        return self._update(scope, revision=revision, channel=self._keys.changes, announcement=announcement, **fields)
+
+    def _announcement(self, key: SessionKey) -> str:
+        return msgspec.json.encode([self._origin, *key]).decode()
+
+    async def _apply(self, scope: Scope, session_id: str, npc_id: str, update: _Update) -> None:
+        await self._link.run(APPLY, self._keys_of(scope, session_id, npc_id), (_pack(update),))
+
+    def _keys_of(self, scope: Scope, session_id: str, npc_id: str) -> tuple[str, str, str, str]:
+        return (
+            self._keys.cache_entry(scope, session_id),
+            self._keys.document(scope, Session, session_id),
+            self._keys.document(scope, Preferences, session_id),
+            self._keys.thread(scope, ThreadKey(session_id, npc_id)).messages,
+        )
+
+
+def _hash_of(stored: Stored[Any]) -> list[str]:
+    """The hash of a record, as :class:`wenmai.stores.redis.documents.RedisDocuments` writes it."""
+    pairs, _ = encode(stored.record)
+    fields = ("_version", str(stored.version), "_user", stored.user_id, "_created", str(to_micros(stored.created_at)))
+    return [*pairs, *fields, "updated_at", rfc3339(stored.updated_at)]
+
+
+def _json(message: Message) -> str:
+    # Text, because the MessagePack of the server has no bytes.
+    return encode_message(message).decode()
+
+
+def _newest(messages: Sequence[Message]) -> list[str]:
+    """As many of the newest as fit into an entry; none if the newest alone is too large."""
+    kept: list[str] = []
+    size = 0
+    for message in reversed(messages[-TAIL_MESSAGES:]):
+        raw = _json(message)
+        size += len(raw.encode())
+        if size > TAIL_BYTES:
+            break
+        kept.append(raw)
+    return kept[::-1]
+
+
+def _packed_thread(info: ThreadInfo) -> tuple[str, int, int, str, str]:
+    return info.npc_id, info.message_count, info.turn_count, info.first_at.isoformat(), info.last_at.isoformat()
+
+
+def _thread(packed: tuple[str, int, int, str, str]) -> ThreadInfo:
+    npc_id, messages, turns, first_at, last_at = packed
+    return ThreadInfo(npc_id, messages, turns, datetime.fromisoformat(first_at), datetime.fromisoformat(last_at))
+
+
+def _milliseconds(span: timedelta) -> int:
+    return span // timedelta(milliseconds=1)

@@ -1,8 +1,0 @@
-"""What Alembic runs: it writes the statements of the revisions as SQL (see :func:`upgrade_script`)."""
-
-from alembic import context
-
-from wenmai.stores.migrations import VERSION_TABLE
-
-context.configure(dialect_name="postgresql", version_table=VERSION_TABLE)
-context.run_migrations()

@@ -1,1 +1,0 @@
-"""The revisions, each a module and the SQL that it runs."""

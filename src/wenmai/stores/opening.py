@@ -1,0 +1,139 @@
+"""Opening a store by its URL; the scheme selects the backend.
+
+A backend is a module with ``open_store(url, *, clock)``. One that has tables also has ``schema_at(url)`` and
+``upgrade(url, on_step)``.
+"""
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from wenmai.clock import Clock, system_clock
+from wenmai.errors import MissingExtra, StoreError, UnsupportedUrl
+from wenmai.stores.contracts import Store
+from wenmai.stores.upgrades import OnStep, Schema
+
+if TYPE_CHECKING:
+    from wenmai.resilience.breaker import Breaker, BreakerPolicy
+
+_BACKENDS = {
+    "memory": ("wenmai.stores.inprocess", ""),
+    "redis": ("wenmai.stores.redis", "redis"),
+    "rediss": ("wenmai.stores.redis", "redis"),
+    "redis+sentinel": ("wenmai.stores.redis", "redis"),
+    "rediss+sentinel": ("wenmai.stores.redis", "redis"),
+    "sqlite": ("wenmai.stores.sqlite", ""),
+    "postgresql": ("wenmai.stores.postgresql", "postgresql"),
+    "postgres": ("wenmai.stores.postgresql", "postgresql"),
+}
+"""Scheme → (module with ``open_store``, the extra that installs its driver)."""
+
+_CACHE = ("wenmai.stores.cache", "redis")
+
+
+def schemes() -> list[str]:
+    """The URL schemes that can be opened."""
+    return sorted(_BACKENDS)
+
+
+@asynccontextmanager
+async def open_store(url: str, *, clock: Clock = system_clock) -> AsyncIterator[Store]:
+    """Open the store at ``url`` for the duration of the context; tables of an older version are upgraded.
+
+    ``memory://`` stores everything in this process; ``sqlite:///relative.db`` and ``sqlite:////absolute.db``
+    in one file; ``redis://host:port/0`` and, with TLS, ``rediss://…`` store documents and logs on a server.
+
+    Raises:
+        UnsupportedUrl: no backend has that scheme.
+        MissingExtra: the backend's driver is not installed.
+        InvalidInput: the URL, or the database that it names, cannot be used; the message says what is required.
+        StoreTooNew: a newer Wenmai wrote the tables.
+        StoreUnavailable: the store cannot be reached, or refuses writes.
+    """
+    async with AsyncExitStack() as stack:
+        with _naming_the_setting():
+            store: Store = await stack.enter_async_context(_backend(url).open_store(url, clock=clock))
+        yield store
+
+
+@asynccontextmanager
+async def open_stores(
+    url: str, hot: str = "", *, clock: Clock = system_clock, breaker_policy: "BreakerPolicy | None" = None
+) -> AsyncIterator["tuple[Store, tuple[Breaker, ...]]"]:
+    """Open the store at ``url`` and, if configured, the Redis cache in front of it.
+
+    Args:
+        url: see :func:`open_store`.
+        hot: URL of a Redis server, or "" for none; see :func:`wenmai.stores.cache.open_cache`.
+        clock: source of stored timestamps.
+        breaker_policy: of the breaker in front of the Redis cache.
+
+    Yields:
+        The store, and the breakers of its optional dependencies.
+
+    Raises:
+        WenmaiError: as for :func:`open_store` and ``open_cache``; it names the setting, ``store`` or ``hot``.
+    """
+    async with open_store(url, clock=clock) as store:
+        if not hot:
+            yield store, ()
+            return
+        with _naming_the_setting("hot"):
+            cache = _import(*_CACHE)
+        async with cache.open_cache(store, hot, clock=clock, breaker_policy=breaker_policy) as cached:
+            yield cached, (cached.breaker,)
+
+
+async def schema_at(url: str) -> Schema | None:
+    """The schema of the store at ``url``, which is not changed; None if its backend has no tables.
+
+    Raises:
+        WenmaiError: as for :func:`open_store`.
+    """
+    with _naming_the_setting():
+        backend = _backend(url)
+        schema: Schema | None = await backend.schema_at(url) if hasattr(backend, "schema_at") else None
+    return schema
+
+
+async def prepare_store(url: str, on_step: OnStep) -> None:
+    """Check that the store at ``url`` can be used, and create or upgrade its tables, as opening it would.
+
+    Raises:
+        WenmaiError: as for :func:`open_store`.
+    """
+    with _naming_the_setting():
+        backend = _backend(url)
+        if hasattr(backend, "upgrade"):
+            await backend.upgrade(url, on_step)
+            return
+        async with backend.open_store(url, clock=system_clock):
+            pass
+
+
+def _backend(url: str) -> ModuleType:
+    scheme = url.partition(":")[0].lower()
+    if scheme not in _BACKENDS or "://" not in url:
+        raise UnsupportedUrl(url, schemes())
+    return _import(*_BACKENDS[scheme])
+
+
+def _import(module: str, extra: str) -> ModuleType:
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as missing:
+        if not extra:
+            raise
+        raise MissingExtra((missing.name or module).partition(".")[0], extra) from missing
+
+
+@contextmanager
+def _naming_the_setting(setting: str = "store") -> Iterator[None]:
+    """Add the name of the setting to an error at opening; an InvalidInput names it already."""
+    try:
+        yield
+    except (StoreError, MissingExtra) as problem:
+        problem.name_setting(setting)
+        raise

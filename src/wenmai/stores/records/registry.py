@@ -1,0 +1,46 @@
+"""Versions of personas and prompts, and which of them is active."""
+
+from typing import Any, ClassVar
+
+from wenmai.stores.records.base import Record, RecordSpec
+
+
+class PersonaVersion(Record, frozen=True, kw_only=True):
+    """One version of a persona; ``ref`` is ``npc_id:version``."""
+
+    spec: ClassVar = RecordSpec("persona_versions", key="ref", shared=True, filters=("npc_id",))
+
+    ref: str
+    npc_id: str
+    number: int
+    persona: dict[str, Any]
+    author: str = ""
+    note: str = ""
+
+
+class PromptVersion(Record, frozen=True, kw_only=True):
+    """One version of a persona's system prompt; ``ref`` is ``npc_id:version``."""
+
+    spec: ClassVar = RecordSpec("prompt_versions", key="ref", shared=True, filters=("npc_id",))
+
+    ref: str
+    npc_id: str
+    number: int
+    text: str
+    language: str = "zh"
+    author: str = ""
+    note: str = ""
+
+
+class ActiveVersion(Record, frozen=True, kw_only=True):
+    """The active version; ``ref`` is ``persona:npc_id`` or ``prompt:npc_id``. Changed by compare-and-set.
+
+    ``evidence`` is the version marker of the site's evidence as a whole, where processes index it themselves; it is
+    replaced at each change (:mod:`wenmai.grounding.evidence.local_index`).
+    """
+
+    spec: ClassVar = RecordSpec("active_versions", key="ref", shared=True)
+
+    ref: str
+    number: int
+    latest: int

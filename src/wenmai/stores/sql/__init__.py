@@ -1,0 +1,1 @@
+"""Shared by the SQL backends: columns of records, and migrations."""

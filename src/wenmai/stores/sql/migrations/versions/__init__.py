@@ -1,0 +1,1 @@
+"""The revisions: each a module and the SQL files that it runs."""

@@ -1,0 +1,78 @@
+"""Validation of arguments, shared by all backends."""
+
+from collections.abc import Mapping, Sequence
+
+from wenmai.errors import InvalidInput
+from wenmai.stores.records import Record
+
+MAX_KEY = 512
+TEXT = "valid Unicode text"
+MAX_KEYS = 500
+"""Most keys of one ``get_many``."""
+
+
+def is_text(text: str) -> bool:
+    """Whether the text can be encoded, that is, contains no lone surrogate."""
+    if text.isascii():
+        return True
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def check_text(field: str, text: object) -> None:
+    """Refuse a value that is not text, or contains a lone surrogate.
+
+    Raises:
+        InvalidInput: naming ``field``.
+    """
+    if not isinstance(text, str) or not is_text(text):
+        raise InvalidInput(field, text, TEXT)
+
+
+def check_key(field: str, key: object) -> None:
+    """Refuse a key that is not text of 1 to 512 characters without NUL.
+
+    Raises:
+        InvalidInput: naming ``field``.
+    """
+    if not isinstance(key, str) or not 1 <= len(key) <= MAX_KEY or "\0" in key or not is_text(key):
+        raise InvalidInput(field, key, f"text of 1 to {MAX_KEY} characters without NUL")
+
+
+def check_range(field: str, number: int, least: int, most: int) -> None:
+    """Refuse a number outside ``least`` to ``most``, both included.
+
+    Raises:
+        InvalidInput: naming ``field``.
+    """
+    if not least <= number <= most:
+        raise InvalidInput(field, number, f"a number from {least} to {most}")
+
+
+def check_filters(of: type[Record], where: Mapping[str, str] | None) -> Mapping[str, str]:
+    """The validated filters of a listing; empty if ``where`` is None.
+
+    Raises:
+        InvalidInput: the record type does not declare the field as a filter, or the value is not text.
+    """
+    for field, value in (where or {}).items():
+        check_text(f"where.{field}", value)
+        if field not in of.spec.filters:
+            declared = ", ".join(of.spec.filters) or "none"
+            raise InvalidInput(f"where.{field}", field, f"a declared filter of {of.__name__} ({declared})")
+    return where or {}
+
+
+def matches(fields: Mapping[str, str | Sequence[str]], where: Mapping[str, str | Sequence[str]] | None) -> bool:
+    """Whether an entry's fields satisfy every filter of a search.
+
+    A filter is satisfied if one of its values is among the field's; a missing field has no values.
+    """
+    return all(_values(wanted) & _values(fields.get(field, ())) for field, wanted in (where or {}).items())
+
+
+def _values(value: str | Sequence[str]) -> set[str]:
+    return {value} if isinstance(value, str) else set(value)

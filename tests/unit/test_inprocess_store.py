@@ -1,0 +1,117 @@
+"""In-process backend: behaviour beyond the contracts; conformance is tested elsewhere."""
+
+from datetime import timedelta
+from math import isclose, log
+
+import pytest
+
+from wenmai.clock import MovableClock
+from wenmai.errors import InvalidInput, UnsupportedUrl
+from wenmai.scope import Scope, ThreadKey
+from wenmai.stores.bm25 import coverage, fuse, idf, term_score
+from wenmai.stores.contracts import SearchEntry
+from wenmai.stores.inprocess import InProcessStore
+from wenmai.stores.inprocess.documents import InProcessDocuments
+from wenmai.stores.inprocess.logs import InProcessLogs
+from wenmai.stores.inprocess.search import InProcessSearch
+from wenmai.stores.opening import open_store
+from wenmai.stores.records import NewMessage, Session
+
+SCOPE = Scope()
+THREAD = ThreadKey("s", "elder")
+
+
+def session(clock: MovableClock) -> Session:
+    """A session that lasts an hour."""
+    return Session(session_id="s", expires_at=clock() + timedelta(hours=1), lifetime_seconds=3_600)
+
+
+async def test_each_opened_store_is_separate() -> None:
+    """Two open memory:// stores share nothing, and are not durable."""
+    async with open_store("memory://") as one, open_store("MEMORY://") as other:
+        await one.ping()
+        assert isinstance(one, InProcessStore)
+        assert one.durable is False
+        assert one.documents is not None
+        assert other.documents is not None
+        await one.documents.put(SCOPE, session(MovableClock()))
+        assert await other.documents.get(SCOPE, Session, THREAD.session_id) is None
+
+
+async def test_a_name_after_the_scheme_is_refused() -> None:
+    """memory://shared raises, so that it is not mistaken for a shared store."""
+    with pytest.raises(UnsupportedUrl, match="shared"):
+        async with open_store("memory://shared"):
+            pass
+
+
+@pytest.mark.parametrize("how", ["delete", "sweep"])
+async def test_threads_are_deleted_with_their_session(how: str) -> None:
+    """A session that is recreated after a delete or a sweep has no messages."""
+    clock = MovableClock()
+    documents = InProcessDocuments(clock)
+    logs = InProcessLogs(documents, clock)
+    await documents.put(SCOPE, session(clock), keep_until=clock() + timedelta(hours=2))
+    await logs.append(SCOPE, THREAD, [NewMessage(role="user", content="孝")])
+    if how == "delete":
+        await documents.delete(SCOPE, Session, "s")
+    else:
+        clock.advance(timedelta(hours=2))
+        await documents.sweep()
+    await documents.put(SCOPE, session(clock), expected=0)
+    assert await logs.threads(SCOPE, "s") == []
+
+
+async def test_activity_moves_updated_at_and_not_the_version() -> None:
+    """A slide does not conflict with a compare-and-set: the version does not change, updated_at does."""
+    clock = MovableClock()
+    documents = InProcessDocuments(clock)
+    await documents.put(SCOPE, session(clock))
+    clock.advance(timedelta(minutes=5))
+    await InProcessLogs(documents, clock).append(SCOPE, THREAD, [NewMessage(role="user", content="孝")])
+    stored = await documents.get(SCOPE, Session, "s")
+    assert stored is not None
+    assert (stored.version, stored.updated_at) == (1, clock())
+
+
+async def test_naive_timestamps_are_refused() -> None:
+    """A naive timestamp raises InvalidInput that names the message."""
+    clock = MovableClock()
+    documents = InProcessDocuments(clock)
+    await documents.put(SCOPE, session(clock))
+    naive = NewMessage(role="user", content="x", timestamp=clock().replace(tzinfo=None))
+    with pytest.raises(InvalidInput, match=r"messages\[0\]\.timestamp"):
+        await InProcessLogs(documents, clock).append(SCOPE, THREAD, [naive])
+
+
+async def test_completing_without_metadata_keeps_it() -> None:
+    """A message keeps the metadata it was appended with unless completing brings its own."""
+    clock = MovableClock()
+    documents = InProcessDocuments(clock)
+    logs = InProcessLogs(documents, clock)
+    await documents.put(SCOPE, session(clock))
+    draft = NewMessage(role="assistant", content="", completed=False, metadata={"model": "x"})
+    [answer] = (await logs.append(SCOPE, THREAD, [draft])).messages
+    completed = await logs.complete(SCOPE, THREAD, answer, content="答")
+    assert completed is not None
+    assert completed.metadata == {"model": "x"}
+
+
+async def test_scores_are_exactly_bm25() -> None:
+    """A collection of two entries has the score computed by hand: idf ln 2, k1 0.9, b 0.4, lengths 1 and 3."""
+    search = InProcessSearch()
+    texts = {"a": "lantern", "b": "buffalo seed water"}
+    await search.index(SCOPE, "c", [SearchEntry(id=id_, text=text) for id_, text in texts.items()])
+    [hit] = await search.query(SCOPE, "c", text="lantern")
+    by_hand = log(2) * 1.9 / (1 + 0.9 * (1 - 0.4 + 0.4 * 1 / 2))
+    assert isclose(hit.lexical, by_hand)
+
+
+def test_ranking_functions_match_their_definitions() -> None:
+    """idf, term score, coverage and fusion have the values of their definitions."""
+    assert isclose(idf(10, 2), log(1 + 8.5 / 2.5))
+    assert idf(10, 10) > 0
+    assert isclose(term_score(2.0, 3, 4, 4.0), 2.0 * 3 * 1.9 / 3.9)
+    assert isclose(coverage({"a": 3.0, "b": 1.0}, ["a"]), 0.75)
+    assert coverage({}, []) == 0.0
+    assert fuse([["x", "y"], ["y", "z"], ["w"]]) == ["y", "w", "x", "z"]
