@@ -29,6 +29,8 @@ from wenmai.stores.records import Message, Preferences
 from wenmai.text.tokens import TokenCounter
 
 QUERY_LIMIT = 4000
+LARGE = 5_000
+"""Characters above which a text is analysed off the event loop: about 5 ms."""
 
 
 class TurnRequest(msgspec.Struct, frozen=True, kw_only=True):

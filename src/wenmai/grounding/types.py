@@ -1,5 +1,6 @@
 """Types that the steps of a turn share."""
 
+from collections.abc import Iterable
 from enum import StrEnum
 
 import msgspec
@@ -50,6 +51,11 @@ class Passage(msgspec.Struct, frozen=True, kw_only=True):
     domains: list[str] = []
     verified: bool = True
     confidence: float = 1.0
+
+
+def count_characters(passages: Iterable[Passage]) -> int:
+    """Characters of the passages' texts: what analysing them costs grows with it."""
+    return sum(len(passage.text) for passage in passages)
 
 
 class Citation(msgspec.Struct, frozen=True, kw_only=True):

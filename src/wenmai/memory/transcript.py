@@ -1,6 +1,5 @@
 """The transcript: append-only messages, in order; all other memory is derived from it."""
 
-import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, cast, get_args
 
@@ -11,6 +10,7 @@ from wenmai.memory.chat_messages import EXTRA_FIELDS, RENAMED_ROLES, to_message_
 from wenmai.memory.ids import checked_id, wrong_field
 from wenmai.memory.sizes import count_message_tokens
 from wenmai.memory.window import Window, WindowLimits, cut_window
+from wenmai.resilience.offload import run_by_size
 from wenmai.scope import Scope, ThreadKey
 from wenmai.stores.contracts import Appended, Logs, ThreadInfo
 from wenmai.stores.records import Message, NewMessage, Role
@@ -76,12 +76,12 @@ class Transcript:
         if None in plain:
             check_messages(new)
         for index, message in enumerate(new):
-            _check(f"messages[{index}]", message)
+            _check(index, message)
 
         def count() -> list[NewMessage]:
             return [self._with_tokens(message) for message in new]
 
-        return await asyncio.to_thread(count) if _is_large(new) else count()
+        return await run_by_size(_size(new), LARGE, count)
 
     async def complete(
         self,
@@ -150,7 +150,7 @@ class Transcript:
         def cut() -> Window:
             return cut_window(found, bounded, count_tokens=self._count_tokens, more=more)
 
-        return await asyncio.to_thread(cut) if _is_large(found) else cut()
+        return await run_by_size(_size(found), LARGE, cut)
 
     def _with_tokens(self, message: NewMessage) -> NewMessage:
         if message.tokens:
@@ -158,21 +158,22 @@ class Transcript:
         return msgspec.structs.replace(message, tokens=count_message_tokens(message, self._count_tokens))
 
 
-def _is_large(messages: Sequence[Message | NewMessage]) -> bool:
+def _size(messages: Sequence[Message | NewMessage]) -> int:
     # Tool call arguments are not measured: that would take as long as counting them.
-    return sum([len(message.content) for message in messages]) > LARGE
+    return sum([len(message.content) for message in messages])
 
 
-def _check(where: str, new: NewMessage) -> None:
+def _check(index: int, new: NewMessage) -> None:
     """Reject what a store could keep but a transcript does not allow."""
     if len(new.content) > CONTENT_LIMIT or "\0" in new.content:
-        raise InvalidInput(f"{where}.content", new.content, f"at most {CONTENT_LIMIT} characters without NUL")
+        allowed = f"at most {CONTENT_LIMIT} characters without NUL"
+        raise InvalidInput(f"messages[{index}].content", new.content, allowed)
     if new.id is not None:
-        checked_id(f"{where}.id", new.id)
+        checked_id(f"messages[{index}].id", new.id)
     if new.name is not None and (not 1 <= len(new.name) <= NAME_LIMIT or "\0" in new.name):
-        raise InvalidInput(f"{where}.name", new.name, f"1 to {NAME_LIMIT} characters without NUL")
+        raise InvalidInput(f"messages[{index}].name", new.name, f"1 to {NAME_LIMIT} characters without NUL")
     if new.tokens < 0:
-        raise InvalidInput(f"{where}.tokens", new.tokens, "0 or more")
+        raise InvalidInput(f"messages[{index}].tokens", new.tokens, "0 or more")
 
 
 def _plain(message: MessageInput) -> NewMessage | None:

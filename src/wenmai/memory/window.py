@@ -63,20 +63,22 @@ def cut_window(
     left out (a tool call never without its results), then the longest contents and tool call arguments are shortened
     until all fit. The window is empty only if ids, which are not shortened, exceed the limit by themselves.
     """
-    turns = _turns(messages)
-    if limits.messages <= 0 or not turns:
-        return Window([], 0, 0, bool(turns) or more)
-    newest, shortened = turns[-1], 0
-    used = _size(newest, count_tokens)
+    ordered = sorted(messages, key=attrgetter("seq"))
+    if limits.messages <= 0 or not ordered:
+        return Window([], 0, 0, bool(ordered) or more)
+    if more:
+        ordered = _without_oldest_turn(ordered)  # its first messages were not read
+    used = _size(ordered, count_tokens)
+    if _within(used, limits) and _newest_turn(ordered)[0].role != "tool":
+        return Window(ordered, used[2], 0, more)
+    *older, newest = [list(turn) for _, turn in groupby(ordered, key=attrgetter("turn_id"))]
+    used, shortened = _size(newest, count_tokens), 0
     if newest[0].role == "tool" or not _within(used, limits):
         newest, shortened = _fit_newest(newest, limits, count_tokens)
         if not newest:
             return Window([], 0, shortened, more=True)
         used = _size(newest, count_tokens)
     chosen = [newest]
-    older = turns[:-1]
-    if more and older:
-        older = older[1:]  # its first messages were not read
     while older:
         size = _size(older[-1], count_tokens)
         total = used[0] + size[0], used[1] + size[1], used[2] + size[2]
@@ -88,9 +90,20 @@ def cut_window(
     return Window(_flat(chosen), used[2], shortened, more or bool(older))
 
 
-def _turns(messages: Sequence[Message]) -> list[list[Message]]:
-    ordered = sorted(messages, key=attrgetter("seq"))
-    return [list(turn) for _, turn in groupby(ordered, key=attrgetter("turn_id"))]
+def _without_oldest_turn(ordered: list[Message]) -> list[Message]:
+    """The messages after the first turn; all if there is only one."""
+    oldest = ordered[0].turn_id
+    for index, message in enumerate(ordered):
+        if message.turn_id != oldest:
+            return ordered[index:]
+    return ordered
+
+
+def _newest_turn(ordered: list[Message]) -> list[Message]:
+    newest, start = ordered[-1].turn_id, len(ordered) - 1
+    while start and ordered[start - 1].turn_id == newest:
+        start -= 1
+    return ordered[start:]
 
 
 def _size(turn: Sequence[Message], count_tokens: TokenCounter) -> tuple[int, int, int]:

@@ -1,13 +1,12 @@
 """Verification after the model: the evidence must support the answer."""
 
-import asyncio
-
 from wenmai.chat.steps.generate import OFFLINE, conservative_text
-from wenmai.chat.turn import CheckedAnswer, Draft, TurnRun, TurnState
+from wenmai.chat.turn import LARGE, CheckedAnswer, Draft, TurnRun, TurnState
 from wenmai.grounding.answerability import Verdict
 from wenmai.grounding.policy import merge_policies
-from wenmai.grounding.types import PolicyMode
+from wenmai.grounding.types import PolicyMode, count_characters
 from wenmai.grounding.verification import citations, verify_answer
+from wenmai.resilience.offload import run_by_size
 
 CUT_OFF = "cut_off"
 """The reason of an answer that reached the length limit; its unfinished last sentence is dropped."""
@@ -19,8 +18,9 @@ async def check(state: TurnState, run: TurnRun) -> TurnState:
     if draft.model == OFFLINE:
         mode = PolicyMode.CONSERVATIVE if draft.failure or draft.exhausted else verdict.mode
         return {"checked": await _answer(state, run, draft.text, mode, _reason(draft, verdict), draft.cited, [])}
-    # Off the event loop: a long answer takes a while to verify.
-    checked = await asyncio.to_thread(
+    checked = await run_by_size(
+        len(draft.text) + count_characters(verdict.passages),
+        LARGE,
         verify_answer,
         draft.text,
         question=state["request"].query,
@@ -55,7 +55,7 @@ async def _answer(
     profile, persona = run.services.profile, state["persona"].persona
     dialogue_act = state["understanding"].dialogue_act
     policy = merge_policies(profile.policy, persona.policy, profile.intent_policy.get(dialogue_act, {}))
-    found = await asyncio.to_thread(
-        citations, state["verdict"].passages, cited, answer=text, limit=policy.max_citations
-    )
+    passages = state["verdict"].passages
+    size = len(text) + count_characters(passages)
+    found = await run_by_size(size, LARGE, citations, passages, cited, answer=text, limit=policy.max_citations)
     return CheckedAnswer(text=text, mode=mode, reason=reason, citations=found, unsupported=unsupported)

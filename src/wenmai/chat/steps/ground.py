@@ -1,14 +1,13 @@
 """Answerability check before the model."""
 
-import asyncio
-
 import msgspec
 
 from wenmai.chat.steps.retrieve import SEARCH
-from wenmai.chat.turn import TurnRun, TurnState
+from wenmai.chat.turn import LARGE, TurnRun, TurnState
 from wenmai.grounding.answerability import check_answerability
 from wenmai.grounding.policy import merge_policies
-from wenmai.grounding.types import PolicyMode
+from wenmai.grounding.types import PolicyMode, count_characters
+from wenmai.resilience.offload import run_by_size
 
 NOT_SEARCHED = "search_failed"
 """The reason of a verdict if the evidence could not be searched."""
@@ -22,12 +21,15 @@ async def ground(state: TurnState, run: TurnRun) -> TurnState:
     understanding, profile = state["understanding"], run.services.profile
     persona = state["persona"].persona
     policy = merge_policies(profile.policy, persona.policy, profile.intent_policy.get(understanding.dialogue_act, {}))
-    verdict = await asyncio.to_thread(  # off the event loop: long passages take a while to analyse
+    query, passages = state["request"].query, state["retrieved"].passages
+    verdict = await run_by_size(
+        len(query) + count_characters(passages),
+        LARGE,
         check_answerability,
-        state["request"].query,
+        query,
         understanding.dialogue_act,
         understanding.answer_type,
-        state["retrieved"].passages,
+        passages,
         policy,
         profile.forbidden,
         standalone_question=state["rewritten"].text,

@@ -1,10 +1,9 @@
 """Understand the question: rewrite it for the search and classify its dialogue act."""
 
-import asyncio
-
-from wenmai.chat.turn import TurnRun, TurnState
+from wenmai.chat.turn import LARGE, TurnRun, TurnState
 from wenmai.chat.understanding.dialogue_acts import classify
 from wenmai.chat.understanding.rewrite import Rewrite, rewrite
+from wenmai.resilience.offload import run_by_size
 
 
 async def rewrite_question(state: TurnState, run: TurnRun) -> TurnState:
@@ -14,8 +13,8 @@ async def rewrite_question(state: TurnState, run: TurnRun) -> TurnState:
     if not window:
         return {"rewritten": Rewrite(text=query, carried=[])}
     topic_words = run.services.profile.topic_words
-    # Off the event loop: a window may hold long messages.
-    return {"rewritten": await asyncio.to_thread(rewrite, query, window, topic_words)}
+    size = len(query) + sum(len(message.content) for message in window)
+    return {"rewritten": await run_by_size(size, LARGE, rewrite, query, window, topic_words)}
 
 
 async def classify_question(state: TurnState, run: TurnRun) -> TurnState:
