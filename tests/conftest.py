@@ -1,6 +1,7 @@
 """Shared fixtures: the engine over each store, and servers, each started on first use."""
 
 from collections.abc import AsyncIterator, Iterator
+from zlib import crc32
 
 import pytest
 
@@ -15,11 +16,22 @@ EMBEDDED = ("memory", "sqlite")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run unit tests on the embedded stores only; the conformance suite covers the others."""
-    unit = "unit" in metafunc.definition.path.parts
-    for name, stores in (("store_url", URLS), ("store_settings", STORES)):
-        if name in metafunc.fixturenames:
-            metafunc.parametrize(name, [store for store in stores if not unit or store in EMBEDDED], indirect=True)
+    """Choose the stores of a test that asks for one: that all keep the contracts is the conformance suite's business.
+
+    Unit tests run on the embedded stores, tests marked ``each_store`` on all, others on the one in the process and on
+    one more, chosen by the test's name.
+    """
+    for name, stores in (("store_url", tuple(URLS)), ("store_settings", STORES)):
+        if name not in metafunc.fixturenames:
+            continue
+        if "unit" in metafunc.definition.path.parts:
+            chosen = EMBEDDED
+        elif metafunc.definition.get_closest_marker("each_store"):
+            chosen = stores
+        else:
+            others = stores[1:]
+            chosen = ("memory", others[crc32(metafunc.definition.originalname.encode()) % len(others)])
+        metafunc.parametrize(name, chosen, indirect=True)
 
 
 @pytest.fixture

@@ -34,7 +34,7 @@ from wenmai.stores.upgrades import Schema
 
 pytestmark = pytest.mark.xdist_group("postgresql")
 
-SESSIONS = 1_000
+SESSIONS = 200
 KNOWN = {"sqlite": SCHEMA_VERSION, "postgresql": int(REVISION)}
 """The newest version of each backend's schema."""
 
@@ -111,7 +111,7 @@ def stuck(backend: str, old_store: OldStore) -> Iterator[subprocess.Popen[str]]:
 
 
 def test_a_store_of_version_1_is_upgraded_in_place(old_store: OldStore, known: int, tmp_path: Path) -> None:
-    """`wenmai migrate` keeps 100,000 messages unchanged and reports its steps; a second run does nothing."""
+    """`wenmai migrate` keeps 20,000 messages unchanged and reports its steps; a second run does nothing."""
     old_store.fill(SESSIONS)
     before = contents_digest(old_store)
     done = wenmai("migrate", "--store", old_store.url, folder=tmp_path)
@@ -119,7 +119,7 @@ def test_a_store_of_version_1_is_upgraded_in_place(old_store: OldStore, known: i
     first, *steps, last = done.stdout.splitlines()
     assert first.endswith(f"schema 1, to be schema {known}")
     for reached, begun, ended in zip(range(2, known + 1), steps[::2], steps[1::2], strict=True):
-        held = f"schema {reached - 1} → {reached}, 1,000 sessions, 100,000 messages: "
+        held = f"schema {reached - 1} → {reached}, 200 sessions, 20,000 messages: "
         assert begun == f"{held}begun"
         assert re.fullmatch(rf"{held}done in \d+\.\d\d s", ended)
     assert re.search(rf"schema {known} after \d+\.\d\d s$", last)

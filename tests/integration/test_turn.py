@@ -52,6 +52,7 @@ async def trace(engine: Engine, answer: TurnAnswer) -> TraceRecord:
     return (await engine.traces.get(USER, answer.trace_id)).record
 
 
+@pytest.mark.each_store
 async def test_one_personas_messages_are_not_in_anothers_blocks(engine: Engine) -> None:
     """Personas see only their own thread, while preferences belong to the session."""
     first = await ask(engine, "请问严氏家训有哪些？")
@@ -169,6 +170,7 @@ async def test_events_are_in_order_and_contain_the_answer(engine: Engine) -> Non
     assert "complete" in [event.data["name"] for event in events if event.kind == "step"]
 
 
+@pytest.mark.each_store
 async def test_another_users_session_gives_a_new_one(engine: Engine, caplog: pytest.LogCaptureFixture) -> None:
     """Another user's session is not continued, none of its data is visible, and the log warns once."""
     mine = await ask(engine, "请问严氏家训有哪些？")
@@ -182,6 +184,7 @@ async def test_another_users_session_gives_a_new_one(engine: Engine, caplog: pyt
     assert len(await engine.memory.transcript.latest(USER, thread, 10)) == 2
 
 
+@pytest.mark.each_store
 async def test_an_expired_session_is_not_continued_but_still_listed(store_url: str) -> None:
     """Its lifetime slides with activity; after it the answer has a new session id."""
     clock = MovableClock()
@@ -202,6 +205,7 @@ async def test_an_expired_session_is_not_continued_but_still_listed(store_url: s
         assert ids == [fresh.session_id, first.session_id]
 
 
+@pytest.mark.each_store
 async def test_64_concurrent_questions_make_64_whole_turns(engine: Engine) -> None:
     """Turn numbers 1 to 64, each answer right after its question."""
     session = await engine.memory.session(scope=USER)
@@ -221,6 +225,7 @@ async def test_64_concurrent_questions_make_64_whole_turns(engine: Engine) -> No
         assert reply.completed
 
 
+@pytest.mark.each_store
 async def test_one_idempotency_key_makes_one_turn(engine: Engine) -> None:
     """Sent eight times concurrently: one turn, eight equal answers; with another question: rejected."""
     session = await engine.memory.session(scope=USER)
@@ -237,6 +242,7 @@ async def test_one_idempotency_key_makes_one_turn(engine: Engine) -> None:
         await ask(engine, "第一条是什么？", session_id=session.session_id, idempotency_key="retry-1")
 
 
+@pytest.mark.each_store
 async def test_an_attempt_that_lost_its_key_while_it_waited_asks_nothing(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -264,6 +270,7 @@ async def test_an_attempt_that_lost_its_key_while_it_waited_asks_nothing(
     assert [message.content for message in stored if message.role == "user"] == [query]
 
 
+@pytest.mark.each_store
 async def test_reject_raises_while_a_turn_runs(engine: Engine) -> None:
     """With ``on_conflict=reject`` a second turn of the thread does not wait."""
     session = await engine.memory.session(scope=USER)
@@ -334,6 +341,7 @@ async def test_incognito_infers_nothing(engine: Engine) -> None:
     assert (await engine.memory.preferences.get(USER, answer.session_id)).updated_at is None
 
 
+@pytest.mark.each_store
 async def test_an_expired_lease_frees_the_thread_for_another_user(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -389,6 +397,7 @@ async def test_an_unknown_persona_is_not_found(engine: Engine) -> None:
     assert (await engine.memory.sessions.list(USER)).items == []
 
 
+@pytest.mark.each_store
 async def test_a_deleted_session_leaves_nothing_anywhere(engine: Engine) -> None:
     """Messages, preferences, traces and stored answers are deleted with it; session-10 is kept."""
     for session_id in ("session-1", "session-10"):
@@ -408,6 +417,7 @@ async def test_a_deleted_session_leaves_nothing_anywhere(engine: Engine) -> None
     assert [stored.record.session_id for stored in kept.items] == ["session-10"]
 
 
+@pytest.mark.each_store
 async def test_deleting_one_personas_thread_keeps_the_other(engine: Engine) -> None:
     """Its thread and traces are deleted; the session, the preferences and the other thread are kept."""
     first = await ask(engine, "请问严氏家训有哪些？")
@@ -418,6 +428,7 @@ async def test_deleting_one_personas_thread_keeps_the_other(engine: Engine) -> N
     assert [stored.record.npc_id for stored in (await engine.traces.list(USER)).items] == ["village_elder"]
 
 
+@pytest.mark.each_store
 @pytest.mark.parametrize("fails", [False, True])
 async def test_a_turn_whose_thread_is_erased_meanwhile_keeps_no_trace(
     engine: Engine, monkeypatch: pytest.MonkeyPatch, *, fails: bool
@@ -438,6 +449,7 @@ async def test_a_turn_whose_thread_is_erased_meanwhile_keeps_no_trace(
     assert (await engine.traces.list(USER)).items == []
 
 
+@pytest.mark.each_store
 async def test_a_trace_id_of_another_user_does_not_collide(engine: Engine) -> None:
     """A caller's own trace id is used once per user; other users are not affected."""
     stranger = Scope("default", "default", "stranger")
@@ -454,6 +466,7 @@ async def test_a_trace_id_of_another_user_does_not_collide(engine: Engine) -> No
     assert (await engine.traces.get(stranger, "mine-1")).record != first
 
 
+@pytest.mark.each_store
 @pytest.mark.parametrize("stranger", [False, True])
 async def test_a_keyed_turn_that_fails_in_a_session_of_its_own_is_repeated_there(
     store_url: str, monkeypatch: pytest.MonkeyPatch, *, stranger: bool
@@ -480,6 +493,7 @@ async def test_a_keyed_turn_that_fails_in_a_session_of_its_own_is_repeated_there
         assert answer.turn_id == 1
 
 
+@pytest.mark.each_store
 @pytest.mark.parametrize("cancelled", [True, False])
 async def test_a_keyed_turn_that_ends_while_its_answer_is_stored_gives_that_answer_again(
     engine: Engine, monkeypatch: pytest.MonkeyPatch, *, cancelled: bool
@@ -512,6 +526,7 @@ async def test_a_keyed_turn_that_ends_while_its_answer_is_stored_gives_that_answ
     assert (kept.error, kept.answer) == (None, answer.answer_text)
 
 
+@pytest.mark.each_store
 async def test_a_lease_from_a_clock_ahead_blocks_no_longer_than_others(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
