@@ -8,7 +8,7 @@ PORT   ?= 8001
 export OMP_NUM_THREADS = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install serve test quick check format bench bench-loaded soak lock clean
+.PHONY: help install serve test quick check format docs types bench bench-loaded soak lock clean
 
 help:           ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -43,6 +43,14 @@ format: install ## rewrite the sources as `check` wants them
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
+docs: install   ## the documentation as a site, in site/
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes --no-deps -r requirements-docs.txt
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+types: install  ## how completely the package is typed for those who import it
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes --no-deps -r requirements-types.txt
+	$(BIN)/python .ci/type_completeness.py
+
 bench: install  ## the figures of docs/benchmarks.md
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes --no-deps -r requirements-bench.txt
 	$(BIN)/python -m benchmarks
@@ -57,9 +65,11 @@ lock: install   ## new pins, without registry addresses
 	$(BIN)/uv lock --upgrade
 	$(BIN)/uv export --quiet --no-emit-project --no-annotate --no-header --group dev -o requirements.txt
 	$(BIN)/uv export --quiet --no-emit-project --no-annotate --no-header --extra bench --no-group dev -o requirements-bench.txt
+	$(BIN)/uv export --quiet --no-emit-project --no-annotate --no-header --only-group docs -o requirements-docs.txt
+	$(BIN)/uv export --quiet --no-emit-project --no-annotate --no-header --only-group types -o requirements-types.txt
 	$(BIN)/uv export --quiet --no-emit-project --no-annotate --no-header --no-group dev \
 	  --extra serve --extra openai --extra postgresql --extra redis --extra embed -o deploy/requirements.txt
 	echo hatchling | $(BIN)/uv pip compile --quiet --no-annotate --no-header --generate-hashes -c requirements.txt - -o deploy/requirements-build.txt
 
 clean:          ## remove what was set up, but not the data
-	rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) site .mypy_cache .ruff_cache .hypothesis

@@ -86,7 +86,7 @@ class WenmaiError(Exception):
 
     def name_setting(self, setting: str) -> None:
         """Prefix the message with the setting that caused the error."""
-        self.args = (f"{setting}: {self}",)
+        self.args: tuple[object, ...] = (f"{setting}: {self}",)
 
 
 class InvalidInput(WenmaiError):
@@ -98,8 +98,8 @@ class InvalidInput(WenmaiError):
     """
 
     def __init__(self, field: str, value: object, allowed: str) -> None:
-        self.field = _truncated(field, _FIELD_CHARACTERS)
-        self.allowed = _truncated(allowed, _ALLOWED_CHARACTERS)
+        self.field: str = _truncated(field, _FIELD_CHARACTERS)
+        self.allowed: str = _truncated(allowed, _ALLOWED_CHARACTERS)
         super().__init__(f"{self.field}: {bounded_repr(value)} is not {self.allowed}")
 
 
@@ -109,7 +109,7 @@ class ConfigError(InvalidInput):
     def __init__(self, key: str, value: object, allowed: str, *, origin: str) -> None:
         super().__init__(key, value, allowed)
         self.origin = origin
-        self.args = (f"{self.args[0]} (from {origin})",)
+        self.args: tuple[object, ...] = (f"{self.args[0]} (from {origin})",)
 
 
 class NotFound(WenmaiError):

@@ -8,7 +8,7 @@ class UsageMeter:
     """Adds up the usage of all attempts; passed to a model as its ``on_usage``."""
 
     def __init__(self) -> None:
-        self.usage = TokenUsage()
+        self.usage: TokenUsage = TokenUsage()
 
     def __call__(self, usage: CallUsage) -> None:
         """Add one attempt."""

@@ -13,7 +13,7 @@ from wenmai.cli.commands.migrate import migrate
 from wenmai.cli.commands.serve import serve
 from wenmai.cli.commands.version import version
 
-app = typer.Typer(
+app: typer.Typer = typer.Typer(
     name="wenmai",
     help="Wenmai 文脉: conversation memory in which facts come from evidence, never from memory.",
     no_args_is_help=True,

@@ -62,14 +62,16 @@ class Memory:
         policy: MemoryPolicy | None = None,
         count_tokens: TokenCounter = estimate_tokens,
     ) -> None:
-        self.policy = policy or MemoryPolicy()
-        self.sessions = Sessions(documents, logs, clock, lifetime=self.policy.session_lifetime)
-        self.transcript = Transcript(logs, history_cap=self.policy.history_cap, count_tokens=count_tokens)
-        self.preferences = PreferenceBook(documents, default_language=self.policy.language)
-        self.contexts = ContextBuilder(self.transcript, self.preferences, self.policy.window, count_tokens)
-        self.thread_lock = ThreadLock(documents, clock)
-        self.idempotency = IdempotentTurns(documents, clock)
-        self.usage = UsageLedger(documents, self.sessions, clock)
+        self.policy: MemoryPolicy = policy or MemoryPolicy()
+        self.sessions: Sessions = Sessions(documents, logs, clock, lifetime=self.policy.session_lifetime)
+        self.transcript: Transcript = Transcript(logs, history_cap=self.policy.history_cap, count_tokens=count_tokens)
+        self.preferences: PreferenceBook = PreferenceBook(documents, default_language=self.policy.language)
+        self.contexts: ContextBuilder = ContextBuilder(
+            self.transcript, self.preferences, self.policy.window, count_tokens
+        )
+        self.thread_lock: ThreadLock = ThreadLock(documents, clock)
+        self.idempotency: IdempotentTurns = IdempotentTurns(documents, clock)
+        self.usage: UsageLedger = UsageLedger(documents, self.sessions, clock)
 
     async def session(
         self,
@@ -111,8 +113,8 @@ class SessionMemory:
         self._memory = memory
         self._scope = scope
         self._thread = opened.thread(npc_id)
-        self.session_id = opened.session_id
-        self.created = opened.created
+        self.session_id: str = opened.session_id
+        self.created: bool = opened.created
         self._first_question = FirstQuestion(memory.sessions, scope, opened.stored.record)
 
     def with_persona(self, npc_id: str) -> "SessionMemory":

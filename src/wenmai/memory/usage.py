@@ -96,7 +96,7 @@ class UsageLedger:
     """
 
     def __init__(self, documents: Documents, sessions: Sessions, clock: Clock) -> None:
-        self.process_total = TokenUsage()
+        self.process_total: TokenUsage = TokenUsage()
         self._documents = documents
         self._sessions = sessions
         self._clock = clock

@@ -87,7 +87,7 @@ class EvidenceBase:
             else EvidenceIndex(search, embedder, policy=policy, search_seconds=search_seconds)
         )
         self._rebuilding = asyncio.Lock()
-        self.files = FileReader()
+        self.files: FileReader = FileReader()
         searching = (self._index.search_breaker,)
         self.breakers: tuple[Breaker, ...] = (self._index.embedder_breaker, *searching) if embedder else searching
 

@@ -67,8 +67,8 @@ class EvidenceIndex:
         policy: BreakerPolicy | None = None,
         search_seconds: float = SEARCH_SECONDS,
     ) -> None:
-        self.embedder_breaker = Breaker("embedder", kind=MODEL, policy=policy)
-        self.search_breaker = Breaker("search", policy=policy)
+        self.embedder_breaker: Breaker = Breaker("embedder", kind=MODEL, policy=policy)
+        self.search_breaker: Breaker = Breaker("search", policy=policy)
         self._search = search
         self._embedder = embedder
         self._search_seconds = search_seconds

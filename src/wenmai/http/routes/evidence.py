@@ -37,7 +37,7 @@ from wenmai.stores.records import EvidenceRecord
 PREFIX = "/api/v1/evidence"
 FILES_PATH = f"{PREFIX}/files"
 
-router = APIRouter(prefix=PREFIX, tags=["evidence"], route_class=JsonRoute)
+router: APIRouter = APIRouter(prefix=PREFIX, tags=["evidence"], route_class=JsonRoute)
 
 EvidenceIdPath = Annotated[
     str, Path(pattern=EVIDENCE_ID, max_length=128, description="The passage's id; it may contain slashes.")

@@ -8,7 +8,7 @@ from wenmai.http.dependencies import AppStateDep, EngineDep
 from wenmai.http.responses import json_response
 from wenmai.http.schemas.health import Liveness, Readiness
 
-router = APIRouter(tags=["health"])
+router: APIRouter = APIRouter(tags=["health"])
 
 RETRY_SECONDS = 5
 

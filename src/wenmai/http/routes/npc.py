@@ -35,7 +35,7 @@ from wenmai.http.views import preference_view, session_summary, trace_summary, t
 from wenmai.memory.preferences import PreferenceChange
 from wenmai.scope import Scope
 
-router = APIRouter(prefix="/api/v1/npc", tags=["npc"], route_class=JsonRoute)
+router: APIRouter = APIRouter(prefix="/api/v1/npc", tags=["npc"], route_class=JsonRoute)
 
 TraceIdPath = Annotated[str, Path(pattern=ID_PATTERN, description="The trace's id.")]
 RecentLimit = Annotated[int, Query(ge=1, le=500, description="Maximum number of recent messages.")]

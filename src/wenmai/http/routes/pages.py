@@ -12,7 +12,7 @@ from starlette.responses import HTMLResponse, Response
 
 from wenmai.http.dependencies import EngineDep
 
-router = APIRouter(include_in_schema=False)
+router: APIRouter = APIRouter(include_in_schema=False)
 
 _MEDIA_TYPES = {
     "swagger-ui-bundle.js": "text/javascript",

@@ -14,7 +14,7 @@ from wenmai.http.routes.versions import add_version_routes
 from wenmai.http.schemas.registry import PersonaBody, VersionView
 from wenmai.http.scope import CallerScope
 
-router = APIRouter(prefix="/api/v1/personas", tags=["personas"], route_class=JsonRoute)
+router: APIRouter = APIRouter(prefix="/api/v1/personas", tags=["personas"], route_class=JsonRoute)
 
 
 async def _registry(request: Request) -> VersionedRegistry[Any]:

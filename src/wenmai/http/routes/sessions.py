@@ -33,7 +33,7 @@ from wenmai.interchange import export_lines
 from wenmai.memory.first_question import FirstQuestion
 from wenmai.stores.records import Message, Session
 
-router = APIRouter(prefix="/v1/sessions", tags=["sessions"], route_class=JsonRoute)
+router: APIRouter = APIRouter(prefix="/v1/sessions", tags=["sessions"], route_class=JsonRoute)
 
 BeforeQuery = Annotated[str | None, Query(min_length=1, max_length=16_384, description="`next` of the previous page.")]
 

@@ -16,7 +16,7 @@ from wenmai.http.schemas.usage import UsageView
 from wenmai.http.scope import CallerScope
 from wenmai.memory.usage import TokenUsage
 
-router = APIRouter(prefix="/v1/usage", tags=["usage"])
+router: APIRouter = APIRouter(prefix="/v1/usage", tags=["usage"])
 
 MAX_DAYS = 92
 

@@ -2,7 +2,7 @@
 
 from datetime import datetime
 from itertools import islice
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import msgspec
 from fastapi import Path, Query
@@ -61,13 +61,13 @@ PageLimit = Annotated[int, Query(ge=1, le=500, description="Maximum number of it
 class ResponseModel(BaseModel):
     """Base of responses and their parts."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
 
 class StrictModel(BaseModel):
     """Base of requests and their parts; unknown fields are rejected."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
     @model_validator(mode="before")
     @classmethod

@@ -1,7 +1,7 @@
 """Models of evidence: ingestion, stored passages, search."""
 
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import ConfigDict, Field, StrictBool, StrictStr
 
@@ -47,7 +47,7 @@ class EvidenceIn(StrictModel):
 class EvidenceBody(RequestBody):
     """Passages to ingest."""
 
-    model_config = ConfigDict(
+    model_config: ClassVar[ConfigDict] = ConfigDict(
         json_schema_extra={
             "examples": [
                 {
@@ -134,7 +134,9 @@ class EvidencePage(ResponseModel):
 class SearchBody(RequestBody):
     """A search."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"query": "祠堂是什么时候建的？", "limit": 3}]})
+    model_config: ClassVar[ConfigDict] = ConfigDict(
+        json_schema_extra={"examples": [{"query": "祠堂是什么时候建的？", "limit": 3}]}
+    )
 
     query: Question = Field(description="The query, 1 to 4000 characters.")
     domains: Labels = Field(default=[], description="Only passages of these domains; empty means all.")

@@ -1,6 +1,6 @@
 """Models of the health routes."""
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import ConfigDict, Field
 
@@ -16,7 +16,7 @@ class Liveness(ResponseModel):
 class StoreHealth(ResponseModel):
     """Whether a store is reachable, and the error if not."""
 
-    model_config = ConfigDict(extra="allow")
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="allow")
 
     state: Literal["ok", "down"] = Field(description="Whether the store is reachable.")
     error: str | None = Field(default=None, description="The error if it is not reachable.")

@@ -1,7 +1,7 @@
 """Models of the chat with personas: turns, session summaries, preferences, traces."""
 
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, ConfigDict, Field, StrictBool, StrictStr
 
@@ -31,7 +31,7 @@ Question = Annotated[
 class ChatBody(RequestBody):
     """A question to a persona."""
 
-    model_config = ConfigDict(
+    model_config: ClassVar[ConfigDict] = ConfigDict(
         json_schema_extra={
             "examples": [
                 {
@@ -76,7 +76,7 @@ class CitationView(ResponseModel):
 class ChatAnswer(ResponseModel):
     """The answer; it is stored before it is sent."""
 
-    model_config = ConfigDict(
+    model_config: ClassVar[ConfigDict] = ConfigDict(
         json_schema_extra={
             "examples": [
                 {
@@ -158,7 +158,7 @@ Tag = Annotated[str, Field(strict=True, pattern=r"^[^\x00-\x1f]+$")]
 class PreferenceBody(RequestBody):
     """A change of preferences; omitted fields are not changed."""
 
-    model_config = ConfigDict(
+    model_config: ClassVar[ConfigDict] = ConfigDict(
         json_schema_extra={"examples": [{"verbosity": "detailed", "add_interest_tags": ["农耕"]}]}
     )
 

@@ -1,7 +1,7 @@
 """Models of the persona and prompt registries."""
 
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import msgspec
 from pydantic import ConfigDict, Field, StrictStr, WithJsonSchema
@@ -54,7 +54,7 @@ class PersonaBody(RequestBody):
 class PromptBody(RequestBody):
     """The next version of a persona's system prompt; it replaces the persona's own."""
 
-    model_config = ConfigDict(
+    model_config: ClassVar[ConfigDict] = ConfigDict(
         json_schema_extra={
             "examples": [{"npc_id": "ancestor_yan", "text": "你是严氏先祖，说话沉稳。", "language": "zh"}]
         }
@@ -97,7 +97,7 @@ class VersionPage(ResponseModel):
 class ActivationBody(RequestBody):
     """The version to activate."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"number": 2, "expected": 1}]})
+    model_config: ClassVar[ConfigDict] = ConfigDict(json_schema_extra={"examples": [{"number": 2, "expected": 1}]})
 
     number: Count = Field(description="The version to activate.")
     expected: Count | None = Field(default=None, description="Compare-and-set: 409 unless this version is active.")

@@ -1,7 +1,7 @@
 """Models of the plain memory API."""
 
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, StrictStr, WithJsonSchema
 
@@ -23,7 +23,9 @@ Title = Annotated[
 class SessionBody(RequestBody):
     """A session to create."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"title": "Planning the trip"}, {}]})
+    model_config: ClassVar[ConfigDict] = ConfigDict(
+        json_schema_extra={"examples": [{"title": "Planning the trip"}, {}]}
+    )
 
     session_id: Id | None = Field(default=None, description="Your own id; generated if omitted.")
     npc_id: Id | None = Field(default=None, description="The persona of messages without `npc_id`.")
@@ -78,7 +80,7 @@ class SessionPage(ResponseModel):
 class TitleBody(RequestBody):
     """A new title."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"title": "Planning the trip"}]})
+    model_config: ClassVar[ConfigDict] = ConfigDict(json_schema_extra={"examples": [{"title": "Planning the trip"}]})
 
     title: Title = Field(description="1 to 60 characters on one line.")
 
@@ -157,7 +159,7 @@ class MessageIn(StrictModel):
 class MessagesBody(RequestBody):
     """Messages to append, in order."""
 
-    model_config = ConfigDict(
+    model_config: ClassVar[ConfigDict] = ConfigDict(
         json_schema_extra={
             "examples": [
                 {
@@ -209,7 +211,9 @@ class MessagePage(ResponseModel):
 class ContextBody(RequestBody):
     """The question for your model."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"query": "Go on!", "budget_tokens": 2000}]})
+    model_config: ClassVar[ConfigDict] = ConfigDict(
+        json_schema_extra={"examples": [{"query": "Go on!", "budget_tokens": 2000}]}
+    )
 
     query: StrictStr = Field(min_length=1, max_length=CONTEXT_QUERY_LIMIT, description="The question for your model.")
     budget_tokens: Count | None = Field(

@@ -1,7 +1,7 @@
 """Models of usage: tokens and cost of model calls, and budget status."""
 
 from datetime import date
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import ConfigDict, Field
 
@@ -55,7 +55,7 @@ class BudgetView(ResponseModel):
 class UsageView(ResponseModel):
     """Usage of the user and of the tenant, per day."""
 
-    model_config = ConfigDict(
+    model_config: ClassVar[ConfigDict] = ConfigDict(
         json_schema_extra={
             "examples": [
                 {

@@ -50,7 +50,7 @@ class ReadThrough:
         self._redis = redis
         self._freshness = freshness
         self._durable = durable
-        self.failures = EntryFailures()
+        self.failures: EntryFailures = EntryFailures()
         self._failed_at: float | None = None
         self._in_flight = 0
 

@@ -24,9 +24,9 @@ class PostgresqlStore:
 
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database = database
-        self.documents = PostgresqlDocuments(database, clock)
-        self.logs = PostgresqlLogs(database, clock)
-        self.search = PostgresqlSearch(database)
+        self.documents: PostgresqlDocuments = PostgresqlDocuments(database, clock)
+        self.logs: PostgresqlLogs = PostgresqlLogs(database, clock)
+        self.search: PostgresqlSearch = PostgresqlSearch(database)
 
     async def ping(self) -> None:
         """Return if the server answers."""

@@ -8,7 +8,9 @@ from wenmai.stores.records.base import Record, RecordSpec
 class EvidenceRecord(Record, frozen=True, kw_only=True):
     """One passage of an ingested source; the only thing that may support a fact."""
 
-    spec: ClassVar = RecordSpec("evidence", key="evidence_id", shared=True, filters=("source_ref", "source_type"))
+    spec: ClassVar[RecordSpec] = RecordSpec(
+        "evidence", key="evidence_id", shared=True, filters=("source_ref", "source_type")
+    )
 
     evidence_id: str
     title: str

@@ -8,7 +8,7 @@ from wenmai.stores.records.base import Record, RecordSpec
 class PersonaVersion(Record, frozen=True, kw_only=True):
     """One version of a persona; ``ref`` is ``npc_id:version``."""
 
-    spec: ClassVar = RecordSpec("persona_versions", key="ref", shared=True, filters=("npc_id",))
+    spec: ClassVar[RecordSpec] = RecordSpec("persona_versions", key="ref", shared=True, filters=("npc_id",))
 
     ref: str
     npc_id: str
@@ -21,7 +21,7 @@ class PersonaVersion(Record, frozen=True, kw_only=True):
 class PromptVersion(Record, frozen=True, kw_only=True):
     """One version of a persona's system prompt; ``ref`` is ``npc_id:version``."""
 
-    spec: ClassVar = RecordSpec("prompt_versions", key="ref", shared=True, filters=("npc_id",))
+    spec: ClassVar[RecordSpec] = RecordSpec("prompt_versions", key="ref", shared=True, filters=("npc_id",))
 
     ref: str
     npc_id: str
@@ -39,7 +39,7 @@ class ActiveVersion(Record, frozen=True, kw_only=True):
     replaced at each change (:mod:`wenmai.grounding.evidence.local_index`).
     """
 
-    spec: ClassVar = RecordSpec("active_versions", key="ref", shared=True)
+    spec: ClassVar[RecordSpec] = RecordSpec("active_versions", key="ref", shared=True)
 
     ref: str
     number: int

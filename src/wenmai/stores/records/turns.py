@@ -9,7 +9,7 @@ from wenmai.stores.records.base import Record, RecordSpec
 class TurnLease(Record, frozen=True, kw_only=True):
     """Lease on a thread; ignored after ``expires_at``."""
 
-    spec: ClassVar = RecordSpec("turn_leases", key="thread", bound_to="session")
+    spec: ClassVar[RecordSpec] = RecordSpec("turn_leases", key="thread", bound_to="session")
 
     thread: str
     session_id: str
@@ -28,7 +28,9 @@ class IdempotentTurn(Record, frozen=True, kw_only=True):
         session_id: of the answer; empty, with the record bound to no session, until there is one.
     """
 
-    spec: ClassVar = RecordSpec("idempotent_turns", key="idempotency_key", filters=("session_id",), bound_to="session")
+    spec: ClassVar[RecordSpec] = RecordSpec(
+        "idempotent_turns", key="idempotency_key", filters=("session_id",), bound_to="session"
+    )
 
     idempotency_key: str
     fingerprint: str
@@ -48,7 +50,7 @@ class TraceRecord(Record, frozen=True, kw_only=True):
         ref: user id and trace id, joined by :func:`wenmai.chat.trace.trace_ref`.
     """
 
-    spec: ClassVar = RecordSpec(
+    spec: ClassVar[RecordSpec] = RecordSpec(
         "traces",
         key="ref",
         filters=("session_id", "npc_id", "policy_mode", "intent"),

@@ -13,7 +13,7 @@ class UsageRecord(Record, frozen=True, kw_only=True):
         of: the id of the tenant; for a user the site id, then the user id.
     """
 
-    spec: ClassVar = RecordSpec("usage", key="ref", shared=True, filters=("day",))
+    spec: ClassVar[RecordSpec] = RecordSpec("usage", key="ref", shared=True, filters=("day",))
 
     ref: str
     day: str

@@ -25,8 +25,8 @@ class RedisStore:
     def __init__(self, link: Link, prefix: str, clock: Clock) -> None:
         self._link = link
         keys = Keys(prefix)
-        self.documents = RedisDocuments(link, keys, clock)
-        self.logs = RedisLogs(link, keys, clock)
+        self.documents: RedisDocuments = RedisDocuments(link, keys, clock)
+        self.logs: RedisLogs = RedisLogs(link, keys, clock)
         self.search: Search | None = None
 
     async def ping(self) -> None:

@@ -60,10 +60,10 @@ class Keys:
 
     def __init__(self, prefix: str) -> None:
         self._prefix = prefix
-        self.ending = f"{prefix}:ending"
-        self.ending_where = f"{prefix}:ending:where"
-        self.changes = f"{prefix}:session:changes"
-        self.probe = f"{prefix}:session:probe"
+        self.ending: str = f"{prefix}:ending"
+        self.ending_where: str = f"{prefix}:ending:where"
+        self.changes: str = f"{prefix}:session:changes"
+        self.probe: str = f"{prefix}:session:probe"
 
     def document(self, scope: Scope, of: type[Record], key: str) -> str:
         """The hash of a record."""

@@ -34,7 +34,7 @@ class Script:
 
     def __init__(self, source: str) -> None:
         self.source = source
-        self.digest = hashlib.sha1(source.encode(), usedforsecurity=False).hexdigest()
+        self.digest: str = hashlib.sha1(source.encode(), usedforsecurity=False).hexdigest()
 
 
 class Link:

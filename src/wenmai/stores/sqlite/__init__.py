@@ -35,9 +35,9 @@ class SqliteStore:
 
     def __init__(self, connections: ConnectionThreads, clock: Clock) -> None:
         self._connections = connections
-        self.documents = SqliteDocuments(connections, clock)
-        self.logs = SqliteLogs(connections, clock)
-        self.search = SqliteSearch(connections)
+        self.documents: SqliteDocuments = SqliteDocuments(connections, clock)
+        self.logs: SqliteLogs = SqliteLogs(connections, clock)
+        self.search: SqliteSearch = SqliteSearch(connections)
 
     async def ping(self) -> None:
         """Return if the file can be read and is still the one that was opened."""
