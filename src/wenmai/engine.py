@@ -22,6 +22,7 @@ from wenmai.config.sources import load_engine_settings, profile_path
 from wenmai.errors import InvalidInput, StoreError
 from wenmai.grounding.evidence import EvidenceBase
 from wenmai.grounding.evidence.parsing import BadLine, parse
+from wenmai.grounding.lexicon import Lexicon
 from wenmai.memory.library import Memory, MemoryPolicy, required
 from wenmai.memory.window import WindowLimits
 from wenmai.providers.embedders import open_embedder
@@ -111,6 +112,7 @@ async def open_engine(
             traces=TraceLedger(documents, clock, retention=timedelta(days=settings.trace_retention_days)),
             budgets=BudgetKeeper(profile.budgets, memory, clock),
             profile=profile,
+            lexicon=Lexicon(profile.lexicon),
             policy=TurnPolicy(
                 memory_enabled=settings.memory_enabled,
                 prompt_budget_tokens=settings.prompt_budget_tokens,

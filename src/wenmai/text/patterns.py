@@ -1,4 +1,10 @@
-"""Parses word lists written as text into lists, alternations and dictionaries."""
+"""Parses word lists written as text into lists, alternations and dictionaries; patterns of words given as data."""
+
+import re
+from collections.abc import Iterable
+
+NEVER = "(?!)"
+"""A regular expression that matches nothing: what an empty list of words becomes."""
 
 
 def word_list(text: str) -> list[str]:
@@ -18,3 +24,23 @@ def pairs(text: str) -> dict[str, str]:
     """A dictionary written as ``key=value key=value``; an underscore stands for a blank."""
     split = (word.replace("_", " ").partition("=") for word in text.split())
     return {key: value for key, _, value in split}
+
+
+def word_pattern(word: str) -> str:
+    """The regular expression of a word of a lexicon.
+
+    A Latin word matches whole words only, with ``*`` at its end any ending; a Chinese one matches anywhere. A word
+    between slashes is a regular expression itself.
+    """
+    if len(word) > len("//") and word[0] == word[-1] == "/":
+        return word[1:-1]
+    stem = word.removesuffix("*")
+    pattern = re.escape(stem)
+    if not word[:1].isascii():
+        return pattern
+    return rf"\b{pattern}\w*" if stem != word else rf"\b{pattern}\b"
+
+
+def any_word(words: Iterable[str]) -> str:
+    """A regular expression that matches any of the words, tried in order; see :func:`word_pattern`."""
+    return "|".join(map(word_pattern, words)) or NEVER
