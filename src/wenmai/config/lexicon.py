@@ -1,7 +1,7 @@
 """A lexicon: the words of one field, as data. All are optional; without them, shared words decide alone.
 
 A word is in Chinese or English. English ones match as whole words, with ``*`` at the end with any ending
-(``sacrific*``), Chinese ones anywhere. A word between slashes is a regular expression: ``/渠(?!道)/``.
+(``rescu*``), Chinese ones anywhere. A word between slashes is a regular expression: ``/灯(?!泡)/``.
 """
 
 import re

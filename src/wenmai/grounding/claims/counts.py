@@ -121,7 +121,7 @@ _IDIOMS = re.compile(
     )
 )
 _MAX_QUOTED = 4
-"""孝悌二字, 耕读传家四字: the length of the words just quoted."""
+"""诚实二字, 风雨同舟四字: the length of the words just quoted."""
 
 _VAGUE_ZH = re.compile(r"点(?!半|钟)|方面|句|种|样|层意|层含|码|个问题|个方面|个意思|个原因|个说法|个字(?!号)|分(?!钟)")
 _GENERATION = re.compile(

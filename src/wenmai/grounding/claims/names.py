@@ -101,13 +101,8 @@ _NO_PLACE = any_of(
     乡村 山村 农村 古村 山洞 轮渡 运河 银河 敬老院 人民政府 青山 绿水青山 名山 江河
     """
 )
-_NO_PLACE_NEXT = {
-    last[0]: last[1:]
-    for last in word_list(
-        "山水区货寨地 河流道床 寺庙 桥梁 楼梯 堂屋兄弟 州官 塔吊 街坊 江山湖 府上 亭子 乡亲民音村 市场民 "
-        "村民庄寨落 县官令"
-    )
-}
+# Words that begin with a kind of place, so that no name ends there.
+_NO_PLACE_END = any_of("山[水区货寨地] 河[流道床] 州官 街坊 江[山湖] 府上 乡[亲民音村] 市[场民] 村[民庄寨落] 县[官令]")
 _SHORT_OK = frozenset("州县山江省市")
 
 _TITLE_ZH = re.compile(r"《(?P<name>[^《》\n]{1,60})》")
@@ -180,7 +175,7 @@ def _patterns(lexicon: Lexicon) -> _Patterns:
     return _Patterns(
         titled=re.compile(rf"(?P<name>(?:{_ANY_SURNAME})(?:[{_HAN}]{{0,2}}?))(?:{titles})"),
         place_end=re.compile(f"{any_word(place_kinds)}|{_PLACE_END}"),
-        no_place=re.compile(f"{_NO_PLACE}|{any_word(words.not_names)}"),
+        no_place=re.compile(f"{_NO_PLACE}|{_NO_PLACE_END}|{any_word(words.not_names)}"),
         place_words=_PLACE_WORD.union(words.place_kinds),
         not_name=_NOT_NAME.union(words.not_names),
     )
@@ -233,7 +228,7 @@ def _places(text: str, patterns: _Patterns) -> Iterator[Claim]:
             not long_enough
             or all(char in _PLAIN_PART for char in part)
             or patterns.no_place.fullmatch(name)
-            or (following and following in _NO_PLACE_NEXT.get(suffix, ""))
+            or patterns.no_place.match(text, match.start())
             or patterns.place_end.match(following)  # 溪 in 云溪镇
         ):
             continue
