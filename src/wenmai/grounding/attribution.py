@@ -1,9 +1,9 @@
 """Attribution: whether a sentence attributes a claim to the user or denies it, without affirming it."""
 
 import re
-from functools import cached_property, lru_cache
+from functools import cached_property
 
-from wenmai.grounding.lexicon import EMPTY, Lexicon
+from wenmai.grounding.lexicon import EMPTY, Lexicon, once_per_lexicon
 from wenmai.text.patterns import any_of, any_word
 
 _RECORDS = any_of("记载 史料 资料 文献 记录 证据 材料 书中 典籍")
@@ -65,7 +65,7 @@ class Attribution:
         return self._denial.search(self._sentence) is not None
 
 
-@lru_cache(maxsize=16)
+@once_per_lexicon
 def _patterns(lexicon: Lexicon) -> tuple[re.Pattern[str], re.Pattern[str]]:
     """A denial, and words of the user, in any field and in this one."""
     sources = any_word(word for word in lexicon.words.sources if not word.isascii())

@@ -1,8 +1,10 @@
 """Lexicon: the words by which questions and evidence are matched, general ones and those of a profile."""
 
 import re
-from collections.abc import Mapping
-from functools import cached_property
+from collections.abc import Callable, Mapping
+from functools import cached_property, lru_cache
+from operator import attrgetter
+from typing import TypeVar
 
 import msgspec
 
@@ -92,9 +94,9 @@ _LOCATIONS = any_of(
 
 
 class Lexicon(msgspec.Struct, frozen=True, eq=False, dict=True):
-    """The words of a field, prepared; each pattern is compiled on first use and kept.
+    """The words of a field, with their patterns; each is compiled once, by :func:`prepare` or on first use.
 
-    It is compared by identity, so that it is a cheap key of a cache: prepare one for each profile.
+    It is compared by identity, so that it is a cheap key of a cache: make one for each profile.
     """
 
     words: LexiconWords = LexiconWords()
@@ -140,3 +142,19 @@ def _compile(pattern: str) -> re.Pattern[str]:
 
 EMPTY = Lexicon()
 """No words of a field."""
+
+_Value = TypeVar("_Value")
+_COMPUTED: list[Callable[[Lexicon], object]] = [attrgetter("events", "entities", "persons", "locations")]
+
+
+def once_per_lexicon(function: Callable[[Lexicon], _Value]) -> Callable[[Lexicon], _Value]:
+    """Decorator: the function's value is computed once for each lexicon, by :func:`prepare` or on first use."""
+    cached = lru_cache(maxsize=16)(function)
+    _COMPUTED.append(cached)
+    return cached
+
+
+def prepare(lexicon: Lexicon) -> None:
+    """Compile all patterns of a lexicon, which takes tens of milliseconds."""
+    for compute in _COMPUTED:
+        compute(lexicon)

@@ -11,7 +11,7 @@ from wenmai.grounding.claims.counts import ITEM
 from wenmai.grounding.claims.dates import FESTIVALS
 from wenmai.grounding.claims.eras import REIGNS, dynasties_of_year, reigns_of_year, sexagenary
 from wenmai.grounding.claims.extraction import find_claims
-from wenmai.grounding.lexicon import Lexicon
+from wenmai.grounding.lexicon import Lexicon, once_per_lexicon
 from wenmai.grounding.prompt_injection import safe_sentences
 from wenmai.grounding.segments import Segment
 from wenmai.grounding.types import Passage
@@ -104,7 +104,7 @@ def bare_name(name: str, lexicon: Lexicon) -> str:
     return _suffix(lexicon).sub("", name)
 
 
-@lru_cache(maxsize=16)
+@once_per_lexicon
 def _suffix(lexicon: Lexicon) -> re.Pattern[str]:
     ends = [word for word in (*lexicon.words.place_kinds, *lexicon.words.titles) if not word.isascii()]
     return re.compile(f"(?:{_SUFFIX}|{any_word(ends)})$")

@@ -1,11 +1,10 @@
 """Ordinals such as 第三条 and *the third one*: their number, and the item's name in an answer that lists it."""
 
 import re
-from functools import lru_cache
 
 import msgspec
 
-from wenmai.grounding.lexicon import Lexicon
+from wenmai.grounding.lexicon import Lexicon, once_per_lexicon
 from wenmai.text.cjk import normalise
 from wenmai.text.patterns import any_word
 
@@ -58,7 +57,7 @@ def item_name(number: int, answer: str, lexicon: Lexicon) -> str | None:
     return None
 
 
-@lru_cache(maxsize=16)
+@once_per_lexicon
 def _ordinal(lexicon: Lexicon) -> re.Pattern[str]:
     return re.compile(
         r"第(?P<zh>[一二三四五六七八九十]{1,3}|[0-9]{1,2})(?P<item>[条则个项点句种件段])?"

@@ -2,11 +2,10 @@
 
 import re
 from collections.abc import Iterator
-from functools import lru_cache
 
 from wenmai.grounding.claims.claim import Claim, ClaimKind
 from wenmai.grounding.claims.numerals import NUMERALS, Number, find_numbers, format_number, ordinal_number, whole_number
-from wenmai.grounding.lexicon import EMPTY, Lexicon
+from wenmai.grounding.lexicon import EMPTY, Lexicon, once_per_lexicon
 from wenmai.text.patterns import any_of, any_word, word_list
 
 ITEM = "个"
@@ -186,14 +185,14 @@ def expected_units(question: str, lexicon: Lexicon = EMPTY) -> frozenset[str]:
     return frozenset({_unit_en(match[1])}) if match else frozenset()
 
 
-@lru_cache(maxsize=16)
+@once_per_lexicon
 def _after_zh(lexicon: Lexicon) -> re.Pattern[str]:
     """A unit after a Chinese number."""
     units = sorted({*_UNITS_ZH, *lexicon.words.measure_words}, key=lambda unit: (-len(unit), unit))
     return re.compile(rf"(?P<vague>[多余来几])? ?(?P<unit>{'|'.join(units)})(?![里][面边]|月份|级别)")
 
 
-@lru_cache(maxsize=16)
+@once_per_lexicon
 def _ordinal_noun(lexicon: Lexicon) -> re.Pattern[str]:
     return re.compile(rf"(?i)^[ -](?:clan |family )?(?:{_LISTED_EN}|{any_word(lexicon.words.list_items)})\b")
 

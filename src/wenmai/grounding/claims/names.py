@@ -6,12 +6,11 @@ verb of action), and places by their last character, cut at the first function w
 
 import re
 from collections.abc import Iterator
-from functools import lru_cache
 from typing import NamedTuple
 
 from wenmai.grounding.claims.claim import Claim, ClaimKind
 from wenmai.grounding.claims.eras import DYNASTIES_EN, ROMANISED
-from wenmai.grounding.lexicon import Lexicon
+from wenmai.grounding.lexicon import Lexicon, once_per_lexicon
 from wenmai.text.patterns import any_of, any_word, word_list
 
 _HAN = "\u4e00-\u9fff"
@@ -167,7 +166,7 @@ class _Patterns(NamedTuple):
     not_name: frozenset[str]
 
 
-@lru_cache(maxsize=16)
+@once_per_lexicon
 def _patterns(lexicon: Lexicon) -> _Patterns:
     words = lexicon.words
     titles = f"{any_word(words.titles)}|{_HONORIFIC}"
