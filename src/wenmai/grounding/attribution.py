@@ -4,7 +4,7 @@ import re
 from functools import cached_property
 
 from wenmai.grounding.lexicon import EMPTY, Lexicon, once_per_lexicon
-from wenmai.text.patterns import any_of, any_word
+from wenmai.text.patterns import any_of, any_word, chinese, english
 
 _RECORDS = any_of("记载 史料 资料 文献 记录 证据 材料 书中 典籍")
 _SILENT = any_of("没有 并无 未见 未载 未有 不见 没提 没写 无从 并未 未曾 不足 不支持 不符 不一致")
@@ -68,14 +68,14 @@ class Attribution:
 @once_per_lexicon
 def _patterns(lexicon: Lexicon) -> tuple[re.Pattern[str], re.Pattern[str]]:
     """A denial, and words of the user, in any field and in this one."""
-    sources = any_word(word for word in lexicon.words.sources if not word.isascii())
-    sources_en = any_word(word for word in lexicon.words.sources if word.isascii())
+    sources = any_word(chinese(lexicon.words.sources), _RECORDS)
+    sources_en = any_word(english(lexicon.words.sources), _RECORDS_EN)
     denial = (
-        rf"(?:{_RECORDS}|{sources})[^，。！？]{{0,12}}(?:{_SILENT})",
+        rf"(?:{sources})[^，。！？]{{0,12}}(?:{_SILENT})",
         rf"(?:{_NONE})[^，。！？]{{0,12}}(?:{_PROOF})",
         "无从(?:证实|考证|查证)|不能(?:证实|确认|断言)|无法(?:证实|确认|核实)",
-        rf"\b(?:{_RECORDS_EN}|{sources_en})[^,;.!?]{{0,40}}\b{_NOT_EN}",
-        rf"\b{_NOT_EN}[^,;.!?]{{0,40}}\b(?:{_RECORDS_EN}|{sources_en}|{_SAYS_EN})",
+        rf"\b(?:{sources_en})[^,;.!?]{{0,40}}\b{_NOT_EN}",
+        rf"\b{_NOT_EN}[^,;.!?]{{0,40}}\b(?:{sources_en}|{_SAYS_EN})",
     )
-    user_says = f"(?:[您你]|{any_word(lexicon.words.addresses)}){_USER_SAYS}"
+    user_says = f"(?:{any_word(lexicon.words.addresses, '[您你]')}){_USER_SAYS}"
     return re.compile("|".join(denial), re.IGNORECASE), re.compile(user_says, re.IGNORECASE)

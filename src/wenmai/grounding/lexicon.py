@@ -109,9 +109,8 @@ class Lexicon(msgspec.Struct, frozen=True, eq=False, dict=True):
     @cached_property
     def events(self) -> Mapping[str, re.Pattern[str]]:
         """Patterns of the events of any field and of this one, in the order in which they are searched."""
-        own = {name: any_word(words) for name, words in self.words.events.items()}
-        patterns = {name: f"{pattern}|{own.pop(name, NEVER)}" for name, pattern in EVENTS.items()} | own
-        return {name: _compile(pattern) for name, pattern in patterns.items()}
+        own = self.words.events
+        return {name: _compile(any_word(own.get(name, ()), EVENTS.get(name, ""))) for name in EVENTS | own}
 
     @cached_property
     def one_time_events(self) -> frozenset[str]:
@@ -128,12 +127,12 @@ class Lexicon(msgspec.Struct, frozen=True, eq=False, dict=True):
     @cached_property
     def persons(self) -> re.Pattern[str]:
         """Persons without a name; they answer *who*."""
-        return _compile(f"{_PERSONS}|{any_word(self.words.persons)}")
+        return _compile(any_word(self.words.persons, _PERSONS))
 
     @cached_property
     def locations(self) -> re.Pattern[str]:
         """Words that give a location; they answer *where*."""
-        return _compile(f"{_LOCATIONS}|{any_word(self.words.locations)}")
+        return _compile(any_word(self.words.locations, _LOCATIONS))
 
 
 def _compile(pattern: str) -> re.Pattern[str]:

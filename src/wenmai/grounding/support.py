@@ -16,7 +16,7 @@ from wenmai.grounding.prompt_injection import safe_sentences
 from wenmai.grounding.segments import Segment
 from wenmai.grounding.types import Passage
 from wenmai.text.cjk import find_words, normalise
-from wenmai.text.patterns import any_word
+from wenmai.text.patterns import any_word, chinese
 
 _Key = tuple[ClaimKind, str]
 
@@ -106,8 +106,7 @@ def bare_name(name: str, lexicon: Lexicon) -> str:
 
 @once_per_lexicon
 def _suffix(lexicon: Lexicon) -> re.Pattern[str]:
-    ends = [word for word in (*lexicon.words.place_kinds, *lexicon.words.titles) if not word.isascii()]
-    return re.compile(f"(?:{_SUFFIX}|{any_word(ends)})$")
+    return re.compile(f"(?:{any_word(chinese([*lexicon.words.place_kinds, *lexicon.words.titles]), _SUFFIX)})$")
 
 
 def facts_of(passage: Passage, lexicon: Lexicon) -> PassageFacts:

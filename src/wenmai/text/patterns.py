@@ -41,6 +41,26 @@ def word_pattern(word: str) -> str:
     return rf"\b{pattern}\w*" if stem != word else rf"\b{pattern}\b"
 
 
-def any_word(words: Iterable[str]) -> str:
-    """A regular expression that matches any of the words, tried in order; see :func:`word_pattern`."""
-    return "|".join(map(word_pattern, words)) or NEVER
+def any_word(words: Iterable[str], general: str = "") -> str:
+    """A regular expression that matches any of the words, or the general one, which is tried first.
+
+    Plain words are tried before expressions, Chinese ones first; see :func:`word_pattern`.
+    """
+    kinds: tuple[list[str], list[str], list[str]] = [], [], []
+    for word in words:
+        kinds[1 if word[0] == "/" else 2 if word.isascii() else 0].append(word)
+    chinese, expressions, english = kinds
+    whole = "|".join(re.escape(word) for word in english if not word.endswith("*"))
+    parts = [general, *map(word_pattern, chinese), *map(word_pattern, expressions), rf"\b(?:{whole})\b" * bool(whole)]
+    parts += [word_pattern(word) for word in english if word.endswith("*")]
+    return "|".join(filter(None, parts)) or NEVER
+
+
+def chinese(words: Iterable[str]) -> list[str]:
+    """The words that are not in Latin letters."""
+    return [word for word in words if not word.isascii()]
+
+
+def english(words: Iterable[str]) -> list[str]:
+    """The words in Latin letters."""
+    return [word for word in words if word.isascii()]

@@ -62,7 +62,7 @@ def _ordinal(lexicon: Lexicon) -> re.Pattern[str]:
     return re.compile(
         r"第(?P<zh>[一二三四五六七八九十]{1,3}|[0-9]{1,2})(?P<item>[条则个项点句种件段])?"
         rf"|\bthe (?P<en>{'|'.join(ORDINALS_EN)}|[0-9]{{1,2}}(?=st|nd|rd|th))(?:st|nd|rd|th)?\b"
-        rf"(?P<one> (?:{_ITEMS_EN}|{any_word(lexicon.words.list_items)})\b)?"
+        rf"(?P<one> (?:{any_word(lexicon.words.list_items, _ITEMS_EN)})\b)?"
     )
 
 
@@ -92,7 +92,7 @@ def _name_patterns(number: int, lexicon: Lexicon) -> list[re.Pattern[str]]:
         rf"(?<![{_DIGITS}十]){han}(?:曰|是|为)[：:，,「『“]?([\u4e00-\u9fff]{{2,8}}){end}",
         rf"(?:^|\n)[ \t\u3000]*(?:{han}、|{number}[.、)）])\s*([\u4e00-\u9fff]{{2,8}}){end}",
     ]
-    items = f"{_ITEMS_EN}|{any_word(lexicon.words.list_items)}"
+    items = any_word(lexicon.words.list_items, _ITEMS_EN)
     word = ORDINALS_EN[number - 1] if number <= len(ORDINALS_EN) else f"{number}(?:st|nd|rd|th)"
     english = [
         rf"\b{word}\b[^\"“”\n.;]{{0,60}}[\"“]([^\"“”\n]{{3,80}}?)[,.]?[\"”]",

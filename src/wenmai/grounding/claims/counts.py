@@ -194,7 +194,7 @@ def _after_zh(lexicon: Lexicon) -> re.Pattern[str]:
 
 @once_per_lexicon
 def _ordinal_noun(lexicon: Lexicon) -> re.Pattern[str]:
-    return re.compile(rf"(?i)^[ -](?:clan |family )?(?:{_LISTED_EN}|{any_word(lexicon.words.list_items)})\b")
+    return re.compile(rf"(?i)^[ -](?:clan |family )?(?:{any_word(lexicon.words.list_items, _LISTED_EN)})\b")
 
 
 def _masked(text: str) -> str:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from wenmai.grounding.claims.claim import Claim, ClaimKind
 from wenmai.grounding.claims.eras import DYNASTIES_EN, ROMANISED
 from wenmai.grounding.lexicon import Lexicon, once_per_lexicon
-from wenmai.text.patterns import any_of, any_word, word_list
+from wenmai.text.patterns import any_of, any_word, chinese, word_list
 
 _HAN = "\u4e00-\u9fff"
 _SURNAME = any_of(
@@ -80,7 +80,7 @@ _GONG = re.compile(
 )
 _CLAN = re.compile(rf"(?P<name>(?:{_ANY_SURNAME})氏)|姓(?P<after>{_SURNAME})(?!名|氏)|(?P<before>{_SURNAME})姓")
 
-_PLACE_END = any_of("自然村 村 镇 乡 县 府 州 省 市 山 岭 河 溪 江 湖 堰 圳 渠 洞 巷 街")
+_PLACE_END = word_list("自然村 村 镇 乡 县 府 州 省 市 山 岭 河 溪 江 湖 堰 圳 渠 洞 巷 街")
 _NOT_IN_PLACE = frozenset(
     "的了在到于从自往至向是有和与及这那此本该我你您他她它们个座条处各每全建修迁居住过经由为即叫称位"
     "入出沿去来离距近把被让给对说问知看见上下里内外中前后旁边侧又也都就不没无可能会要想请着起成以其"
@@ -169,12 +169,11 @@ class _Patterns(NamedTuple):
 @once_per_lexicon
 def _patterns(lexicon: Lexicon) -> _Patterns:
     words = lexicon.words
-    titles = f"{any_word(words.titles)}|{_HONORIFIC}"
-    place_kinds = sorted(words.place_kinds, key=len, reverse=True)
+    place_kinds = sorted([*chinese(words.place_kinds), *_PLACE_END], key=len, reverse=True)
     return _Patterns(
-        titled=re.compile(rf"(?P<name>(?:{_ANY_SURNAME})(?:[{_HAN}]{{0,2}}?))(?:{titles})"),
-        place_end=re.compile(f"{any_word(place_kinds)}|{_PLACE_END}"),
-        no_place=re.compile(f"{_NO_PLACE}|{_NO_PLACE_END}|{any_word(words.not_names)}"),
+        titled=re.compile(rf"(?P<name>(?:{_ANY_SURNAME})(?:[{_HAN}]{{0,2}}?))(?:{any_word(words.titles, _HONORIFIC)})"),
+        place_end=re.compile("|".join(place_kinds)),
+        no_place=re.compile(any_word(chinese(words.not_names), f"{_NO_PLACE}|{_NO_PLACE_END}")),
         place_words=_PLACE_WORD.union(words.place_kinds),
         not_name=_NOT_NAME.union(words.not_names),
     )
