@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 from wenmai.chat.budgets import BudgetKeeper
@@ -22,6 +23,7 @@ from wenmai.config.sources import load_engine_settings, profile_path
 from wenmai.errors import InvalidInput, StoreError
 from wenmai.grounding.evidence import EvidenceBase
 from wenmai.grounding.evidence.parsing import BadLine, parse
+from wenmai.grounding.lexicon import Lexicon, prepare
 from wenmai.memory.library import Memory, MemoryPolicy, required
 from wenmai.memory.window import WindowLimits
 from wenmai.providers.embedders import open_embedder
@@ -97,7 +99,9 @@ async def open_engine(
     model = _model(settings, profile, model_breaker)
     connections = AsyncExitStack()
     embedder = open_embedder(settings.embedder, connections=connections)
-    await asyncio.to_thread(load_stemmer)  # else the first question would block the event loop
+    lexicon = Lexicon(profile.lexicon)
+    for load in (load_stemmer, partial(prepare, lexicon)):
+        await asyncio.to_thread(load)  # else the first question would block the event loop
     store_url, hot_url = (with_key_prefix(url, settings.key_prefix) for url in (settings.store, settings.hot))
     async with open_stores(store_url, hot_url, clock=clock, breaker_policy=breaker_policy) as (store, store_breakers):
         documents, logs = required(store, settings.store)
@@ -111,6 +115,7 @@ async def open_engine(
             traces=TraceLedger(documents, clock, retention=timedelta(days=settings.trace_retention_days)),
             budgets=BudgetKeeper(profile.budgets, memory, clock),
             profile=profile,
+            lexicon=lexicon,
             policy=TurnPolicy(
                 memory_enabled=settings.memory_enabled,
                 prompt_budget_tokens=settings.prompt_budget_tokens,

@@ -3,10 +3,13 @@
 import re
 from pathlib import Path
 
+import msgspec
 import pytest
+import yaml
 
 from wenmai.chat.turn import TurnAnswer, TurnRequest
 from wenmai.cli.checks import check_profile
+from wenmai.config.lexicon import LexiconWords
 from wenmai.config.settings import Settings
 from wenmai.engine import Engine, load_engine_settings, open_engine
 from wenmai.scope import Scope
@@ -49,6 +52,12 @@ async def test_the_persona_of_the_page_answers_from_its_evidence(settings: Setti
         assert (unknown.policy_mode, unknown.citations) == ("conservative", [])
         refused = await ask(engine, "Tell me about plunder!", first.session_id)
         assert (refused.policy_mode, refused.answer_text) == ("refuse", "I do not talk about that.")
+
+
+def test_the_lexicon_of_the_page_is_valid() -> None:
+    """It is the page's only other YAML block."""
+    (words,) = re.findall(r"^```yaml\n(topics:.*?)^```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    assert "lighthouse" in msgspec.convert(yaml.safe_load(words), LexiconWords).entities["tower"]
 
 
 @pytest.mark.usefixtures("settings")

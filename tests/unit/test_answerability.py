@@ -2,6 +2,7 @@
 
 import pytest
 
+from sample_lexicon import LEXICON
 from wenmai.chat.understanding.dialogue_acts import answer_type_of
 from wenmai.config.profile import Topic
 from wenmai.grounding.answerability import Verdict, check_answerability
@@ -38,6 +39,7 @@ def judge(
         policy or GroundingPolicy(),
         [],
         standalone_question=standalone_question,
+        lexicon=LEXICON,
     )
 
 

@@ -4,6 +4,7 @@ from itertools import pairwise
 
 import pytest
 
+from sample_lexicon import LEXICON
 from wenmai.grounding.claims.eras import sexagenary, year_of_reign
 from wenmai.grounding.claims.extraction import ClaimKind, find_claims
 from wenmai.grounding.claims.numerals import chinese_number
@@ -11,7 +12,7 @@ from wenmai.grounding.claims.numerals import chinese_number
 
 def values(text: str, *kinds: ClaimKind) -> list[str]:
     """The values of a text's claims, of some kinds or all."""
-    return [claim.value for claim in find_claims(text) if not kinds or claim.kind in kinds]
+    return [claim.value for claim in find_claims(text, LEXICON) if not kinds or claim.kind in kinds]
 
 
 @pytest.mark.parametrize(
@@ -132,7 +133,7 @@ def test_a_year_is_one_value_however_it_is_written(text: str, value: str) -> Non
 )
 def test_a_claim_is_found_and_normalised(text: str, kind: ClaimKind, value: str) -> None:
     """Each kind is found in both languages, with the same value for all spellings."""
-    assert value in values(text, kind), find_claims(text)
+    assert value in values(text, kind), find_claims(text, LEXICON)
 
 
 @pytest.mark.parametrize(
@@ -181,20 +182,20 @@ def test_a_claim_is_found_and_normalised(text: str, kind: ClaimKind, value: str)
 )
 def test_a_turn_of_phrase_is_no_claim(text: str) -> None:
     """Idioms, list marks, courtesies and everyday words that look like a number, a dynasty or a name."""
-    assert find_claims(text) == []
+    assert find_claims(text, LEXICON) == []
 
 
 def test_offsets_count_in_the_text_as_given() -> None:
     """Full-width digits and supplementary characters do not shift them."""
     text = "𠮷村建于１５２３年，有三百亩。"
-    for claim in find_claims(text):
+    for claim in find_claims(text, LEXICON):
         assert text[claim.start : claim.end] == claim.text
-    assert [claim.text for claim in find_claims(text)] == ["１５２３年", "三百亩"]
+    assert [claim.text for claim in find_claims(text, LEXICON)] == ["１５２３年", "三百亩"]
 
 
 def test_claims_do_not_overlap_and_come_in_order() -> None:
     """明嘉靖二年（1523年） is a dynasty and twice the same year."""
-    found = find_claims("明嘉靖二年（1523年），严氏第十二世严文渊建祠。")
+    found = find_claims("明嘉靖二年（1523年），严氏第十二世严文渊建祠。", LEXICON)
     assert [(claim.kind, claim.value) for claim in found][:3] == [
         (ClaimKind.DYNASTY, "明"),
         (ClaimKind.YEAR, "1523"),
@@ -205,8 +206,8 @@ def test_claims_do_not_overlap_and_come_in_order() -> None:
 
 def test_the_personas_own_name_is_no_claim() -> None:
     """Known names are ignored, in full or in part."""
-    assert find_claims("严氏先祖在此。", known=["严氏先祖"]) == []
-    assert find_claims("Ancestor Yan greets you; ask Ancestor Yan.", known=["Ancestor Yan"]) == []
+    assert find_claims("严氏先祖在此。", LEXICON, known=["严氏先祖"]) == []
+    assert find_claims("Ancestor Yan greets you; ask Ancestor Yan.", LEXICON, known=["Ancestor Yan"]) == []
 
 
 @pytest.mark.parametrize(
@@ -228,4 +229,4 @@ def test_a_reign_has_no_year_past_its_end() -> None:
 @pytest.mark.parametrize("seed", ["一", "1", "1,", "严", "A ", "Ab ", "《", "明嘉靖", "twenty ", "村", "(", "百分之"])
 def test_hostile_repetition_finds_an_end(seed: str) -> None:
     """No rule backtracks over a long run; the test's timeout is the limit."""
-    assert isinstance(find_claims(seed * (60_000 // len(seed))), list)
+    assert isinstance(find_claims(seed * (60_000 // len(seed)), LEXICON), list)

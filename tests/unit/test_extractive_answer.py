@@ -2,6 +2,7 @@
 
 import pytest
 
+from sample_lexicon import LEXICON
 from wenmai.chat.extractive import ExtractiveAnswer, compose, topic_of
 from wenmai.chat.understanding.dialogue_acts import answer_type_of
 from wenmai.config.profile import Persona, Phrases, Topic
@@ -71,7 +72,9 @@ def answer(
 ) -> ExtractiveAnswer:
     """The extractive answer; it must pass the verification of model answers unchanged."""
     topics = [Topic(name="gambling", words=["赌博"])]
-    verdict = check_answerability(question, dialogue_act, answer_type_of(question), passages, GroundingPolicy(), topics)
+    verdict = check_answerability(
+        question, dialogue_act, answer_type_of(question), passages, GroundingPolicy(), topics, lexicon=LEXICON
+    )
     composed = compose(
         question=question,
         dialogue_act=dialogue_act,
@@ -80,6 +83,7 @@ def answer(
         language=language,
         verbosity=verbosity,
         turn_id=turn_id,
+        lexicon=LEXICON,
     )
     checked = verify_answer(
         composed.text,
@@ -87,6 +91,7 @@ def answer(
         passages=verdict.passages,
         language=language,
         persona_names=list(PERSONA.name.values()),
+        lexicon=LEXICON,
     )
     assert (checked.text, checked.mode) == (composed.text, PolicyMode.NORMAL)
     return composed
@@ -260,4 +265,4 @@ def test_a_source_that_names_itself_is_not_named_twice() -> None:
 )
 def test_the_topic_is_a_noun_phrase_and_never_a_claim(question: str, language: str, topic: str) -> None:
     """It is inserted into the persona's phrase, so it must not contain an unsupported claim."""
-    assert topic_of(question, language, ["rice", "red rice", "红米"]) == topic
+    assert topic_of(question, language, LEXICON) == topic

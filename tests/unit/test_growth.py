@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from growth import check_growth
+from sample_lexicon import LEXICON
 from wenmai.chat.extractive import topic_of
 from wenmai.chat.title_wording import extract_title
 from wenmai.chat.understanding.dialogue_acts import answer_type_of, classify
@@ -30,12 +31,10 @@ from wenmai.text.tokens import estimate_tokens
 
 def statements_of(text: str) -> list[Statement]:
     """The statements of an answer that is streamed in fragments of seven characters."""
-    splitter = StatementSplitter()
+    splitter = StatementSplitter(LEXICON)
     found = [unit for start in range(0, len(text), 7) for unit in splitter.add(text[start : start + 7])]
     return [*found, *splitter.end()]
 
-
-TOPICS = ["祠堂", "hall"]
 
 UNITS = [
     *(
@@ -87,18 +86,26 @@ def passage(text: str) -> Passage:
 def answerability(question: str, text: str, answer_type: AnswerType | None) -> object:
     """The answerability check, for any score."""
     return check_answerability(
-        question, DialogueAct.FACT_SEEKING, answer_type, [passage(text)], GroundingPolicy(min_score=0), []
+        question,
+        DialogueAct.FACT_SEEKING,
+        answer_type,
+        [passage(text)],
+        GroundingPolicy(min_score=0),
+        [],
+        lexicon=LEXICON,
     )
 
 
 def verified(answer: str, question: str, text: str) -> object:
     """The verification of an answer."""
-    return verify_answer(answer, question=question, passages=[passage(text)], language="zh", persona_names=["严氏先祖"])
+    return verify_answer(
+        answer, question=question, passages=[passage(text)], language="zh", persona_names=["严氏先祖"], lexicon=LEXICON
+    )
 
 
 def clauses_of_claims(text: str) -> object:
     """A fully analysed sentence: claims with their clauses, events, entities."""
-    segment = Segment(text)
+    segment = Segment(text, lexicon=LEXICON)
     return segment.events, [(segment.clause_of(claim), segment.heads_in(claim)) for claim in segment.claims]
 
 
@@ -113,33 +120,33 @@ FUNCTIONS: dict[str, tuple[int, Callable[[str], object]]] = {
     "terms": (LONG, terms),
     "query terms": (LONG, query_terms),
     "sentences": (LONG, sentences),
-    "has words": (LONG, lambda text: find_words(text, TOPICS)),
+    "has words": (LONG, lambda text: find_words(text, LEXICON.topics)),
     "tokens": (LONG, estimate_tokens),
     "chunks": (LONG, chunk),
     "id": (LONG, lambda text: stable_id("a", text, text)),
     "language": (LONG, detect_language),
     "ordinals": (LONG, ordinals),
-    "expected units": (LONG, expected_units),
+    "expected units": (LONG, lambda text: expected_units(text, LEXICON)),
     "safe sentences": (LONG, safe_sentences),
     "statements of an answer": (LONG, statements_of),
     "segment": (MIDDLE, clauses_of_claims),
-    "attribution": (LONG, lambda text: Attribution(text).is_attributed(len(text) // 2, len(text) // 2 + 1)),
+    "attribution": (LONG, lambda text: Attribution(text, LEXICON).is_attributed(len(text) // 2, len(text) // 2 + 1)),
     "answerability, question": (SHORT, lambda text: answerability(text, EVIDENCE, answer_type_of(text))),
     "answerability, passage": (SHORT, lambda text: answerability(QUESTION, text, AnswerType.WHEN)),
     "answerability, both": (SHORT, lambda text: answerability(text, text, answer_type_of(text))),
     "verification, answer": (SHORT, lambda text: verified(text, QUESTION, EVIDENCE)),
     "verification, all": (SHORT, lambda text: verified(text, text, text)),
     "citations": (MIDDLE, lambda text: citations([passage(text)], [1], answer=text, limit=3)),
-    "rewrite": (MIDDLE, lambda text: rewrite(text, [message("user", "谁建了祠堂")], TOPICS)),
-    "rewrite, question before": (MIDDLE, lambda text: rewrite("后来呢", [message("user", text)], TOPICS)),
+    "rewrite": (MIDDLE, lambda text: rewrite(text, [message("user", "谁建了祠堂")], LEXICON)),
+    "rewrite, question before": (MIDDLE, lambda text: rewrite("后来呢", [message("user", text)], LEXICON)),
     "rewrite, answer before": (
         MIDDLE,
-        lambda text: rewrite("他第一条呢", [message("user", "谁建了祠堂"), message("assistant", text)], TOPICS),
+        lambda text: rewrite("他第一条呢", [message("user", "谁建了祠堂"), message("assistant", text)], LEXICON),
     ),
-    "dialogue act": (MIDDLE, lambda text: classify(text, words={}, in_conversation=True)),
+    "dialogue act": (MIDDLE, lambda text: classify(text, words={}, in_conversation=True, lexicon=LEXICON)),
     "title by rule": (LONG, title_from_question),
     "title by model": (MIDDLE, lambda text: extract_title(text, text)),
-    "topic": (MIDDLE, lambda text: topic_of(text, "zh", TOPICS)),
+    "topic": (MIDDLE, lambda text: topic_of(text, "zh", LEXICON)),
 }
 """Functions under test, with the size of their input."""
 

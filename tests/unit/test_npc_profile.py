@@ -177,7 +177,7 @@ def test_words_and_settings_are_complete() -> None:
         "key_prefix": "yantian",
         "sample_sites": ["default/default", "yantian/yantian-main"],
     }
-    words = profile().topic_words
+    words = profile().lexicon.topics
     assert len(words) == len(set(words))
     for found in (words, *(topic.words for topic in profile().forbidden), *profile().intents.values()):
         latin = [word for word in found if word.isascii()]

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 
 from answer_texts import answers, cut, cuttings
 from growth import processor_seconds
+from sample_lexicon import LEXICON
 from wenmai.grounding.statements import LONGEST, StatementSplitter
 from wenmai.grounding.types import Passage
 from wenmai.grounding.verification import AnswerVerification, verify_answer
@@ -28,6 +29,7 @@ ARGUMENTS: dict[str, Any] = {
     "passages": PASSAGES,
     "language": "zh",
     "persona_names": ["严氏先祖"],
+    "lexicon": LEXICON,
 }
 
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from sample_lexicon import LEXICON
 from wenmai.grounding.prompt_injection import looks_like_instruction, safe_sentences
 from wenmai.grounding.types import Passage, PolicyMode
 from wenmai.grounding.verification import VerifiedAnswer, citations, verify_answer
@@ -48,6 +49,7 @@ def check(
         passages=PASSAGES if passages is None else passages,
         language=language,
         persona_names=["严氏先祖", "Ancestor Yan"],
+        lexicon=LEXICON,
     )
 
 

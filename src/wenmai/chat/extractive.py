@@ -13,7 +13,7 @@ from wenmai.config.profile import Persona, Phrases, in_language
 from wenmai.grounding.answerability import AnswerSpan, Verdict
 from wenmai.grounding.claims.claim import NAMES
 from wenmai.grounding.claims.extraction import find_claims
-from wenmai.grounding.lexicon import ENTITY
+from wenmai.grounding.lexicon import EMPTY, Lexicon
 from wenmai.grounding.relevance import QuestionTarget, overlap, parse_target
 from wenmai.grounding.segments import Segment
 from wenmai.grounding.support import facts_of
@@ -73,7 +73,7 @@ def compose(
     language: str,
     verbosity: str,
     turn_id: int,
-    topic_words: Sequence[str] = (),
+    lexicon: Lexicon = EMPTY,
 ) -> ExtractiveAnswer:
     """Compose an answer from its verdict alone.
 
@@ -85,7 +85,7 @@ def compose(
         language: BCP 47 tag of the phrases; evidence is quoted in its own language.
         verbosity: ``brief`` quotes one sentence, ``normal`` the best passage, ``detailed`` up to three passages.
         turn_id: selects among the persona's phrases.
-        topic_words: topics of the evidence, see the profile.
+        lexicon: the words of the field.
     """
     if verdict.mode is PolicyMode.REFUSE:
         return _phrase_answer(persona.refusals, language, turn_id)
@@ -99,9 +99,9 @@ def compose(
         return _phrase_answer(phrases_of[dialogue_act], language, turn_id)
     premise = _premise(verdict, language)
     answers = verdict.mode is PolicyMode.NORMAL
-    quotes, cited = _quote_evidence(verdict, language, verbosity) if answers else ("", [])
+    quotes, cited = _quote_evidence(verdict, language, verbosity, lexicon) if answers else ("", [])
     if not quotes:
-        topic = topic_of(question, language, topic_words, unsupported=verdict.unsupported_premises)
+        topic = topic_of(question, language, lexicon, unsupported=verdict.unsupported_premises)
         phrase = pick_phrase(persona.conservative, language, turn_id).replace("{topic}", topic)
         return ExtractiveAnswer(text=_join([premise, phrase], language), cited=[])
     opening = "" if verdict.unsupported_premises else pick_phrase(persona.openings, language, turn_id)
@@ -115,29 +115,29 @@ def pick_phrase(phrases: Phrases, language: str, turn_id: int) -> str:
     return options[turn_id % len(options)] if options else ""
 
 
-def topic_of(question: str, language: str, topic_words: Sequence[str], *, unsupported: Sequence[str] = ()) -> str:
-    """The topic of a question: a name, an entity or its longest topic word, else ``this matter``.
+def topic_of(question: str, language: str, lexicon: Lexicon, *, unsupported: Sequence[str] = ()) -> str:
+    """The topic of a question: a name, an entity or its longest topic, else ``this matter``.
 
     It is inserted into a sentence, so it must be a noun phrase; no other word of a question is sure to be one.
 
     Args:
         question: as the user wrote it.
         language: BCP 47 tag of the answer.
-        topic_words: see :func:`compose`.
+        lexicon: the words of the field.
         unsupported: claims of the question that no evidence supports; never used as a topic.
     """
     english = language.startswith("en")
-    claims = find_claims(question)
+    claims = find_claims(question, lexicon)
     for claim in claims:
         if claim.kind in NAMES and claim.text not in unsupported and has_cjk(claim.text) != english:
             return claim.text
     bare = question
     for claim in reversed(claims):
         bare = f"{bare[: claim.start]} {bare[claim.end :]}"
-    entity = ENTITY.search(bare)
+    entity = lexicon.entities.search(bare)
     if entity and has_cjk(entity[0]) != english:
         return f"the {entity[0].lower()}" if english else entity[0]
-    words = [word for word in find_words(bare, topic_words) if has_cjk(word) != english]
+    words = [word for word in find_words(bare, lexicon.topics) if has_cjk(word) != english]
     return max(words, key=len, default="this matter" if english else "这件事")
 
 
@@ -160,12 +160,12 @@ def _premise(verdict: Verdict, language: str) -> str:
     return f"您提到的{premises}，手边的记载没有这样写。"
 
 
-def _quote_evidence(verdict: Verdict, language: str, verbosity: str) -> tuple[str, list[int]]:
-    target = parse_target(verdict.standalone_question)
+def _quote_evidence(verdict: Verdict, language: str, verbosity: str, lexicon: Lexicon) -> tuple[str, list[int]]:
+    target = parse_target(verdict.standalone_question, lexicon)
     if verdict.sources_conflict:
         return _quote_conflict(verdict, target, language)
     candidates = sorted(
-        _candidates(verdict, target),
+        _candidates(verdict, target, lexicon),
         key=lambda candidate: (-candidate.answers, not _is_in_language(candidate.passage, language), -candidate.score),
     )
     best = candidates[0].score if candidates else 0.0
@@ -183,12 +183,12 @@ def _quote_evidence(verdict: Verdict, language: str, verbosity: str) -> tuple[st
     return _join(quotes, language), cited
 
 
-def _candidates(verdict: Verdict, target: QuestionTarget) -> Iterator[_Candidate]:
+def _candidates(verdict: Verdict, target: QuestionTarget, lexicon: Lexicon) -> Iterator[_Candidate]:
     """The sentences of the passages that may be quoted, scored by relevance to the question."""
     answers = {(answer.number, answer.sentence): answer for answer in verdict.answers}
     listing = _LISTING.search(verdict.standalone_question) is not None
     for passage in verdict.passages:
-        facts = facts_of(passage)
+        facts = facts_of(passage, lexicon)
         in_title = overlap(target, facts.title)
         same_position = bool(target.ordinals & facts.title.ordinals)
         named = sum(facts.supports(name) for name in target.names)

@@ -338,7 +338,7 @@ class Chat:
                 request.scope,
                 opened.thread.session_id,
                 questions,
-                self._services.profile.topic_words,
+                self._services.lexicon.topics,
                 incarnation=opened.thread.incarnation or "",
             )
         except (StoreError, SessionNotFound):

@@ -19,6 +19,7 @@ from wenmai.clock import Clock
 from wenmai.config.profile import Profile
 from wenmai.grounding.answerability import Verdict
 from wenmai.grounding.evidence import EvidenceBase
+from wenmai.grounding.lexicon import Lexicon
 from wenmai.grounding.types import Citation, Passage, PolicyMode
 from wenmai.memory.idempotency import Claim
 from wenmai.memory.library import Memory
@@ -197,6 +198,7 @@ class Services:
     traces: TraceLedger
     budgets: BudgetKeeper
     profile: Profile
+    lexicon: Lexicon
     policy: TurnPolicy
     clock: Clock
     model: ChatModel | None

@@ -1,6 +1,7 @@
 """A profile: the settings, personas, intents, policies and sample evidence of one kind of application.
 
-It is one YAML file, ``profiles/<name>.yaml``; texts that users read are given in each language.
+It is one YAML file, ``profiles/<name>.yaml``, with its evidence and lexicon beside it. Texts that users read are given
+in each language.
 """
 
 from collections.abc import Mapping
@@ -10,6 +11,7 @@ from typing import Annotated, Any
 import msgspec
 import yaml
 
+from wenmai.config.lexicon import LexiconWords
 from wenmai.errors import InvalidInput
 from wenmai.providers.pricing import Price
 
@@ -114,8 +116,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         evidence: sample evidence files, relative to the profile's file.
         prices: the price of each model, by its name as in the setting ``model``.
         budgets: limits of model usage.
-        topic_words: words that name the subjects of the evidence; query rewriting carries them from turn to
-            turn, and inference counts them as interests.
+        lexicon: the words of its field; in the file, a mapping or the name of a YAML file beside it.
     """
 
     name: str
@@ -128,7 +129,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     evidence: list[str] = []
     prices: dict[str, Price] = {}
     budgets: Budgets = Budgets()
-    topic_words: list[str] = []
+    lexicon: LexiconWords = LexiconWords()
 
 
 def load_profile(path: Path) -> Profile:
@@ -138,11 +139,17 @@ def load_profile(path: Path) -> Profile:
         InvalidInput: the file is missing, is not YAML, or a key is unknown or has the wrong type; the error
             names the key.
     """
-    try:
-        raw = yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)  # noqa: S506 — both loaders are safe
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as problem:
-        raise InvalidInput("profile", str(path), f"a readable YAML file: {problem}") from problem
+    raw = _read_yaml(path)
+    if isinstance(raw, dict) and isinstance(raw.get("lexicon"), str):
+        raw["lexicon"] = _read_yaml(path.parent / raw["lexicon"])
     try:
         return msgspec.convert(raw, Profile)
     except msgspec.ValidationError as problem:
         raise InvalidInput("profile", str(path), f"a valid profile: {problem}") from problem
+
+
+def _read_yaml(path: Path) -> Any:
+    try:
+        return yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)  # noqa: S506 — both loaders are safe
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as problem:
+        raise InvalidInput("profile", str(path), f"a readable YAML file: {problem}") from problem

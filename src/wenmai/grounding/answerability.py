@@ -10,7 +10,7 @@ from wenmai.config.profile import Topic
 from wenmai.grounding.claims.claim import NAMES, TIMES, Claim, ClaimKind
 from wenmai.grounding.claims.counts import ITEM
 from wenmai.grounding.claims.extraction import find_claims
-from wenmai.grounding.lexicon import ONE_TIME_EVENTS
+from wenmai.grounding.lexicon import EMPTY, Lexicon
 from wenmai.grounding.policy import GroundingPolicy
 from wenmai.grounding.relevance import QuestionTarget, find_answers, mentions, parse_target
 from wenmai.grounding.segments import Segment
@@ -72,6 +72,7 @@ def check_answerability(
     *,
     standalone_question: str = "",
     known: Sequence[str] = (),
+    lexicon: Lexicon = EMPTY,
 ) -> Verdict:
     """Decide whether the evidence retrieved for a question can answer it.
 
@@ -88,6 +89,7 @@ def check_answerability(
         standalone_question: the question rewritten with context from the conversation, if it was; only compared with
             sentences.
         known: names that need no evidence, such as the persona's own.
+        lexicon: the words of the field.
     """
     for topic in forbidden:
         if find_words(question, topic.words):
@@ -98,7 +100,7 @@ def check_answerability(
         return Verdict(
             mode=PolicyMode.NORMAL, reason=reason, standalone_question=standalone_question, answer_type=answer_type
         )
-    strong = tuple(each for each in passages if _is_strong(each, policy))
+    strong = tuple(each for each in passages if _is_strong(each, policy, lexicon))
     if len(strong) < policy.min_citations:
         reason = f"too_thin: {len(strong)} of {policy.min_citations} passages score {policy.min_score:g} or more"
         return Verdict(
@@ -108,12 +110,12 @@ def check_answerability(
             standalone_question=standalone_question,
             answer_type=answer_type,
         )
-    return _judge(question, standalone_question, answer_type, strong, known)
+    return _judge(question, standalone_question, answer_type, strong, known, lexicon)
 
 
-def _is_strong(passage: Passage, policy: GroundingPolicy) -> bool:
+def _is_strong(passage: Passage, policy: GroundingPolicy, lexicon: Lexicon) -> bool:
     allowed = passage.verified or not policy.verified_only
-    return allowed and passage.score >= policy.min_score and bool(facts_of(passage).sentences)
+    return allowed and passage.score >= policy.min_score and bool(facts_of(passage, lexicon).sentences)
 
 
 def _judge(
@@ -122,12 +124,13 @@ def _judge(
     answer_type: AnswerType | None,
     strong: tuple[Passage, ...],
     known: Sequence[str],
+    lexicon: Lexicon,
 ) -> Verdict:
-    facts = collect_facts(strong)
-    target = parse_target(standalone_question)
+    facts = collect_facts(strong, lexicon)
+    target = parse_target(standalone_question, lexicon)
     missing = [
         claim
-        for claim, clause in islice(_premises(question, known), _MAX_PREMISES)
+        for claim, clause in islice(_premises(question, known, lexicon), _MAX_PREMISES)
         if _is_missing(claim, facts) or _is_contradicted(claim, clause, facts)
     ]
     unsupported_premises = tuple(dict.fromkeys(claim.text for claim in missing))
@@ -146,18 +149,18 @@ def _judge(
         standalone_question=standalone_question,
         answer_type=answer_type,
         answers=answers,
-        sources_conflict=_sources_conflict(answers, answer_type, target),
+        sources_conflict=_sources_conflict(answers, answer_type, target, lexicon),
         unsupported_premises=unsupported_premises,
     )
 
 
-def _premises(question: str, known: Sequence[str]) -> Iterator[tuple[Claim, str]]:
+def _premises(question: str, known: Sequence[str], lexicon: Lexicon) -> Iterator[tuple[Claim, Segment]]:
     """The question's claims, once each, with their clauses; a requested length (“in 100 words”) is no claim."""
-    whole = Segment(question)
-    once = {(claim.kind, claim.value): claim for claim in reversed(find_claims(question, known=known))}
+    whole = Segment(question, lexicon=lexicon)
+    once = {(claim.kind, claim.value): claim for claim in reversed(find_claims(question, lexicon, known=known))}
     for claim in reversed(once.values()):
-        clause = whole.clause_of(claim).text
-        if claim.kind is not ClaimKind.NUMBER or not _LENGTH_REQUEST.search(clause):
+        clause = whole.clause_of(claim)
+        if claim.kind is not ClaimKind.NUMBER or not _LENGTH_REQUEST.search(clause.text):
             yield claim, clause
 
 
@@ -171,11 +174,11 @@ def _is_missing(claim: Claim, facts: Sequence[PassageFacts]) -> bool:
     return claim.kind not in NAMES or same_script
 
 
-def _is_contradicted(claim: Claim, clause: str, facts: Sequence[PassageFacts]) -> bool:
+def _is_contradicted(claim: Claim, clause: Segment, facts: Sequence[PassageFacts]) -> bool:
     """Whether the passages give another time for the event that the question's clause dates."""
     if claim.kind not in TIMES:
         return False
-    target = parse_target(clause)
+    target = parse_target(clause.text, clause.lexicon)
     answers = _answers(target, AnswerType.WHEN, facts) if target.events else ()
     keys = {key for answer in answers for each in answer.claims for key in implied_keys(each)}
     return bool(answers) and (claim.kind, claim.value) not in keys
@@ -191,18 +194,20 @@ def _answers(target: QuestionTarget, answer_type: AnswerType, facts: Sequence[Pa
     )
 
 
-def _sources_conflict(answers: Sequence[AnswerSpan], answer_type: AnswerType | None, target: QuestionTarget) -> bool:
+def _sources_conflict(
+    answers: Sequence[AnswerSpan], answer_type: AnswerType | None, target: QuestionTarget, lexicon: Lexicon
+) -> bool:
     """Whether two passages give different years, or different counts in one unit, for the same event.
 
     Events that can recur, such as a repair, have several years without conflict. Counts are only compared if the
     question says of what.
     """
-    events = target.events & ONE_TIME_EVENTS
+    events = target.events & lexicon.one_time_events
     if not events and (answer_type is not AnswerType.HOW_MANY or not target.keywords):
         return False
     values: dict[tuple[int, frozenset[str], str], set[str]] = {}
     for answer in answers:
-        sentence = Segment(answer.sentence)
+        sentence = Segment(answer.sentence, lexicon=lexicon)
         subject = events & sentence.events or frozenset(word for word in target.keywords if mentions(word, sentence))
         for unit, claim in ((_comparable(claim), claim) for claim in answer.claims if subject):
             if unit:

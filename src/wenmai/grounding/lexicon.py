@@ -1,10 +1,17 @@
-"""Lexicon of events and entities: the synonyms by which a sentence is matched with a question."""
+"""Lexicon: the words by which questions and evidence are matched, general ones and those of a profile."""
 
 import re
+from collections.abc import Callable, Mapping
+from functools import cached_property, lru_cache
+from operator import attrgetter
+from typing import TypeVar
 
-from wenmai.text.patterns import any_of
+import msgspec
 
-_EVENTS = {
+from wenmai.config.lexicon import LexiconWords
+from wenmai.text.patterns import NEVER, any_of, any_word
+
+EVENTS = {
     "rebuild": any_of(
         r"""
         重修 重建 再建 复建 重葺 修缮 翻修 大修 维修 修葺 整修 修复 恢复 \brebuil[dt]\w* \brestor\w+
@@ -14,15 +21,12 @@ _EVENTS = {
     "enlarge": any_of(r"扩建 增修 增建 加建 \benlarg\w+ \bextend\w* \bexpan[ds]\w* \badded\b"),
     "compile": any_of(
         r"""
-        修谱 续修 初修 三修 编修 修纂 纂修 编纂 编写 编印 撰写 刊刻 修过 \bcompil\w+ \bedited\b
-        \bprinted\b
+        编修 编纂 编写 编印 撰写 \bcompil\w+ \bedited\b \bprinted\b
         """
     ),
     "order": any_of(
         r"""
-        订立 制定 定下 立下 写定 订下 家训成
-        (?<=家训)(?:是谁|由谁|谁|什么时候|何时|哪一?年)(?:立|定|写|订) \bwr(?:ote|itten)\b \blaid_down\b
-        \bset_down\b \bdrawn_up\b
+        订立 制定 定下 立下 写定 订下 \bwr(?:ote|itten)\b \blaid_down\b \bset_down\b \bdrawn_up\b
         """
     ),
     "build": any_of(
@@ -35,8 +39,7 @@ _EVENTS = {
     ),
     "dig": any_of(
         r"""
-        开凿 挖掘 开挖 凿(?!空) 挖 开渠 修渠 开(?=[^，。]{0,4}渠|出) (?<=[谁时年月人])开的 \bdug\b
-        \bdig\b \bdigging\b
+        开凿 挖掘 开挖 凿(?!空) 挖 (?<=[谁时年月人])开的 \bdug\b \bdig\b \bdigging\b
         """
     ),
     "destroy": any_of(
@@ -67,69 +70,90 @@ _EVENTS = {
         """
     ),
     "plant": any_of(r"栽 种下 种植 手植 \bplant(?:ed|ing)?\b"),
-    "examine": any_of(r"中举 考中 中进士 登科 及第 考取 \bgraduate\b \bpassed_the\b"),
     "marry": any_of(r"娶 嫁 成婚 成亲 \bmarri(?:ed|age)\b"),
     "list": any_of(r"列为 公布 评为 列入 \blisted\b \bdesignated\b"),
-    "hold": any_of(r"祭祖 祭祀 举行 举办 \bheld\b \bsacrific\w+ \bcelebrat\w+"),
+    "hold": any_of(r"举行 举办 \bheld\b \bcelebrat\w+"),
 }
-EVENTS = {name: re.compile(pattern, re.IGNORECASE) for name, pattern in _EVENTS.items()}
-"""Events by group of synonyms; matches of an earlier group are cut out before the later ones are searched."""
+"""Events of any field, by group of synonyms; matches of an earlier group are cut out before later ones are searched."""
 
-ONE_TIME_EVENTS = frozenset({"order", "build", "dig", "birth", "death", "examine", "list"})
-"""Events that happen once: two years for one conflict."""
+_ONE_TIME_EVENTS = frozenset({"order", "build", "dig", "birth", "death", "list"})
 
-_ENTITIES = {
-    "hall": any_of(r"祠堂 宗祠 家祠 祖祠 祠(?!堂) \bhalls?\b(?!_(?:names?|facing))"),
-    "bridge": any_of(r"桥(?!头|墩) \bbridges?\b"),
-    "pagoda": any_of(r"塔 \bpagodas?\b"),
-    "temple": any_of(r"(?<!家)[庙寺](?!会) \btemples?\b \bshrines?\b"),
-    "school": any_of(r"书院 学堂 私塾 义学 小学(?!教室) \bacadem(?:y|ies)\b \bschools?\b"),
-    "arch": any_of(r"牌坊 牌楼 \barchways?\b"),
-    "gatehouse": any_of(r"门楼 \bgatehouses?\b"),
-    "stage": any_of(r"戏台 戏楼 \bstages?\b"),
-    "canal": any_of(r"渠(?!口|线|泥|成) 圳 \bcanals?\b"),
-    "weir": any_of(r"陂 堰 \bweirs?\b"),
-    "reservoir": any_of(r"水库 \breservoirs?\b"),
-    "genealogy": any_of(r"族谱 家谱 宗谱 谱书 \bgenealog(?:y|ies)\b"),
-    "precepts": any_of(r"家训 祖训 族规 家规 \bprecepts?\b"),
-    "village": any_of(
-        r"""
-        (?<![全各本邻两])村(?![民人里中口东西南北头尾内外委志史落名]) \bvillages?\b
-        """
-    ),
-    "well": any_of(r"(?<!市)井(?!井|然) \b(?:old|stone|village|ancient|deep)_wells?\b"),
-    "tree": any_of(r"樟树 榕树 古树 大树 \btrees?\b \bcamphor\b"),
-    "stele": any_of(r"碑(?!文|记|上) \bsteles?\b \bstelae\b \btablets?\b"),
-    "granary": any_of(r"义仓 粮仓 \bgranar(?:y|ies)\b"),
-    "house": any_of(r"民居 老宅 故居 宅院 \bhouses?\b \bresidences?\b"),
-    "pavilion": any_of(r"凉亭 亭子 (?<=[\u4e00-\u9fff])阁 \bpavilions?\b"),
-    "street": any_of(r"石板街 老街 \bstreets?\b"),
-    "drum": any_of(r"大鼓 鼓楼 \bdrums?\b"),
-}
-ENTITY = re.compile("|".join(f"(?P<{name}>{pattern})" for name, pattern in _ENTITIES.items()), re.IGNORECASE)
-"""Entities of a village; the name of the matching group is the entity."""
-
-PERSON_WORDS = re.compile(
-    any_of(
-        r"""
-        族人 村民 先祖 始祖 祖先 始迁祖 世祖 后人 子孙 工匠 族长 乡绅 族众 众人 房长 先生 长老 村里人
-        全村 各房 合力 合修
-        \b(?:clansmen|villagers?|ancestors?|founder|forebears?|craftsmen|masons?|elders?|families|settler|head_of_the_clan)\b
-        """
-    ),
-    re.IGNORECASE,
+_PERSONS = any_of(
+    r"""
+    村民 后人 子孙 工匠 乡绅 众人 先生 长老 村里人 全村 合力
+    \b(?:villagers?|founder|craftsmen|masons?|elders?|families|settler)\b
+    """
 )
-"""Persons without a name; they answer *who*."""
-
-PLACE_WORDS = re.compile(
-    any_of(
-        r"""
-        位于 坐落 地处 座落 背靠 面对 面临 村口 村头 村[东西南北中] [东西南北]侧 [山桥]脚 [溪河江]边
-        西北 东北 西南 东南 离县城 在[^，。；]{1,12}[里边侧旁东西南北前后上下口]
-        从[^，。；]{1,12}(?:迁|来|引|流)
-        \b(?:stands?|located|lies|situated|faces|north|south|east|west|beside|foot_of|in_front_of|near|at_the|from)\b
-        """
-    ),
-    re.IGNORECASE,
+_LOCATIONS = any_of(
+    r"""
+    位于 坐落 地处 座落 背靠 面对 面临 [东西南北]侧 山脚 [溪河江]边 西北 东北 西南 东南 离县城
+    在[^，。；]{1,12}[里边侧旁东西南北前后上下口] 从[^，。；]{1,12}(?:迁|来|引|流)
+    \b(?:stands?|located|lies|situated|faces|north|south|east|west|beside|foot_of|in_front_of|near|at_the|from)\b
+    """
 )
-"""Words that give a location; they answer *where*."""
+
+
+class Lexicon(msgspec.Struct, frozen=True, eq=False, dict=True):
+    """The words of a field, with their patterns; each is compiled once, by :func:`prepare` or on first use.
+
+    It is compared by identity, so that it is a cheap key of a cache: make one for each profile.
+    """
+
+    words: LexiconWords = LexiconWords()
+
+    @property
+    def topics(self) -> list[str]:
+        """Names and subjects of the evidence."""
+        return self.words.topics
+
+    @cached_property
+    def events(self) -> Mapping[str, re.Pattern[str]]:
+        """Patterns of the events of any field and of this one, in the order in which they are searched."""
+        own = self.words.events
+        return {name: _compile(any_word(own.get(name, ()), EVENTS.get(name, ""))) for name in EVENTS | own}
+
+    @cached_property
+    def one_time_events(self) -> frozenset[str]:
+        """Events that happen once: two years for one conflict."""
+        return _ONE_TIME_EVENTS.union(self.words.one_time_events)
+
+    @cached_property
+    def entities(self) -> re.Pattern[str]:
+        """Entities of the field; the name of the matching group is the kind."""
+        return _compile(
+            "|".join(f"(?P<{kind}>{any_word(words)})" for kind, words in self.words.entities.items()) or NEVER
+        )
+
+    @cached_property
+    def persons(self) -> re.Pattern[str]:
+        """Persons without a name; they answer *who*."""
+        return _compile(any_word(self.words.persons, _PERSONS))
+
+    @cached_property
+    def locations(self) -> re.Pattern[str]:
+        """Words that give a location; they answer *where*."""
+        return _compile(any_word(self.words.locations, _LOCATIONS))
+
+
+def _compile(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern, re.IGNORECASE)
+
+
+EMPTY = Lexicon()
+"""No words of a field."""
+
+_Value = TypeVar("_Value")
+_COMPUTED: list[Callable[[Lexicon], object]] = [attrgetter("events", "entities", "persons", "locations")]
+
+
+def once_per_lexicon(function: Callable[[Lexicon], _Value]) -> Callable[[Lexicon], _Value]:
+    """Decorator: the function's value is computed once for each lexicon, by :func:`prepare` or on first use."""
+    cached = lru_cache(maxsize=16)(function)
+    _COMPUTED.append(cached)
+    return cached
+
+
+def prepare(lexicon: Lexicon) -> None:
+    """Compile all patterns of a lexicon, which takes tens of milliseconds."""
+    for compute in _COMPUTED:
+        compute(lexicon)

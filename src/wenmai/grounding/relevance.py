@@ -1,6 +1,6 @@
 """Relevance: which sentences of the evidence answer a question.
 
-A year answers *when was the hall built* only in a clause about building the hall, not beside the flood or the bridge.
+A year answers *when was the tower built* only in a clause about building the tower, not beside the flood or the lamp.
 Events are matched by groups of synonyms, entities by the head of the clause; where neither is known, shared words
 decide.
 """
@@ -13,7 +13,7 @@ import msgspec
 
 from wenmai.grounding.claims.claim import NAMES, TIMES, Claim, ClaimKind
 from wenmai.grounding.claims.counts import GENERATIONS, expected_units
-from wenmai.grounding.lexicon import ENTITY, EVENTS, PERSON_WORDS, PLACE_WORDS
+from wenmai.grounding.lexicon import EMPTY, Lexicon
 from wenmai.grounding.segments import Segment
 from wenmai.grounding.support import bare_name
 from wenmai.grounding.types import AnswerType
@@ -38,8 +38,8 @@ class QuestionTarget(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         terms: its content words, as index terms.
-        events: groups of :data:`~wenmai.grounding.lexicon.EVENTS`.
-        entities: groups of :data:`~wenmai.grounding.lexicon.ENTITY`.
+        events: groups of the lexicon.
+        entities: kinds of the lexicon.
         units: accepted units of a count; empty accepts all.
         ordinals: the list positions that it asks about.
         names: the names that a passage must contain.
@@ -56,21 +56,21 @@ class QuestionTarget(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @lru_cache(maxsize=64)
-def parse_target(question: str) -> QuestionTarget:
+def parse_target(question: str, lexicon: Lexicon = EMPTY) -> QuestionTarget:
     """Parse a question, rewritten with context if need be."""
-    segment = Segment(question)
+    segment = Segment(question, lexicon=lexicon)
     events = segment.events
     if events & _BOTH and _TO_BUILD_OR_REPAIR.search(question):
         events |= _BOTH
     names = [claim for claim in segment.claims if claim.kind in NAMES]
     entity_names = [claim for claim in names if segment.heads_in(claim)]
     people = [claim for claim in names if claim.kind is ClaimKind.PERSON and not _is_surname(claim)]
-    keywords = ENTITY.sub(" ", _blank_out(question, names))
+    keywords = lexicon.entities.sub(" ", _blank_out(question, names))
     return QuestionTarget(
         terms=frozenset(query_terms(question)),
         events=events,
         entities=segment.entities,
-        units=expected_units(question),
+        units=expected_units(question, lexicon),
         ordinals=segment.ordinals,
         names=tuple(entity_names if segment.heads else people)[:_MAX_NAMES],
         keywords=tuple(content_words(_QUESTION_WORDS.sub(" ", keywords))),
@@ -159,7 +159,7 @@ def _clause_is_about(target: QuestionTarget, clause: Segment, fallback: str) -> 
     """Whether the clause's event happens to the entity in question; ``fallback`` for a clause that names none."""
     if _names_another(target, clause):
         return False
-    begins = [match.start() for name in target.events for match in EVENTS[name].finditer(clause.text)]
+    begins = [match.start() for name in target.events for match in clause.lexicon.events[name].finditer(clause.text)]
     before = {name for name, start, _ in clause.heads if start < max(begins)}
     after = [name for name, start, _ in clause.heads if start >= min(begins)]
     if before:
@@ -170,10 +170,10 @@ def _clause_is_about(target: QuestionTarget, clause: Segment, fallback: str) -> 
 
 
 def _names_another(target: QuestionTarget, segment: Segment) -> bool:
-    """Whether a segment names another entity of the same kind: 永安桥 for a question about 通济桥."""
-    asked = [bare_name(name.value) for name in target.names if name.kind is ClaimKind.PLACE]
+    """Whether a segment names another entity of the same kind: 东塔 for a question about 西塔."""
+    asked = [bare_name(name.value, segment.lexicon) for name in target.names if name.kind is ClaimKind.PLACE]
     named = [
-        bare_name(claim.value)
+        bare_name(claim.value, segment.lexicon)
         for claim in segment.claims
         if claim.kind is ClaimKind.PLACE and any(name in target.entities for name, _, _ in segment.heads_in(claim))
     ]
@@ -191,9 +191,8 @@ def _answer_claims(target: QuestionTarget, answer_type: AnswerType, sentence: Se
     if answer_type is AnswerType.HOW_MANY:
         found = tuple(claim for claim in sentence.claims if _is_count_in(target.units, claim, sentence.text))
         return found or None
-    kind, fallback = (
-        (ClaimKind.PERSON, PERSON_WORDS) if answer_type is AnswerType.WHO else (ClaimKind.PLACE, PLACE_WORDS)
-    )
+    lexicon, who = sentence.lexicon, answer_type is AnswerType.WHO
+    kind, fallback = (ClaimKind.PERSON, lexicon.persons) if who else (ClaimKind.PLACE, lexicon.locations)
     known_places = {claim.value for claim in target.names if claim.kind is ClaimKind.PLACE}
     found = tuple(
         claim

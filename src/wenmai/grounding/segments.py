@@ -8,7 +8,7 @@ from itertools import pairwise
 from wenmai.grounding.claims.claim import Claim
 from wenmai.grounding.claims.counts import ordinals
 from wenmai.grounding.claims.extraction import find_claims
-from wenmai.grounding.lexicon import ENTITY, EVENTS
+from wenmai.grounding.lexicon import EMPTY, Lexicon
 from wenmai.text.cjk import has_cjk, terms
 
 _CLAUSE = re.compile(r"[^，,；;：:。！？!?]+")
@@ -25,16 +25,18 @@ class Segment:
     Args:
         text: verbatim.
         start: its offset in the sentence it is a clause of.
+        lexicon: the words of its field.
     """
 
-    def __init__(self, text: str, start: int = 0) -> None:
+    def __init__(self, text: str, start: int = 0, *, lexicon: Lexicon = EMPTY) -> None:
         self.text = text
         self.start = start
+        self.lexicon = lexicon
 
     @cached_property
     def claims(self) -> tuple[Claim, ...]:
         """Its claims, with offsets into it."""
-        return tuple(find_claims(self.text))
+        return tuple(find_claims(self.text, self.lexicon))
 
     @cached_property
     def terms(self) -> frozenset[str]:
@@ -49,12 +51,12 @@ class Segment:
     @cached_property
     def events(self) -> frozenset[str]:
         """The events that it mentions; a rebuilding is no building."""
-        return frozenset(_events(self.text))
+        return frozenset(_events(self.text, self.lexicon))
 
     @cached_property
     def heads(self) -> tuple[tuple[str, int, int], ...]:
-        """The entities that it is about, with offsets: 桥 in 祠堂前的桥, the first in ``the bridge by the hall``."""
-        return tuple(_heads(self.text))
+        """The entities that it is about, with offsets: the last in 塔前的灯, the first in ``the lamp by the tower``."""
+        return tuple(_heads(self.text, self.lexicon))
 
     @cached_property
     def entities(self) -> frozenset[str]:
@@ -64,7 +66,7 @@ class Segment:
     @cached_property
     def clauses(self) -> tuple["Segment", ...]:
         """Its clauses, without punctuation."""
-        return tuple(Segment(match[0], match.start()) for match in _CLAUSE.finditer(self.text))
+        return tuple(Segment(match[0], match.start(), lexicon=self.lexicon) for match in _CLAUSE.finditer(self.text))
 
     def clause_of(self, claim: Claim) -> "Segment":
         """The clause that contains a claim of this sentence."""
@@ -86,17 +88,17 @@ class Segment:
         return [start for _, start, _ in self.heads]
 
 
-def _events(text: str) -> list[str]:
+def _events(text: str, lexicon: Lexicon) -> list[str]:
     found: list[str] = []
-    for name, pattern in EVENTS.items():
+    for name, pattern in lexicon.events.items():
         if pattern.search(text):
             text = pattern.sub(lambda match: "\x00" * len(match[0]), text)
             found.append(name)
     return found
 
 
-def _heads(text: str) -> list[tuple[str, int, int]]:
-    found = [(str(match.lastgroup), *match.span()) for match in ENTITY.finditer(text)]
+def _heads(text: str, lexicon: Lexicon) -> list[tuple[str, int, int]]:
+    found = [(str(match.lastgroup), *match.span()) for match in lexicon.entities.finditer(text)]
     dropped: set[int] = set()
     chinese = has_cjk(text)
     for index, ((_, _, end), (_, start, _)) in enumerate(pairwise(found)):

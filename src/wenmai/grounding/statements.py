@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from wenmai.grounding.claims.extraction import find_claims
+from wenmai.grounding.lexicon import EMPTY, Lexicon
 from wenmai.text.cjk import sentence_end
 
 LONGEST = 1000
@@ -36,7 +37,8 @@ class Statement(NamedTuple):
 class StatementSplitter:
     """Splits a streamed text; the statements joined are the text."""
 
-    def __init__(self) -> None:
+    def __init__(self, lexicon: Lexicon = EMPTY) -> None:
+        self._lexicon = lexicon
         self._buffer = ""
         self._scanned = 0
 
@@ -81,7 +83,7 @@ class StatementSplitter:
                 return end, True
             self._scanned = end
         if len(text) > _LOOKAHEAD or (found and ended):
-            return _cut(text[:_LOOKAHEAD]), False
+            return _cut(text[:_LOOKAHEAD], self._lexicon), False
         self._scanned = found[0] if found else len(text)
         return None
 
@@ -101,9 +103,9 @@ def _in_title(text: str, end: int, *, ended: bool) -> bool | None:
     return False if ended or len(rest) == _TITLE else None
 
 
-def _cut(text: str) -> int:
+def _cut(text: str, lexicon: Lexicon) -> int:
     """Where to cut an overlong sentence: at its last pause, outside of every claim."""
-    claims = find_claims(text)
+    claims = find_claims(text, lexicon)
     pauses = [match.end() for match in _PAUSE.finditer(text, LONGEST // 2, LONGEST)]
     for cut in reversed(pauses):
         if not any(claim.start < cut < claim.end for claim in claims):

@@ -10,17 +10,19 @@ from wenmai.grounding.claims.claim import NAMES, Claim, ClaimKind
 from wenmai.grounding.claims.counts import ITEM
 from wenmai.grounding.claims.dates import FESTIVALS
 from wenmai.grounding.claims.eras import REIGNS, dynasties_of_year, reigns_of_year, sexagenary
+from wenmai.grounding.claims.extraction import find_claims
+from wenmai.grounding.lexicon import Lexicon, once_per_lexicon
 from wenmai.grounding.prompt_injection import safe_sentences
 from wenmai.grounding.segments import Segment
 from wenmai.grounding.types import Passage
 from wenmai.text.cjk import find_words, normalise
+from wenmai.text.patterns import any_word, chinese
 
 _Key = tuple[ClaimKind, str]
 
-_SUFFIX = re.compile(
-    "(?:宗祠|祠堂|书院|牌坊|戏台|水库|自然村|老?先生|太公|大人|将军|知县|知府|县令|进士|举人|"
-    "秀才|师傅|夫人|老爷|皇帝|族长|村长|"
-    "[祠村镇乡县府州省市山岭河溪江湖桥庙寺塔亭楼阁庵堂殿坊渡公])$"
+_SUFFIX = (
+    "自然村|老?先生|太公|大人|将军|知县|知府|县令|进士|举人|秀才|师傅|夫人|老爷|皇帝|村长|"
+    "[村镇乡县府州省市山岭河溪江湖公]"
 )
 _NUMERIC_YEAR = re.compile(r"-?\d{1,4}")
 
@@ -37,6 +39,7 @@ class PassageFacts(msgspec.Struct, frozen=True, kw_only=True):
         keys: its claims and those that they imply: 1523 implies its century, reign and dynasty.
         source_keys: the claims of the reference; a year of printing is true of the book alone.
         ordinals: the list positions that it names.
+        lexicon: the words of its field.
     """
 
     number: int
@@ -47,6 +50,7 @@ class PassageFacts(msgspec.Struct, frozen=True, kw_only=True):
     keys: frozenset[_Key]
     source_keys: frozenset[_Key]
     ordinals: frozenset[int]
+    lexicon: Lexicon
 
     def supports(self, claim: Claim) -> bool:
         """Whether the passage contains the claim, or one that implies it."""
@@ -71,7 +75,7 @@ class PassageFacts(msgspec.Struct, frozen=True, kw_only=True):
         if name.isascii():
             words = [word for word in re.split(r"[\s'’]+", name) if word not in {"of", "the", "s", ""}]
             return bool(words) and len(find_words(self.words, words)) == len(words)
-        base = bare_name(name)
+        base = bare_name(name, self.lexicon)
         if base != name and len(base) > 1 and base in self.words:
             return True
         # A name that was extracted with too much to its left is found by its right end.
@@ -95,21 +99,26 @@ class PassageFacts(msgspec.Struct, frozen=True, kw_only=True):
         return (ClaimKind.NUMBER, value) in self.keys or (ClaimKind.NUMBER, amount) in self.keys
 
 
-def bare_name(name: str) -> str:
-    """A Chinese name without the title or the kind of place at its end: 严氏 for 严氏祠堂."""
-    return _SUFFIX.sub("", name)
+def bare_name(name: str, lexicon: Lexicon) -> str:
+    """A Chinese name without the title or the kind of place at its end: 东山 for 东山村."""
+    return _suffix(lexicon).sub("", name)
 
 
-def facts_of(passage: Passage) -> PassageFacts:
+@once_per_lexicon
+def _suffix(lexicon: Lexicon) -> re.Pattern[str]:
+    return re.compile(f"(?:{any_word(chinese([*lexicon.words.place_kinds, *lexicon.words.titles]), _SUFFIX)})$")
+
+
+def facts_of(passage: Passage, lexicon: Lexicon) -> PassageFacts:
     """The facts of a passage; cached, since the same passages are retrieved again."""
-    facts = _extract_facts(passage.title, passage.text, passage.source_ref)
+    facts = _extract_facts(passage.title, passage.text, passage.source_ref, lexicon)
     return msgspec.structs.replace(facts, number=passage.number)
 
 
 @lru_cache(maxsize=2048)
-def _extract_facts(title: str, text: str, source_ref: str) -> PassageFacts:
-    head = Segment(title)
-    sentences = tuple(Segment(sentence) for sentence in safe_sentences(text))
+def _extract_facts(title: str, text: str, source_ref: str, lexicon: Lexicon) -> PassageFacts:
+    head = Segment(title, lexicon=lexicon)
+    sentences = tuple(Segment(sentence, lexicon=lexicon) for sentence in safe_sentences(text))
     segments = (head, *sentences)
     return PassageFacts(
         number=0,
@@ -118,14 +127,15 @@ def _extract_facts(title: str, text: str, source_ref: str) -> PassageFacts:
         words=normalise("\n".join(segment.text for segment in segments)),
         source=normalise(f"{title} {source_ref}"),
         keys=frozenset(key for segment in segments for claim in segment.claims for key in implied_keys(claim)),
-        source_keys=frozenset(key for claim in Segment(source_ref).claims for key in implied_keys(claim)),
+        source_keys=frozenset(key for claim in find_claims(source_ref, lexicon) for key in implied_keys(claim)),
         ordinals=frozenset(place for segment in segments for place in segment.ordinals),
+        lexicon=lexicon,
     )
 
 
-def collect_facts(passages: Sequence[Passage]) -> list[PassageFacts]:
+def collect_facts(passages: Sequence[Passage], lexicon: Lexicon) -> list[PassageFacts]:
     """The facts of each passage, in order."""
-    return [facts_of(passage) for passage in passages]
+    return [facts_of(passage, lexicon) for passage in passages]
 
 
 def supporting_passages(claim: Claim, facts: Sequence[PassageFacts]) -> list[int]:

@@ -14,6 +14,7 @@ from msgspec import structs
 from wenmai.grounding.attribution import Attribution
 from wenmai.grounding.claims.claim import Claim, ClaimKind
 from wenmai.grounding.claims.extraction import find_claims
+from wenmai.grounding.lexicon import EMPTY, Lexicon
 from wenmai.grounding.prompt_injection import safe_sentences
 from wenmai.grounding.statements import Statement, StatementSplitter
 from wenmai.grounding.support import PassageFacts, collect_facts, supporting_passages
@@ -60,6 +61,7 @@ def verify_answer(
     language: str,
     persona_names: Sequence[str],
     cut_off: bool = False,
+    lexicon: Lexicon = EMPTY,
 ) -> VerifiedAnswer:
     """Verify a model's complete answer and keep what the passages support.
 
@@ -75,9 +77,10 @@ def verify_answer(
         language: BCP 47 tag of the answer; selects the wording of inserted text.
         persona_names: the persona's names, which are no claims.
         cut_off: the answer ended at a length limit, so its last unfinished sentence is removed.
+        lexicon: the words of the field.
     """
     verification = AnswerVerification(
-        question=question, passages=passages, language=language, persona_names=persona_names
+        question=question, passages=passages, language=language, persona_names=persona_names, lexicon=lexicon
     )
     for _ in verification.add(answer):
         pass
@@ -94,17 +97,25 @@ class AnswerVerification:
     """
 
     def __init__(
-        self, *, question: str, passages: Sequence[Passage], language: str, persona_names: Sequence[str]
+        self,
+        *,
+        question: str,
+        passages: Sequence[Passage],
+        language: str,
+        persona_names: Sequence[str],
+        lexicon: Lexicon = EMPTY,
     ) -> None:
         self._verifier = _StatementVerifier(
-            facts=collect_facts(passages),
-            question_claims=_question_claims(question),
+            facts=collect_facts(passages, lexicon),
+            question_claims=_question_claims(question, lexicon),
             verified=frozenset(passage.number for passage in passages if passage.verified),
             chinese=not language.startswith("en"),
+            lexicon=lexicon,
         )
+        self._lexicon = lexicon
         self._passages = passages
         self._persona_names = persona_names
-        self._splitter = StatementSplitter()
+        self._splitter = StatementSplitter(lexicon)
         self._offset = 0
         self._whitespace = ""
         self._kept: list[str] = []
@@ -150,7 +161,8 @@ class AnswerVerification:
         start = statement.text.index(sentence)
         before = self._whitespace + statement.text[:start]
         self._whitespace = statement.text[start + len(sentence) :]
-        rest, unsupported, numbers = self._verifier.verify(sentence, find_claims(sentence, known=self._persona_names))
+        claims = find_claims(sentence, self._lexicon, known=self._persona_names)
+        rest, unsupported, numbers = self._verifier.verify(sentence, claims)
         shift = self._offset + start
         self._unsupported += [
             structs.replace(claim, start=claim.start + shift, end=claim.end + shift) for claim in unsupported
@@ -167,9 +179,9 @@ class AnswerVerification:
 
 
 @lru_cache(maxsize=64)
-def _question_claims(question: str) -> frozenset[tuple[ClaimKind, str]]:
+def _question_claims(question: str, lexicon: Lexicon) -> frozenset[tuple[ClaimKind, str]]:
     """The claims of a question; cached, as each sentence of a streamed answer needs them."""
-    return frozenset((claim.kind, claim.value) for claim in find_claims(question))
+    return frozenset((claim.kind, claim.value) for claim in find_claims(question, lexicon))
 
 
 @lru_cache(maxsize=16)
@@ -185,6 +197,7 @@ class _StatementVerifier(msgspec.Struct, frozen=True, kw_only=True):
     question_claims: frozenset[tuple[ClaimKind, str]]
     verified: frozenset[int]
     chinese: bool
+    lexicon: Lexicon
 
     def verify(self, text: str, claims: Sequence[Claim]) -> tuple[str, list[Claim], set[int]]:
         """The supported rest of a sentence, its unsupported claims, and the passages that support the rest."""
@@ -194,7 +207,7 @@ class _StatementVerifier(msgspec.Struct, frozen=True, kw_only=True):
             or [each.number for each in self.facts if each.describes_source(claim, books)]
             for claim in claims
         }
-        attribution = Attribution(text)
+        attribution = Attribution(text, self.lexicon)
         unsupported = [
             claim
             for claim in claims
@@ -206,7 +219,7 @@ class _StatementVerifier(msgspec.Struct, frozen=True, kw_only=True):
         rest, end = _remove_spans(text, [(claim.start, claim.end) for claim in unsupported])
         supported = [claim for claim in claims if support[claim.start] and claim.start < end]
         if end < len(text) and all(claim.kind is ClaimKind.TITLE for claim in supported):
-            return "", unsupported, set()  # an introduction without a claim of its own: 据族谱记载
+            return "", unsupported, set()  # an introduction without a claim of its own: 据书中记载
         if end < len(text):
             rest = rest.rstrip() + ("。" if self.chinese else ".")
         cited = _cited(rest, [support[claim.start] for claim in supported], {each.number for each in self.facts})

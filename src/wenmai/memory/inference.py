@@ -1,6 +1,6 @@
 """Preference inference: rules over the user's messages; never a source of facts.
 
-The only possible results are the enumerated values of a preference, a language tag, and topic words of the profile.
+The only possible results are the enumerated values of a preference, a language tag, and topics of the lexicon.
 """
 
 import re
@@ -104,7 +104,7 @@ def infer(questions: Sequence[Question], current: Preferences, topic_words: Sequ
     Args:
         questions: the user's messages of the session, ascending, of all personas.
         current: the current preferences.
-        topic_words: of the profile; only these can become tags.
+        topic_words: topics of the profile's lexicon; only these can become tags.
     """
     texts = [(turn, normalise(text)) for turn, text in questions]
     sources: dict[str, list[str]] = {}
@@ -190,5 +190,5 @@ def _tags(
 
 
 def _whole(words: Sequence[str]) -> list[str]:
-    """The words that are not part of another one: 家训 does not count where 严氏家训 is named."""
+    """The words that are not part of another one: 灯 does not count where 灯塔 is named."""
     return [word for word in words if not any(word != other and word in other for other in words)]

@@ -28,6 +28,7 @@ async def check(state: TurnState, run: TurnRun) -> TurnState:
         language=state["recalled"].language,
         persona_names=list(state["persona"].persona.name.values()),
         cut_off=draft.cut_off,
+        lexicon=run.services.lexicon,
     )
     text = checked.text or conservative_text(state, run)
     unsupported = [claim.text for claim in checked.unsupported]

@@ -103,7 +103,7 @@ def _composed(state: TurnState, run: TurnRun, verdict: Verdict) -> Draft:
         language=recalled.language,
         verbosity=recalled.verbosity,
         turn_id=state["opened"].turn_id,
-        topic_words=run.services.profile.topic_words,
+        lexicon=run.services.lexicon,
     )
     return Draft(text=composed.text, model=OFFLINE, cited=composed.cited)
 
@@ -118,6 +118,7 @@ class _CheckedStream:
             passages=state["verdict"].passages,
             language=state["recalled"].language,
             persona_names=list(state["persona"].persona.name.values()),
+            lexicon=run.services.lexicon,
         )
 
     async def add(self, piece: str) -> None:

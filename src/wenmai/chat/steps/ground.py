@@ -34,6 +34,7 @@ async def ground(state: TurnState, run: TurnRun) -> TurnState:
         profile.forbidden,
         standalone_question=state["rewritten"].text,
         known=list(persona.name.values()),
+        lexicon=run.services.lexicon,
     )
     if SEARCH in state["retrieved"].degraded and verdict.mode is not PolicyMode.REFUSE:
         verdict = msgspec.structs.replace(verdict, mode=PolicyMode.CONSERVATIVE, reason=NOT_SEARCHED)

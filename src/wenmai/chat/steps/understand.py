@@ -12,13 +12,15 @@ async def rewrite_question(state: TurnState, run: TurnRun) -> TurnState:
     query = state["request"].query
     if not window:
         return {"rewritten": Rewrite(text=query, carried=[])}
-    topic_words = run.services.profile.topic_words
     size = len(query) + sum(len(message.content) for message in window)
-    return {"rewritten": await run_by_size(size, LARGE, rewrite, query, window, topic_words)}
+    return {"rewritten": await run_by_size(size, LARGE, rewrite, query, window, run.services.lexicon)}
 
 
 async def classify_question(state: TurnState, run: TurnRun) -> TurnState:
     """Classify the question's dialogue act and answer type."""
     in_conversation = bool(state["opened"].window)
-    words = run.services.profile.intents
-    return {"understanding": classify(state["request"].query, words=words, in_conversation=in_conversation)}
+    services, query = run.services, state["request"].query
+    understanding = classify(
+        query, words=services.profile.intents, in_conversation=in_conversation, lexicon=services.lexicon
+    )
+    return {"understanding": understanding}

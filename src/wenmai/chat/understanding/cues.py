@@ -102,7 +102,7 @@ DEMONSTRATIVE = _pattern(
     """,
     en=r"""
     (?:this|these|those)\b(?!_(?:village|place|town))
-    that(?=_(?:one|precept|rule|story|person|man|woman|year)\b|\W*$)
+    that(?=_(?:one|rule|story|person|man|woman|year)\b|\W*$)
     """,
 )
 """A demonstrative; its noun may or may not follow."""

@@ -7,6 +7,7 @@ import msgspec
 
 from wenmai.chat.understanding import cues
 from wenmai.chat.understanding.ordinals import ORDINALS_EN, without_ordinals
+from wenmai.grounding.lexicon import EMPTY, Lexicon
 from wenmai.grounding.types import AnswerType, DialogueAct
 from wenmai.text.cjk import content_words, find_words, normalise
 
@@ -42,7 +43,9 @@ _ADDRESS_WORDS = 2
 _ADDRESS_LENGTH = 8
 
 
-def classify(question: str, *, words: Mapping[str, Sequence[str]], in_conversation: bool) -> Understanding:
+def classify(
+    question: str, *, words: Mapping[str, Sequence[str]], in_conversation: bool, lexicon: Lexicon = EMPTY
+) -> Understanding:
     """Classify a question.
 
     Args:
@@ -50,10 +53,11 @@ def classify(question: str, *, words: Mapping[str, Sequence[str]], in_conversati
         words: the profile's words for each dialogue act, keyed by the values of :class:`DialogueAct`; Latin ones match
             whole words only.
         in_conversation: whether completed turns precede it, so that an elliptic question can be resolved.
+        lexicon: the words of the field.
     """
     text = normalise(question)
     found = {dialogue_act: find_words(text, words.get(dialogue_act, ())) for dialogue_act in DialogueAct}
-    dialogue_act, matched = _decide(text, found, in_conversation=in_conversation)
+    dialogue_act, matched = _decide(text, found, lexicon, in_conversation=in_conversation)
     return Understanding(dialogue_act=dialogue_act, matched=matched, answer_type=answer_type_of(question))
 
 
@@ -72,7 +76,7 @@ def is_about_conversation(question: str) -> bool:
 
 
 def _decide(
-    text: str, found: Mapping[DialogueAct, list[str]], *, in_conversation: bool
+    text: str, found: Mapping[DialogueAct, list[str]], lexicon: Lexicon, *, in_conversation: bool
 ) -> tuple[DialogueAct, list[str]]:
     facts, out_of_scope = found[DialogueAct.FACT_SEEKING], found[DialogueAct.OUT_OF_SCOPE]
     conversational = _about_conversation(text, found)
@@ -84,7 +88,7 @@ def _decide(
         dialogue_act, matched = conversational
     elif out_of_scope and not facts:
         dialogue_act, matched = DialogueAct.OUT_OF_SCOPE, out_of_scope
-    elif (unclear or not in_conversation) and not (facts or _names_anything(text, unclear)):
+    elif (unclear or not in_conversation) and not (facts or _names_anything(text, unclear, lexicon)):
         dialogue_act, matched = DialogueAct.CLARIFICATION, unclear
     return dialogue_act, matched
 
@@ -102,10 +106,10 @@ def _about_conversation(text: str, found: Mapping[DialogueAct, list[str]]) -> tu
     return None
 
 
-def _names_anything(text: str, unclear: Sequence[str]) -> bool:
+def _names_anything(text: str, unclear: Sequence[str], lexicon: Lexicon) -> bool:
     """Whether the text names a topic, so that it needs no context."""
     named = " ".join(_without(text, unclear))
-    rest = content_words(without_ordinals(cues.CONTINUATION.sub(" ", named)))
+    rest = content_words(without_ordinals(cues.CONTINUATION.sub(" ", named), lexicon))
     return any(word not in _ORDINAL_WORDS for word in rest)
 
 
@@ -117,7 +121,7 @@ def _without(text: str, words: Sequence[str]) -> list[str]:
 
 
 def _is_address(rest: Sequence[str]) -> bool:
-    """Whether the remaining words may be a form of address: 严爷爷, village elder."""
+    """Whether the remaining words may be a form of address: 王爷爷, old friend."""
     return len(rest) <= _ADDRESS_WORDS and all(len(word) <= _ADDRESS_LENGTH for word in rest)
 
 

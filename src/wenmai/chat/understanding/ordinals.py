@@ -4,15 +4,13 @@ import re
 
 import msgspec
 
+from wenmai.grounding.lexicon import Lexicon, once_per_lexicon
 from wenmai.text.cjk import normalise
+from wenmai.text.patterns import any_word
 
 _DIGITS = "一二三四五六七八九"
 ORDINALS_EN = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
-_ORDINAL = re.compile(
-    r"第(?P<zh>[一二三四五六七八九十]{1,3}|[0-9]{1,2})(?P<item>[条则个项点句种件段])?"
-    rf"|\bthe (?P<en>{'|'.join(ORDINALS_EN)}|[0-9]{{1,2}}(?=st|nd|rd|th))(?:st|nd|rd|th)?\b"
-    r"(?P<one> (?:one|item|point|rule|precept)\b)?"
-)
+_ITEMS_EN = "one|item|point|rule"
 
 
 class Ordinal(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,9 +29,9 @@ class Ordinal(msgspec.Struct, frozen=True, kw_only=True):
     of_list: bool
 
 
-def find_ordinal(text: str) -> Ordinal | None:
+def find_ordinal(text: str, lexicon: Lexicon) -> Ordinal | None:
     """The first ordinal of a text, or None."""
-    found = _ORDINAL.search(normalise(text))
+    found = _ordinal(lexicon).search(normalise(text))
     if found is None:
         return None
     number = _number(found["zh"] or found["en"])
@@ -41,22 +39,31 @@ def find_ordinal(text: str) -> Ordinal | None:
     return Ordinal(text=found[0], number=number, end=found.end(), of_list=of_list)
 
 
-def without_ordinals(normal: str) -> str:
+def without_ordinals(normal: str, lexicon: Lexicon) -> str:
     """A normalised text with each ordinal replaced by a blank."""
-    return _ORDINAL.sub(" ", normal)
+    return _ordinal(lexicon).sub(" ", normal)
 
 
-def item_name(number: int, answer: str) -> str | None:
+def item_name(number: int, answer: str, lexicon: Lexicon) -> str | None:
     """The name of the item of that number in an answer, or None.
 
     A Chinese name has 2 to 8 characters (20 in quotation marks) and follows ``一曰``, ``第一条：``,
     ``第一条「`` or ``1.``; an English one is in quotation marks after the ordinal, or follows ``first,``.
     """
-    for pattern in _name_patterns(number):
+    for pattern in _name_patterns(number, lexicon):
         found = pattern.search(answer)
         if found:
             return found[1].strip()
     return None
+
+
+@once_per_lexicon
+def _ordinal(lexicon: Lexicon) -> re.Pattern[str]:
+    return re.compile(
+        r"第(?P<zh>[一二三四五六七八九十]{1,3}|[0-9]{1,2})(?P<item>[条则个项点句种件段])?"
+        rf"|\bthe (?P<en>{'|'.join(ORDINALS_EN)}|[0-9]{{1,2}}(?=st|nd|rd|th))(?:st|nd|rd|th)?\b"
+        rf"(?P<one> (?:{any_word(lexicon.words.list_items, _ITEMS_EN)})\b)?"
+    )
 
 
 def _number(written: str) -> int:
@@ -76,7 +83,7 @@ def _han(number: int) -> str:
     return lead + (_DIGITS[ones - 1] if ones else "")
 
 
-def _name_patterns(number: int) -> list[re.Pattern[str]]:
+def _name_patterns(number: int, lexicon: Lexicon) -> list[re.Pattern[str]]:
     han = _han(number)
     end = r"(?=[，。；、！？,.;」』”》\s]|$)"
     chinese = [
@@ -85,9 +92,10 @@ def _name_patterns(number: int) -> list[re.Pattern[str]]:
         rf"(?<![{_DIGITS}十]){han}(?:曰|是|为)[：:，,「『“]?([\u4e00-\u9fff]{{2,8}}){end}",
         rf"(?:^|\n)[ \t\u3000]*(?:{han}、|{number}[.、)）])\s*([\u4e00-\u9fff]{{2,8}}){end}",
     ]
+    items = any_word(lexicon.words.list_items, _ITEMS_EN)
     word = ORDINALS_EN[number - 1] if number <= len(ORDINALS_EN) else f"{number}(?:st|nd|rd|th)"
     english = [
         rf"\b{word}\b[^\"“”\n.;]{{0,60}}[\"“]([^\"“”\n]{{3,80}}?)[,.]?[\"”]",
-        rf"\b{word}(?: (?:one|item|rule|precept))?(?:,|:| is) ([^,;:.\n]{{3,80}})(?=[;:.\n]|$)",
+        rf"\b{word}(?: (?:{items}))?(?:,|:| is) ([^,;:.\n]{{3,80}})(?=[;:.\n]|$)",
     ]
     return [re.compile(pattern, re.IGNORECASE) for pattern in chinese + english]

@@ -7,6 +7,7 @@ import msgspec
 from wenmai.chat.understanding import cues
 from wenmai.chat.understanding.dialogue_acts import answer_type_of, is_about_conversation
 from wenmai.chat.understanding.ordinals import find_ordinal, item_name, without_ordinals
+from wenmai.grounding.lexicon import Lexicon
 from wenmai.grounding.types import AnswerType
 from wenmai.stores.records import Message
 from wenmai.text.cjk import content_words, find_words, normalise, sentences
@@ -36,7 +37,7 @@ class _Turn(msgspec.Struct, frozen=True, kw_only=True):
     context_dependent: bool
 
 
-def rewrite(question: str, window: Sequence[Message], topic_words: Sequence[str]) -> Rewrite:
+def rewrite(question: str, window: Sequence[Message], lexicon: Lexicon) -> Rewrite:
     """Complete an elliptic question from the conversation.
 
     Carried are the topic words and quoted titles of the latest standalone question, or as a fallback its content
@@ -46,14 +47,14 @@ def rewrite(question: str, window: Sequence[Message], topic_words: Sequence[str]
     Args:
         question: as the user wrote it.
         window: earlier completed turns of the thread, ascending.
-        topic_words: words that name topics of the evidence.
+        lexicon: the words of the field; its topics are carried.
     """
-    if not is_context_dependent(question, topic_words):
+    if not is_context_dependent(question, lexicon):
         return Rewrite(text=question, carried=[])
-    chain = _topic_chain(window, topic_words)
-    found = [word for turn in chain for word in _topics(turn, topic_words)]
-    found += _antecedent(question, chain, topic_words)
-    found += _item(question, chain)
+    chain = _topic_chain(window, lexicon)
+    found = [word for turn in chain for word in _topics(turn, lexicon)]
+    found += _antecedent(question, chain, lexicon)
+    found += _item(question, chain, lexicon)
     normal = normalise(question)
     carried: list[str] = []
     room = _MAX_TEXT - len(question) - 1
@@ -66,7 +67,7 @@ def rewrite(question: str, window: Sequence[Message], topic_words: Sequence[str]
     return Rewrite(text=" ".join([*carried, question]), carried=carried)
 
 
-def is_context_dependent(question: str, topic_words: Sequence[str]) -> bool:
+def is_context_dependent(question: str, lexicon: Lexicon) -> bool:
     """Whether a question needs the conversation to be understood.
 
     That is a short question with an anaphor (它, this one, 第一条) without an antecedent in the question, or with
@@ -75,12 +76,12 @@ def is_context_dependent(question: str, topic_words: Sequence[str]) -> bool:
     text = cues.LEADING_CONJUNCTION.sub("", normalise(question).strip())
     if len(text) > _MAX_ELLIPSIS or not any(map(str.isalnum, text)) or is_about_conversation(question):
         return False
-    own = _named(text, topic_words)
-    pronoun, ordinal = cues.PRONOUN.search(text), find_ordinal(text)
+    own = _named(text, lexicon)
+    pronoun, ordinal = cues.PRONOUN.search(text), find_ordinal(text, lexicon)
     back = pronoun.start() if pronoun else ordinal.end if ordinal and ordinal.of_list else None
     if back is not None:
         return not find_words(text[:back], own)
-    return not own and (cues.DEMONSTRATIVE.search(text) is not None or not _subject(text))
+    return not own and (cues.DEMONSTRATIVE.search(text) is not None or not _subject(text, lexicon))
 
 
 def _drop_contained(words: Sequence[str]) -> list[str]:
@@ -89,17 +90,17 @@ def _drop_contained(words: Sequence[str]) -> list[str]:
     return [word for word in unique if not any(word != other and word in other for other in unique)]
 
 
-def _named(text: str, topic_words: Sequence[str]) -> list[str]:
+def _named(text: str, lexicon: Lexicon) -> list[str]:
     """Topic words and quoted titles, in the order of the text."""
     titles = [title for pair in cues.TITLE.findall(text) for title in pair if title]
-    words = [word for word in find_words(text, topic_words) if cues.GENERIC.fullmatch(normalise(word)) is None]
+    words = [word for word in find_words(text, lexicon.topics) if cues.GENERIC.fullmatch(normalise(word)) is None]
     normal = normalise(text)
     return sorted(dict.fromkeys([*words, *titles]), key=lambda word: normal.find(normalise(word)))
 
 
-def _subject(normal: str) -> list[str]:
+def _subject(normal: str, lexicon: Lexicon) -> list[str]:
     """The content words that are not generic."""
-    words = content_words(without_ordinals(normal))
+    words = content_words(without_ordinals(normal, lexicon))
     return [word for word in words if len(word) > 1 and not word.isdigit() and not _is_generic(word)]
 
 
@@ -109,33 +110,33 @@ def _is_generic(word: str) -> bool:
     return not word
 
 
-def _topic_chain(window: Sequence[Message], topic_words: Sequence[str]) -> list[_Turn]:
+def _topic_chain(window: Sequence[Message], lexicon: Lexicon) -> list[_Turn]:
     """The latest standalone turn and those after it, ascending; without preferences and greetings."""
     chain: list[_Turn] = []
-    for turn in _newest_first(window, topic_words):
+    for turn in _newest_first(window, lexicon):
         chain.insert(0, turn)
         if not turn.context_dependent:
             break
     return chain
 
 
-def _newest_first(window: Sequence[Message], topic_words: Sequence[str]) -> Iterator[_Turn]:
+def _newest_first(window: Sequence[Message], lexicon: Lexicon) -> Iterator[_Turn]:
     questions = {message.turn_id: message.content for message in window if message.role == "user"}
     answers = {message.turn_id: message.content for message in window if message.role == "assistant"}
     for turn_id, question in reversed(questions.items()):
         if any(map(str.isalnum, question)) and not is_about_conversation(question):
-            context_dependent = is_context_dependent(question, topic_words)
+            context_dependent = is_context_dependent(question, lexicon)
             yield _Turn(question=question, answer=answers.get(turn_id, ""), context_dependent=context_dependent)
 
 
-def _topics(turn: _Turn, topic_words: Sequence[str]) -> list[str]:
+def _topics(turn: _Turn, lexicon: Lexicon) -> list[str]:
     """Topics of a question: what it names, else its content words."""
     question = " ".join(part for part in sentences(turn.question) if not cues.INSTRUCTION.search(normalise(part)))
-    named = [name for name in _named(question, topic_words) if len(name) <= _MAX_NAME]
-    return named if named or turn.context_dependent else _subject(normalise(question))[:_MAX_CONTENT_WORDS]
+    named = [name for name in _named(question, lexicon) if len(name) <= _MAX_NAME]
+    return named if named or turn.context_dependent else _subject(normalise(question), lexicon)[:_MAX_CONTENT_WORDS]
 
 
-def _antecedent(question: str, chain: Sequence[_Turn], topic_words: Sequence[str]) -> list[str]:
+def _antecedent(question: str, chain: Sequence[_Turn], lexicon: Lexicon) -> list[str]:
     """Antecedent of a personal pronoun after a *who* question: the first known name in the answer."""
     if (
         not chain
@@ -143,16 +144,16 @@ def _antecedent(question: str, chain: Sequence[_Turn], topic_words: Sequence[str
         or answer_type_of(chain[-1].question) is not AnswerType.WHO
     ):
         return []
-    named = _named(chain[-1].question, topic_words)
+    named = _named(chain[-1].question, lexicon)
     outside_titles = cues.TITLE.sub(" ", chain[-1].answer)
-    return [name for name in _named(outside_titles, topic_words) if name not in named][:1]
+    return [name for name in _named(outside_titles, lexicon) if name not in named][:1]
 
 
-def _item(question: str, chain: Sequence[_Turn]) -> list[str]:
+def _item(question: str, chain: Sequence[_Turn], lexicon: Lexicon) -> list[str]:
     """The item of the latest ordinal, as an answer names it; else the ordinal itself."""
     for text in (question, *(turn.question for turn in reversed(chain))):
-        ordinal = find_ordinal(text)
+        ordinal = find_ordinal(text, lexicon)
         if ordinal:
-            names = (item_name(ordinal.number, turn.answer) for turn in reversed(chain))
+            names = (item_name(ordinal.number, turn.answer, lexicon) for turn in reversed(chain))
             return [next(filter(None, names), ordinal.text)]
     return []

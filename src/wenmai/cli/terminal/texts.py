@@ -22,13 +22,13 @@ _TEXTS = {
     "persona_now": ("现在由{name}作答。", "You are now talking with {name}."),
     "continued": ("接着谈：{title}", "Continuing: {title}"),
     "prefs_help": (
-        "修改：/prefs tone=casual verbosity=brief language=en +孝道 -农事",
-        "To change: /prefs tone=casual verbosity=brief language=en +tea -farming",
+        "修改：/prefs tone=casual verbosity=brief language=en +茶 -天气",
+        "To change: /prefs tone=casual verbosity=brief language=en +tea -weather",
     ),
     "prefs_bad": ("看不懂 {word}", "not understood: {word}"),
     "help_persona": (
-        "列出角色，或换一位：/persona village_elder",
-        "list the personas, or switch: /persona village_elder",
+        "列出角色，或换一位：/persona 编号",
+        "list the personas, or switch: /persona ID",
     ),
     "help_prefs": ("查看或修改偏好", "show or change your preferences"),
     "help_why": ("解释上一个回答：步骤、证据、提示词", "explain the last answer: steps, evidence, prompt"),

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 
 from wenmai.grounding.claims.claim import Claim, ClaimKind
 from wenmai.grounding.claims.numerals import NUMERALS, Number, find_numbers, format_number, ordinal_number, whole_number
-from wenmai.text.patterns import any_of, word_list
+from wenmai.grounding.lexicon import EMPTY, Lexicon, once_per_lexicon
+from wenmai.text.patterns import any_of, any_word, word_list
 
 ITEM = "个"
 """The unit of counted items; compatible with any other unit of the same number."""
@@ -28,9 +29,9 @@ _UNITS_ZH = {
         "卷": "卷 册 本 部",
         "次": "次 回 遍",
         ITEM: (
-            "个 则 条 项 款 训 景 篇 章 座 处 间 栋 幢 所 口井 根 株 棵 块 幅 道 件 只 头 匹 孔 扇 "
+            "个 则 条 项 款 景 篇 章 座 处 间 栋 幢 所 口井 根 株 棵 块 幅 道 件 只 头 匹 孔 扇 "
             "对 组 队 桌 "
-            "任 届 村 姓 桥 县 庙"
+            "任 届 村 姓 县"
         ),
     }.items()
     for word in word_list(listed)
@@ -119,14 +120,9 @@ _IDIOMS = re.compile(
     )
 )
 _MAX_QUOTED = 4
-"""孝悌二字, 耕读传家四字: the length of the words just quoted."""
+"""诚实二字, 风雨同舟四字: the length of the words just quoted."""
 
 _VAGUE_ZH = re.compile(r"点(?!半|钟)|方面|句|种|样|层意|层含|码|个问题|个方面|个意思|个原因|个说法|个字(?!号)|分(?!钟)")
-_AFTER_ZH = re.compile(
-    r"(?P<vague>[多余来几])? ?(?P<unit>"
-    + "|".join(sorted(_UNITS_ZH, key=lambda unit: (-len(unit), unit)))
-    + r")(?![里][面边]|月份|级别)"
-)
 _GENERATION = re.compile(
     rf"(?P<ordinal>第)?(?P<number>[{NUMERALS}]{{1,4}}|\d{{1,3}})[多余来]?(?P<unit>世(?!界|纪|"
     rf"同堂|上|间)|代(?!同堂|价|码|人的心))"
@@ -134,9 +130,7 @@ _GENERATION = re.compile(
 _GENERATION_EN = re.compile(
     r"(?i)\b(?P<number>\d{1,3}(?:st|nd|rd|th)|(?:twenty|thirty|forty)-[a-z]{5,7}|[a-z]{5,12})[ -]generation\b"
 )
-_ORDINAL_NOUN = re.compile(
-    r"(?i)^[ -](?:clan |family )?(?:precept|rule|article|chapter|volume|maxim|item|clause|son|daughter)\b"
-)
+_LISTED_EN = "rule|article|chapter|volume|maxim|item|clause|son|daughter"
 _ORDINAL_ZH = re.compile(rf"第(?P<number>[{NUMERALS}]{{1,3}}|\d{{1,3}})")
 _LISTED = re.compile(
     rf"(?P<ci>[{NUMERALS}]{{1,2}})(?:曰|、(?=[^{NUMERALS}]))|其(?P<qi>[{NUMERALS}]{{1,2}})(?!他|"
@@ -157,13 +151,13 @@ _PERCENT = re.compile(
 )
 
 
-def find_counts(text: str) -> Iterator[Claim]:
+def find_counts(text: str, lexicon: Lexicon) -> Iterator[Claim]:
     """Claims of quantity in a text with folded width; they may overlap with claims of time."""
     masked = _masked(text)
     yield from _generations(masked)
     yield from _clock_and_percent(masked)
     for number in find_numbers(masked):
-        claim = _ordinal(masked, number) if _is_ordinal(masked, number) else _count(masked, number)
+        claim = _ordinal(masked, number, lexicon) if _is_ordinal(masked, number) else _count(masked, number, lexicon)
         if claim:
             yield claim
 
@@ -177,7 +171,7 @@ def ordinals(text: str) -> set[int]:
     return {number for number in found if number}
 
 
-def expected_units(question: str) -> frozenset[str]:
+def expected_units(question: str, lexicon: Lexicon = EMPTY) -> frozenset[str]:
     """The units expected by a question of quantity: 亩 for 多少亩, lengths for ``how tall``; empty: all."""
     if _ASKS_GENERATION.search(question):
         return frozenset({GENERATIONS})
@@ -185,10 +179,22 @@ def expected_units(question: str) -> frozenset[str]:
         if re.search(pattern, question, re.IGNORECASE):
             return frozenset(units.split())
     match = re.search(r"(?:多少|几)(.{1,3})", question)
-    if match and (unit := _AFTER_ZH.match(match[1])):
-        return frozenset({_UNITS_ZH[unit["unit"]]})
+    if match and (unit := _after_zh(lexicon).match(match[1])):
+        return frozenset({_UNITS_ZH.get(unit["unit"], ITEM)})
     match = re.search(r"(?i)how many ((?:[a-z-]{1,20} ){0,2}[a-z-]{1,20})", question)
     return frozenset({_unit_en(match[1])}) if match else frozenset()
+
+
+@once_per_lexicon
+def _after_zh(lexicon: Lexicon) -> re.Pattern[str]:
+    """A unit after a Chinese number."""
+    units = sorted({*_UNITS_ZH, *lexicon.words.measure_words}, key=lambda unit: (-len(unit), unit))
+    return re.compile(rf"(?P<vague>[多余来几])? ?(?P<unit>{'|'.join(units)})(?![里][面边]|月份|级别)")
+
+
+@once_per_lexicon
+def _ordinal_noun(lexicon: Lexicon) -> re.Pattern[str]:
+    return re.compile(rf"(?i)^[ -](?:clan |family )?(?:{any_word(lexicon.words.list_items, _LISTED_EN)})\b")
 
 
 def _masked(text: str) -> str:
@@ -206,13 +212,13 @@ def _is_ordinal(text: str, number: Number) -> bool:
     return number.ordinal or text[number.start - 1 : number.start] == "第"
 
 
-def _ordinal(text: str, number: Number) -> Claim | None:
+def _ordinal(text: str, number: Number, lexicon: Lexicon) -> Claim | None:
     """A list position from the second on; the first, and an ordinal without a list, is a turn of phrase."""
     if not number.value or number.value <= 1:
         return None
     after = text[number.end : number.end + 24]
     if number.ordinal:
-        noun = _ORDINAL_NOUN.match(after)
+        noun = _ordinal_noun(lexicon).match(after)
         return (
             _make(ClaimKind.NUMBER, text, number.start, number.end + noun.end(), f"#{format_number(number.value)}")
             if noun
@@ -223,27 +229,27 @@ def _ordinal(text: str, number: Number) -> Claim | None:
     return _make(ClaimKind.NUMBER, text, number.start - 1, number.end + 1, f"#{format_number(number.value)}")
 
 
-def _count(text: str, number: Number) -> Claim | None:
+def _count(text: str, number: Number, lexicon: Lexicon) -> Claim | None:
     if number.value is None:
         return None
     if number.chinese or not text[number.end : number.end + 1].isascii():
-        return _count_zh(text, number)
+        return _count_zh(text, number, lexicon)
     return _count_en(text, number)
 
 
-def _count_zh(text: str, number: Number) -> Claim | None:
+def _count_zh(text: str, number: Number, lexicon: Lexicon) -> Claim | None:
     after = text[number.end : number.end + 6]
     value = number.value or 0
     alone = number.text.strip("百千万亿") == ""
     quoted = after[:1] == "字" and value <= _MAX_QUOTED
     if alone or quoted or _VAGUE_ZH.match(after):
         return None
-    unit = _AFTER_ZH.match(after)
+    unit = _after_zh(lexicon).match(after)
     if not unit:
         structured = len(number.text) > 1 and any(place in number.text for place in "十百千万廿卅")
         is_count = structured or (not number.chinese and not text[number.start - 1 : number.start].isalpha())
         return _make(ClaimKind.NUMBER, text, number.start, number.end, format_number(value)) if is_count else None
-    name = _UNITS_ZH[unit["unit"]]
+    name = _UNITS_ZH.get(unit["unit"], ITEM)
     if value == 1 and number.chinese and name not in _MEASURES:
         return None
     end = number.end + unit.end()

@@ -13,13 +13,14 @@ from wenmai.grounding.claims.counts import find_counts
 from wenmai.grounding.claims.dates import find_times
 from wenmai.grounding.claims.names import find_names
 from wenmai.grounding.claims.numerals import fold_width
+from wenmai.grounding.lexicon import EMPTY, Lexicon
 
 __all__ = ["Claim", "ClaimKind", "find_claims"]
 
 _NUMERIC = TIMES | {ClaimKind.NUMBER, ClaimKind.GENERATION}
 
 
-def find_claims(text: str, *, known: Collection[str] = ()) -> list[Claim]:
+def find_claims(text: str, lexicon: Lexicon = EMPTY, *, known: Collection[str] = ()) -> list[Claim]:
     """The claims of a text in order of appearance, without overlap; offsets count in ``text``.
 
     Of overlapping claims the longest is kept, of equally long ones the first found (times before quantities before
@@ -27,10 +28,11 @@ def find_claims(text: str, *, known: Collection[str] = ()) -> list[Claim]:
 
     Args:
         text: Chinese, English or both.
+        lexicon: the words of its field.
         known: names that are no claims, such as the persona's.
     """
     folded = fold_width(text)
-    found = [*find_times(folded), *find_counts(folded), *find_names(folded)]
+    found = [*find_times(folded), *find_counts(folded, lexicon), *find_names(folded, lexicon)]
     found.sort(key=lambda claim: (claim.kind is not ClaimKind.TITLE, claim.start - claim.end))
     taken = bytearray(len(text))
     kept: list[Claim] = []

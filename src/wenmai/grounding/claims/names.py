@@ -6,10 +6,12 @@ verb of action), and places by their last character, cut at the first function w
 
 import re
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from wenmai.grounding.claims.claim import Claim, ClaimKind
 from wenmai.grounding.claims.eras import DYNASTIES_EN, ROMANISED
-from wenmai.text.patterns import any_of, word_list
+from wenmai.grounding.lexicon import Lexicon, once_per_lexicon
+from wenmai.text.patterns import any_of, any_word, chinese, word_list
 
 _HAN = "\u4e00-\u9fff"
 _SURNAME = any_of(
@@ -37,7 +39,7 @@ _NO_NAME = any_of(
     秦代 秦汉 秦朝 严格 严谨 严厉 严肃 严禁 严父 严冬 严寒 严密 严重 严惩 贺喜 贺礼 侯门 钟声 钟楼 钟鼓
     钟爱 丁口 丁忧 丁点 柳树 范围 范例 顾客 顾及 顾念 祝福 祝贺 祝愿 祝寿 项目 项下 蓝色 蓝天 熊熊 焦急
     屈服 葛布 吴越 魏晋 傅粉 孟春 孟夏 孟秋 孟冬 韦编 赵宋 吕宋 戴上 刘海 郑重 孙儿
-    霍然 陆上 朱砂 朱门 周而 周一 周二 周三 周四 周五 周六 周日 严氏
+    霍然 陆上 朱砂 朱门 周而 周一 周二 周三 周四 周五 周六 周日
     高[高大低兴处度山地龄寿祖中明] 常[常见年有用住] 何[处时年人以故事等况必] 于[是此今]
     江[南北西东河边湖山] 石[头桥板碑阶材匠刻雕墙柱狮] 文[字化献章物人风庙书] 和[睦气谐平] 易[懂于]
     金[色银属黄] 白[色天墙银] 黄[色昏土河金] 万[一分物事年] 全[村族体家部县] 古[代老人树桥村时今]
@@ -52,7 +54,7 @@ _GIVEN = (
 _HONORIFIC = any_of(
     """
     老?先生 太公 公公 大人 将军 知县 知府 县令 进士 举人 秀才 贡生 监生 道士 和尚 法师 禅师 师傅 夫人
-    老爷 皇帝 书记 教授 村长 族长 支书 阁老 尚书 御史 孺人 员外
+    老爷 皇帝 书记 教授 村长 支书 阁老 尚书 御史 孺人 员外
     公(?![司共平园里路式开布安告斤顷寓务用正认然事众民益交主子社家德有])
     """
 )
@@ -66,7 +68,6 @@ _RIGHT = r"(?=$|[，。、；：！？,.;:!?）)」』”’》\s]|{})".format(
     )
 )
 _LEFT = r"(?:^|(?<=[^\w])|(?<=[由是叫名为与和及请即乃祖帝臣兄弟匠士长县令官师者曰年时初末后说有被向跟随从因派使]))"
-_TITLED = re.compile(rf"(?P<name>(?:{_ANY_SURNAME})(?:[{_HAN}]{{0,2}}?))(?:{_HONORIFIC})")
 _CUED = re.compile(rf"{_LEFT}(?!{_NO_NAME})(?P<name>(?:{_SURNAME}){_GIVEN}{{1,2}}?){_RIGHT}")
 _NAMED = re.compile(
     r"(?:名叫|名为|叫做|叫作|人称|尊称|取名|本名|原名)"
@@ -79,14 +80,7 @@ _GONG = re.compile(
 )
 _CLAN = re.compile(rf"(?P<name>(?:{_ANY_SURNAME})氏)|姓(?P<after>{_SURNAME})(?!名|氏)|(?P<before>{_SURNAME})姓")
 
-_PLACE_END = re.compile(
-    any_of(
-        """
-        宗祠 祠堂 书院 牌坊 戏台 水库 自然村 祠 村 镇 乡 县 府 州 省 市 山 岭 河 溪 江 湖 桥 庙 寺 塔 亭
-        楼 阁 庵 堂 殿 坊 渡 堰 圳 渠 洞 巷 街
-        """
-    )
-)
+_PLACE_END = word_list("自然村 村 镇 乡 县 府 州 省 市 山 岭 河 溪 江 湖 堰 圳 渠 洞 巷 街")
 _NOT_IN_PLACE = frozenset(
     "的了在到于从自往至向是有和与及这那此本该我你您他她它们个座条处各每全建修迁居住过经由为即叫称位"
     "入出沿去来离距近把被让给对说问知看见上下里内外中前后旁边侧又也都就不没无可能会要想请着起成以其"
@@ -99,22 +93,15 @@ _PLAIN_PART = frozenset(
     "大小老古新旧石木高深远近好美青绿荒秃后前东西南北左右宗祖家支总分农渔水土山乡村城州县省市国官江"
     "河湖海学课正厅客食会教礼佛神天地火冰雪风街殿廊拱单独多众邻外本全层砖瓦楼祠桥"
 )
-_NO_PLACE = re.compile(
-    any_of(
-        """
-        知[县府州] [官政学乐洞王首]府 [神九全]州 江山 靠山 火山 登山 爬山 深山 后山 [大小]山 天堂 学堂
-        课堂 厅堂 [同满一正中后前]堂 拱桥 廊桥 石拱桥 石板桥 木拱桥 城楼 门楼 阁楼 小巷 大街 街坊 作坊
-        乡村 山村 农村 古村 水渠 山洞 轮渡 运河 银河 敬老院 人民政府 青山 绿水青山 名山 江河
-        """
-    )
+_NO_PLACE = any_of(
+    """
+    知[县府州] [官政学乐洞王首]府 [神九全]州 江山 靠山 火山 登山 爬山 深山 后山 [大小]山 天堂
+    课堂 厅堂 [同满一正中后前]堂 城楼 阁楼 小巷 大街 街坊 作坊
+    乡村 山村 农村 古村 山洞 轮渡 运河 银河 敬老院 人民政府 青山 绿水青山 名山 江河
+    """
 )
-_NO_PLACE_NEXT = {
-    last[0]: last[1:]
-    for last in word_list(
-        "山水区货寨地 河流道床 寺庙 桥梁 楼梯 堂屋兄弟 州官 塔吊 街坊 江山湖 府上 亭子 乡亲民音村 市场民 "
-        "村民庄寨落 县官令"
-    )
-}
+# Words that begin with a kind of place, so that no name ends there.
+_NO_PLACE_END = any_of("山[水区货寨地] 河[流道床] 州官 街坊 江[山湖] 府上 乡[亲民音村] 市[场民] 村[民庄寨落] 县[官令]")
 _SHORT_OK = frozenset("州县山江省市")
 
 _TITLE_ZH = re.compile(r"《(?P<name>[^《》\n]{1,60})》")
@@ -126,9 +113,8 @@ _PREPOSITION = re.compile(r"\b(?P<by>by|named|called|from|to|in|at|near|of|with|
 _PLACE_WORD = frozenset(
     word_list(
         """
-        hall village river bridge county temple academy mountain mountains mount pagoda prefecture
-        province street shrine stream creek lake gate town city pavilion hill valley weir road lane
-        square garden well canal weir reservoir peak ferry brook school stele
+        village river county mountain mountains mount prefecture province street stream creek lake gate town
+        city hill valley road lane square garden peak
         """
     )
 )
@@ -150,7 +136,7 @@ _NOT_NAME = frozenset(
         today once later only also even each every all some many most one two three four five six seven
         eight nine ten first second third next finally perhaps may might can could would will shall
         should do does did is are was were be let please welcome dear young guest visitor friend hello
-        ah oh well indeed records sources source evidence chinese english china ancestral clan family
+        ah oh well indeed records sources source evidence chinese english china clan family
         january february march april june july august september october november december monday tuesday
         wednesday thursday friday saturday sunday ad bc ce bce north south east west confucian buddhist
         taoist daoist dynasty dynasties republic republican reign lunar spring autumn summer winter
@@ -162,16 +148,48 @@ _NOT_NAME = frozenset(
 ) | set(DYNASTIES_EN) | set(ROMANISED)  # fmt: skip
 
 
-def find_names(text: str) -> Iterator[Claim]:
+class _Patterns(NamedTuple):
+    """The patterns that contain words of a lexicon.
+
+    Attributes:
+        titled: a person before a title.
+        place_end: the kind of place at the end of a Chinese name.
+        no_place: words that have the form of a Chinese place's name.
+        place_words: kinds of places in English names.
+        not_name: English words that begin or end no name.
+    """
+
+    titled: re.Pattern[str]
+    place_end: re.Pattern[str]
+    no_place: re.Pattern[str]
+    place_words: frozenset[str]
+    not_name: frozenset[str]
+
+
+@once_per_lexicon
+def _patterns(lexicon: Lexicon) -> _Patterns:
+    words = lexicon.words
+    place_kinds = sorted([*chinese(words.place_kinds), *_PLACE_END], key=len, reverse=True)
+    return _Patterns(
+        titled=re.compile(rf"(?P<name>(?:{_ANY_SURNAME})(?:[{_HAN}]{{0,2}}?))(?:{any_word(words.titles, _HONORIFIC)})"),
+        place_end=re.compile("|".join(place_kinds)),
+        no_place=re.compile(any_word(chinese(words.not_names), f"{_NO_PLACE}|{_NO_PLACE_END}")),
+        place_words=_PLACE_WORD.union(words.place_kinds),
+        not_name=_NOT_NAME.union(words.not_names),
+    )
+
+
+def find_names(text: str, lexicon: Lexicon) -> Iterator[Claim]:
     """Names in a text with folded width; they may overlap."""
     for match in _TITLE_ZH.finditer(text):
         yield _claim(ClaimKind.TITLE, match, match["name"])
     for match in _TITLE_EN.finditer(text):
         if _is_title(match["name"]):
             yield _claim(ClaimKind.TITLE, match, match["name"].rstrip(" .,"))
-    yield from _people(text)
-    yield from _places(text)
-    yield from _english(text)
+    patterns = _patterns(lexicon)
+    yield from _people(text, patterns.titled)
+    yield from _places(text, patterns)
+    yield from _english(text, patterns)
 
 
 def _claim(kind: ClaimKind, match: re.Match[str], value: str, group: str | int = 0) -> Claim:
@@ -185,18 +203,18 @@ def _is_title(quoted: str) -> bool:
     return len(words) > 1 and capitals == len(words) and quoted[-1] not in "!?"
 
 
-def _people(text: str) -> Iterator[Claim]:
-    for pattern in (_TITLED, _CUED, _NAMED, _COURTESY, _GONG):
+def _people(text: str, titled: re.Pattern[str]) -> Iterator[Claim]:
+    for pattern in (titled, _CUED, _NAMED, _COURTESY, _GONG):
         for match in pattern.finditer(text):
-            yield _claim(ClaimKind.PERSON, match, match["name"], 0 if pattern is _TITLED else "name")
+            yield _claim(ClaimKind.PERSON, match, match["name"], 0 if pattern is titled else "name")
     for match in _CLAN.finditer(text):
         surname = match["after"] or match["before"] or match["name"].removesuffix("氏")
         yield _claim(ClaimKind.PERSON, match, surname + "氏")
 
 
-def _places(text: str) -> Iterator[Claim]:
+def _places(text: str, patterns: _Patterns) -> Iterator[Claim]:
     floor = 0
-    for match in _PLACE_END.finditer(text):
+    for match in patterns.place_end.finditer(text):
         end, suffix = match.end(), match[0]
         start = match.start()
         while start > max(floor, match.start() - 4) and _may_name(text[start - 1]):
@@ -207,9 +225,9 @@ def _places(text: str) -> Iterator[Claim]:
         if (
             not long_enough
             or all(char in _PLAIN_PART for char in part)
-            or _NO_PLACE.fullmatch(name)
-            or (following and following in _NO_PLACE_NEXT.get(suffix, ""))
-            or _PLACE_END.match(following)  # 溪 in 云溪镇
+            or patterns.no_place.fullmatch(name)
+            or patterns.no_place.match(text, match.start())
+            or patterns.place_end.match(following)  # 溪 in 云溪镇
         ):
             continue
         floor = end
@@ -220,32 +238,32 @@ def _may_name(char: str) -> bool:
     return "\u4e00" <= char <= "\u9fff" and char not in _NOT_IN_PLACE
 
 
-def _english(text: str) -> Iterator[Claim]:
+def _english(text: str, patterns: _Patterns) -> Iterator[Claim]:
     for match in _ENGLISH.finditer(text):
         words = match[0].split(" ")
         start = match.start()
-        while words and words[0].lower().removesuffix("'s").removesuffix("’s") in _NOT_NAME:
+        while words and words[0].lower().removesuffix("'s").removesuffix("’s") in patterns.not_name:
             start += len(words.pop(0)) + 1
-        while words and (words[-1].lower() in _NOT_NAME or words[-1] in {"of", "the"}):
+        while words and (words[-1].lower() in patterns.not_name or words[-1] in {"of", "the"}):
             words.pop()
         name = " ".join(words)
-        kind = _english_kind(text, start, words)
+        kind = _english_kind(text, start, words, patterns.place_words)
         if kind:
             bare = " ".join(word for word in words if word.lower() not in _PERSON_WORD) or name
             value = re.sub(r"['’]s$", "", bare).lower()
             yield Claim(kind=kind, text=name, value=value, start=start, end=start + len(name))
 
 
-def _english_kind(text: str, start: int, words: list[str]) -> ClaimKind | None:
+def _english_kind(text: str, start: int, words: list[str], place_words: frozenset[str]) -> ClaimKind | None:
     lowered = [word.lower() for word in words]
     if len("".join(words)) <= 1:  # a label
         return None
-    if len(words) > 1 and any(word in _PLACE_WORD for word in lowered):
+    if len(words) > 1 and any(word in place_words for word in lowered):
         return ClaimKind.PLACE
     if len(words) > 1:
         reign = any(word in ROMANISED or word in {"dynasty", "reign", "festival"} for word in lowered)
         return None if reign else ClaimKind.PERSON
     cue = _PREPOSITION.search(text[max(0, start - 14) : start])
-    if not cue or lowered[0] in _PERSON_WORD or lowered[0] in _PLACE_WORD or lowered[0].isupper():
+    if not cue or lowered[0] in _PERSON_WORD or lowered[0] in place_words or lowered[0].isupper():
         return None
     return ClaimKind.PLACE if cue["by"] in {"from", "to", "in", "at", "near", "of"} else ClaimKind.PERSON

@@ -64,7 +64,7 @@ def verified_first(records: Sequence[EvidenceRecord], score: dict[str, float]) -
 def drop_translations(records: Sequence[EvidenceRecord]) -> list[EvidenceRecord]:
     """The records without translations of an earlier one.
 
-    Translations are recognised by their ids: ``precepts-01`` and ``precepts-01-en``, or ``a:zh`` and ``a:en``.
+    Translations are recognised by their ids: ``log-01`` and ``log-01-en``, or ``a:zh`` and ``a:en``.
     """
     first: dict[str, EvidenceRecord] = {}
     for record in records:

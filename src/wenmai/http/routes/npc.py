@@ -42,16 +42,16 @@ RecentLimit = Annotated[int, Query(ge=1, le=500, description="Maximum number of 
 
 _STREAM_EXAMPLE = """\
 event: start
-data: {"trace_id":"trace-5f0c2f7a9b1e4d33","session_id":"my-session","turn_id":1,"npc_id":"ancestor_yan"}
+data: {"trace_id":"trace-5f0c2f7a9b1e4d33","session_id":"my-session","turn_id":1,"npc_id":"keeper"}
 
 event: step
 data: {"name":"open","status":"ok","duration_ms":1.2}
 
 event: token
-data: {"text":"后生问得好。"}
+data: {"text":"日志里有记载。"}
 
 event: replace
-data: {"text":"后生问得好。祠堂始建于1523年。"}
+data: {"text":"日志里有记载。灯塔建于1874年。"}
 
 event: done
 data: {"trace_id":"trace-5f0c2f7a9b1e4d33","session_id":"my-session","turn_id":1,"policy_mode":"normal"}

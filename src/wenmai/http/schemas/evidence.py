@@ -53,10 +53,10 @@ class EvidenceBody(RequestBody):
                 {
                     "evidence": [
                         {
-                            "title": "祠堂",
-                            "text": "严氏祠堂坐北朝南，三进两院。",
-                            "source_ref": "村志",
-                            "domains": ["祠堂"],
+                            "title": "灯塔",
+                            "text": "灯塔建于1874年，共有212级台阶。",
+                            "source_ref": "灯塔日志",
+                            "domains": ["tower"],
                         }
                     ]
                 }
@@ -135,7 +135,7 @@ class SearchBody(RequestBody):
     """A search."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(
-        json_schema_extra={"examples": [{"query": "祠堂是什么时候建的？", "limit": 3}]}
+        json_schema_extra={"examples": [{"query": "灯塔是哪一年建的？", "limit": 3}]}
     )
 
     query: Question = Field(description="The query, 1 to 4000 characters.")

@@ -37,8 +37,8 @@ class ChatBody(RequestBody):
                 {
                     "tenant_id": "default",
                     "site_id": "default",
-                    "npc_id": "ancestor_yan",
-                    "query": "请问严氏家训有哪些？",
+                    "npc_id": "keeper",
+                    "query": "灯塔是哪一年建的？",
                 }
             ]
         }
@@ -84,19 +84,19 @@ class ChatAnswer(ResponseModel):
                     "session_id": "session-8b6f0a1c2d3e4f50",
                     "turn_id": 1,
                     "policy_mode": "normal",
-                    "answer_text": "后生问得好。家训第一条是孝悌为本。",
+                    "answer_text": "日志里写着：灯塔建于1874年。",
                     "citations": [
                         {
                             "evidence_id": "ev-0f3a",
-                            "title": "严氏家训·第一条",
-                            "source_ref": "family_precepts.md",
-                            "excerpt": "一曰孝悌为本：事父母以诚，待兄弟以和。",
+                            "title": "灯塔日志·卷一",
+                            "source_ref": "log_book.md",
+                            "excerpt": "灯塔建于1874年，用灰色花岗岩。",
                             "score": 0.82,
                         }
                     ],
-                    "followup_questions": ["有什么具体的故事吗？"],
-                    "npc_id": "ancestor_yan",
-                    "npc_name": "严氏先祖",
+                    "followup_questions": ["灯光能照多远？"],
+                    "npc_id": "keeper",
+                    "npc_name": "守塔人",
                     "latency_ms": 6.2,
                     "timestamp": "2026-01-05T14:00:00.120000Z",
                     "degraded": [],
@@ -159,7 +159,7 @@ class PreferenceBody(RequestBody):
     """A change of preferences; omitted fields are not changed."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(
-        json_schema_extra={"examples": [{"verbosity": "detailed", "add_interest_tags": ["农耕"]}]}
+        json_schema_extra={"examples": [{"verbosity": "detailed", "add_interest_tags": ["航海"]}]}
     )
 
     verbosity: Literal["brief", "normal", "detailed"] | None = Field(

@@ -55,9 +55,7 @@ class PromptBody(RequestBody):
     """The next version of a persona's system prompt; it replaces the persona's own."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(
-        json_schema_extra={
-            "examples": [{"npc_id": "ancestor_yan", "text": "你是严氏先祖，说话沉稳。", "language": "zh"}]
-        }
+        json_schema_extra={"examples": [{"npc_id": "keeper", "text": "你是守塔人，说话沉稳。", "language": "zh"}]}
     )
 
     npc_id: Id = Field(description="The persona's id.")

@@ -21,7 +21,7 @@ key                                                               type   holds
 Each part between colons is percent-encoded (RFC 3986, all but ``A-Z a-z 0-9 _ . - ~``), so any text can be a key, and
 different texts give different keys. Keys are never searched by pattern.
 
-The fixed formats allow a cluster's hash tag in the prefix only. With ``prefix={yantian}`` all keys are in one slot, as
+The fixed formats allow a cluster's hash tag in the prefix only. With ``prefix={chat}`` all keys are in one slot, as
 scripts over several keys need; without braces each key has a slot of its own, and opening the store on a cluster fails.
 """
 
