@@ -11,7 +11,7 @@ from redis_server import RedisServer, cluster_of_three
 from support import STORES, URLS, engine_at, settings_of
 from wenmai.engine import Engine
 
-EMBEDDED = ("memory", "sqlite")
+EMBEDDED: tuple[str, ...] = ("memory", "sqlite")
 """The stores that need no server."""
 
 
