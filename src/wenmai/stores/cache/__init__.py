@@ -35,7 +35,7 @@ from wenmai.stores.cache.redis_cache import RedisSessionCache
 from wenmai.stores.cache.resilient import ResilientCache, listen, run_forever
 from wenmai.stores.cache.write_through import WriteThrough
 from wenmai.stores.contracts import Documents, Logs, Search, Store
-from wenmai.stores.records import ActiveVersion
+from wenmai.stores.records import Marker
 from wenmai.stores.redis.address import parse_address
 from wenmai.stores.redis.keys import Keys
 from wenmai.stores.redis.link import Link
@@ -47,7 +47,7 @@ _log = logging.getLogger(__name__)
 _STORE_SCOPE = Scope("*", "*", "")
 """Of no tenant: callers cannot be named ``*``."""
 
-_IDENTITY = "identity"
+_IDENTITY = "store"
 
 
 class CachedStore:
@@ -141,11 +141,11 @@ async def _store_identity(documents: Documents) -> str:
         StoreUnavailable: the store is unavailable.
     """
     while True:
-        stored = await documents.get(_STORE_SCOPE, ActiveVersion, _IDENTITY)
+        stored = await documents.get(_STORE_SCOPE, Marker, _IDENTITY)
         if stored is not None:
-            return f"{stored.record.number:x}"
-        created = ActiveVersion(ref=_IDENTITY, number=secrets.randbits(53), latest=0)
-        # If another process was faster, its number counts.
+            return stored.record.value
+        created = Marker(name=_IDENTITY, value=secrets.token_hex(8))
+        # If another process was faster, its value counts.
         with suppress(VersionConflict):
             await documents.put(_STORE_SCOPE, created, expected=0)
 

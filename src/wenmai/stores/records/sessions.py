@@ -18,7 +18,14 @@ class Session(Record, frozen=True, kw_only=True):
         title_by: the source of the title; ``user`` is final.
     """
 
-    spec: ClassVar = RecordSpec("conversations", key="session_id", identity="incarnation", monotonic=("expires_at",))
+    spec: ClassVar = RecordSpec(
+        "conversations",
+        key="session_id",
+        cached=True,
+        private=("title", "first_question", "context", "metadata"),
+        identity="incarnation",
+        monotonic=("expires_at",),
+    )
 
     session_id: str
     incarnation: str = ""
@@ -46,7 +53,13 @@ class Preferences(Record, frozen=True, kw_only=True):
         chosen: the fields that the user set; inference does not change them.
     """
 
-    spec: ClassVar = RecordSpec("preferences", key="session_id", bound_to="session")
+    spec: ClassVar = RecordSpec(
+        "preferences",
+        key="session_id",
+        bound_to="session",
+        cached=True,
+        private=("interest_tags", "chosen", "sources"),
+    )
 
     session_id: str
     incarnation: str = ""

@@ -28,7 +28,13 @@ class IdempotentTurn(Record, frozen=True, kw_only=True):
         session_id: of the answer; empty, with the record bound to no session, until there is one.
     """
 
-    spec: ClassVar = RecordSpec("idempotent_turns", key="idempotency_key", filters=("session_id",), bound_to="session")
+    spec: ClassVar = RecordSpec(
+        "idempotent_turns",
+        key="idempotency_key",
+        filters=("session_id",),
+        bound_to="session",
+        private=("response",),
+    )
 
     idempotency_key: str
     fingerprint: str
@@ -52,7 +58,8 @@ class TraceRecord(Record, frozen=True, kw_only=True):
         "traces",
         key="ref",
         filters=("session_id", "npc_id", "policy_mode", "intent"),
-        bound_to="session",
+        bound_to="thread",
+        private=("request_input", "tool_calls", "policy_reason", "blocks", "answer", "error", "details"),
     )
 
     ref: str
