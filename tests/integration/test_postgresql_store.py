@@ -216,12 +216,15 @@ async def test_the_tables_match_the_record_declarations(url: str) -> None:
     for record in RECORDS:
         for statement in table_ddl(record.spec, definitions_of(record)):
             await connection.execute(statement)
-    for sql in (
+    columns = (
         "SELECT table_name, column_name, data_type, is_nullable, collation_name FROM information_schema.columns "
-        "WHERE table_schema = $1 AND table_name = ANY($2::text[]) ORDER BY 1, 2",
+        "WHERE table_schema = $1 AND table_name = ANY($2::text[]) ORDER BY 1, 2"
+    )
+    indexes = (
         "SELECT replace(indexdef, schemaname || '.', '') FROM pg_indexes "
-        "WHERE schemaname = $1 AND tablename = ANY($2::text[]) ORDER BY 1",
-    ):
+        "WHERE schemaname = $1 AND tablename = ANY($2::text[]) ORDER BY 1"
+    )
+    for sql in (columns, indexes):
         names = [record.spec.collection for record in RECORDS]
         migrated, declared = [await connection.fetch(sql, schema, names) for schema in ("public", "declared")]
         assert [tuple(row) for row in migrated] == [tuple(row) for row in declared]

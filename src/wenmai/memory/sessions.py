@@ -20,6 +20,7 @@ from wenmai.scope import Scope, ThreadKey
 from wenmai.stores.contracts import Documents, Logs, Page, Stored
 from wenmai.stores.identity import INCARNATION
 from wenmai.stores.records import Record, Session, bound_records
+from wenmai.stores.update import update
 
 _log = logging.getLogger(__name__)
 
@@ -185,7 +186,7 @@ class Sessions:
     async def change(
         self, scope: Scope, session_id: str, edit: Callable[[Session], Session], *, incarnation: str | None = None
     ) -> Stored[Session]:
-        """Apply ``edit`` to the record by compare-and-set, with a retry after each conflict.
+        """Apply ``edit`` to the record by compare-and-set (see :func:`wenmai.stores.update.update`).
 
         Args:
             scope: the owner.
@@ -195,18 +196,15 @@ class Sessions:
 
         Raises:
             SessionNotFound: absent, foreign, or another incarnation.
+            Conflict: other writers change it all the time.
         """
-        while True:
-            stored = await self.get(scope, session_id)
-            if incarnation not in (None, stored.record.incarnation):
+
+        def edited(stored: Stored[Session] | None) -> Session:
+            if stored is None or incarnation not in (None, stored.record.incarnation):
                 raise SessionNotFound(session_id)
-            edited = edit(stored.record)
-            if edited == stored.record:
-                return stored
-            try:
-                return await self._documents.put(scope, edited, expected=stored.version)
-            except VersionConflict:
-                continue
+            return edit(stored.record)
+
+        return await update(self._documents, scope, Session, checked_id("session_id", session_id), edited)
 
     async def delete_thread(self, scope: Scope, session_id: str, npc_id: str, *, incarnation: str | None = None) -> int:
         """Delete one persona's thread and the records bound to it; returns the number of messages.
