@@ -3,10 +3,11 @@
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime, timedelta
-from typing import ClassVar, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import asyncpg
 import pytest
+from declared_records import DECLARED, Clue, Note, declared
 from redis import Redis
 
 from postgres_server import PostgresServer
@@ -17,7 +18,7 @@ from wenmai.scope import Scope, ThreadKey
 from wenmai.stores.contracts import Documents, Logs
 from wenmai.stores.opening import open_store, open_stores
 from wenmai.stores.postgresql.ddl import definitions_of, table_ddl
-from wenmai.stores.records import RECORDS, NewMessage, Record, RecordSpec, Session
+from wenmai.stores.records import NewMessage, Session
 from wenmai.stores.sqlite import query_readonly
 
 pytestmark = pytest.mark.xdist_group("redis")
@@ -27,41 +28,10 @@ HOUR = timedelta(hours=1)
 CANARY = "the canary of this test"
 
 
-class Note(Record, frozen=True, kw_only=True):
-    """One record per session, which a cache keeps."""
-
-    spec: ClassVar = RecordSpec("notes", key="session_id", bound_to="session", cached=True, private=("text",))
-
-    session_id: str
-    incarnation: str = ""
-    text: str = ""
-
-
-class Clue(Record, frozen=True, kw_only=True):
-    """Several records per thread."""
-
-    spec: ClassVar = RecordSpec(
-        "clues", key="clue_id", filters=("session_id", "npc_id"), bound_to="thread", private=("text",)
-    )
-
-    clue_id: str
-    session_id: str
-    incarnation: str = ""
-    npc_id: str
-    text: str | None = None
-    seen: list[str]
-
-
-DECLARED: tuple[type[Record], ...] = (Note, Clue)
-
-
 @pytest.fixture(autouse=True)
 def _declared() -> Iterator[None]:
-    """The two types, declared for the test alone."""
-    RECORDS.extend(DECLARED)
-    yield
-    for of in DECLARED:
-        RECORDS.remove(of)
+    with declared():
+        yield
 
 
 class Opened(NamedTuple):
