@@ -132,7 +132,7 @@ def session(name: str, *, title: str = "") -> Stored[Session]:
 def title_in(entry: CachedSession) -> str | None:
     """The title in the cached record."""
     stored = entry.records[Session].value
-    return stored and stored.record.title
+    return stored.record.title if stored else None
 
 
 def fill(lru: Lru, key: SessionKey, stored: Stored[Session]) -> None:
@@ -205,8 +205,8 @@ def test_a_stale_entry_is_kept_as_a_fallback() -> None:
     entry.threads, entry.tails = CachedValue([], VALIDATED), {"elder": Tail(conversation(1, 2), VALIDATED)}
     assert freshness.is_fresh_locally(entry.records[Session].validated_at)
     entry.mark_stale()
-    moments = [part.validated_at for part in (*entry.records.values(), entry.threads)]
-    assert [*moments, entry.tails["elder"].validated_at] == [LONG_AGO] * 4
+    moments = [part.validated_at for part in entry.records.values()]
+    assert [*moments, entry.threads.validated_at, entry.tails["elder"].validated_at] == [LONG_AGO] * 4
     assert not freshness.is_fresh_locally(LONG_AGO)
     assert not freshness.is_fresh_in_redis(LONG_AGO)
 

@@ -239,7 +239,7 @@ class CachedSession:
         if cached is None or cached.value is None:
             return None
         stored = cached.value
-        end = max(stored.record.expires_at, now + timedelta(seconds=stored.record.lifetime_seconds))
+        end: datetime = max(stored.record.expires_at, now + timedelta(seconds=stored.record.lifetime_seconds))
         record = msgspec.structs.replace(stored.record, expires_at=end)
         moved = msgspec.structs.replace(stored, record=record, updated_at=now)
         self.records[Session] = CachedValue(moved, cached.validated_at)
