@@ -153,9 +153,8 @@ _MARKERS = (
 ) STRICT""",
     "CREATE INDEX markers_by_age ON markers (tenant_id, site_id, created_at, name)",
     "CREATE INDEX markers_by_end ON markers (keep_until) WHERE keep_until IS NOT NULL",
-    "DELETE FROM active_versions WHERE ref IN ('evidence', 'identity')",
 )
-"""Markers have a table of their own; those that are lost are made again."""
+"""Processes of version 3 keep their markers in active_versions."""
 
 UPGRADES: Mapping[int, Sequence[str]] = {2: _USAGE, 3: _INCARNATIONS, 4: _MARKERS}
 """Version → upgrade from the version before; frozen SQL, independent of later record declarations."""

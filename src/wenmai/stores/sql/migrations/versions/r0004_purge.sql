@@ -1,5 +1,5 @@
--- As before, but of the tables that the caller names: every record type that is bound to a session.
-DROP FUNCTION purge_unreachable(bigint);
+-- As purge_unreachable(bigint), which processes of version 3 still call, but of the tables that the caller names: those
+-- of every record type that is bound to a session.
 CREATE FUNCTION purge_unreachable(at_most bigint, bound text[]) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
   doomed bigint;
