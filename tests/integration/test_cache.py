@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 from cache_place import OTHER, OWNER, THREAD, TURN, Counted, Place, Process, eventually
+from declared_records import Note, declared
+from msgspec.structs import replace
 
 from redis_server import RedisServer
 from wenmai.clock import system_clock
@@ -104,6 +106,28 @@ async def test_cached_answers_equal_those_of_the_durable_store(place: Place) -> 
         for of in (Session, Preferences):
             assert await reader.documents.get(OWNER, of, "s-1") == await process.durable_documents.get(OWNER, of, "s-1")
     assert opened.messages[0].seq == 1
+
+
+async def test_a_record_that_is_declared_as_cached_is_cached(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A further type is read through, its absence too, written through, seen by other processes, and goes."""
+    with declared():
+        process, other = await place.process(), await place.process()
+        await process.begin()
+        reads = Counted(monkeypatch, process.durable_documents, "get")
+        assert [await reader.documents.get(OWNER, Note, "s-1") for reader in (process, other)] == [None, None]
+        first = await process.documents.put(OWNER, Note(session_id="s-1", text="井"), expected=0)
+        assert await other.documents.get(OWNER, Note, "s-1") == first
+        second = await other.documents.put(OWNER, replace(first.record, text="祠堂"), expected=1)
+        assert await process.documents.get(OWNER, Note, "s-1") == second
+        assert await process.documents.get(OTHER, Note, "s-1") is None
+        assert reads.calls == 1, "the stranger's only"
+        place.client.flushall()
+        assert [await reader.documents.get(OWNER, Note, "s-1") for reader in (process, process, other)] == [second] * 3
+        assert reads.calls == 3, "the first leaves a revision, the second fills"
+        assert f"{place.prefix}:doc:notes:tenant:site:s-1" in place.redis_keys()
+        await other.documents.delete(OWNER, Session, "s-1")
+        assert await process.documents.get(OWNER, Note, "s-1") is None
+        assert place.redis_keys() == [f"{place.prefix}:session:copy:tenant:site:s-1"]
 
 
 async def test_no_entry_answers_another_user(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,8 +5,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterat
 from datetime import UTC, datetime, timedelta
 from secrets import token_hex
 from statistics import mean
+from typing import Any
 
 import pytest
+from declared_records import Note, declared
 from msgspec.structs import replace
 from redis import Redis
 
@@ -17,7 +19,7 @@ from wenmai.scope import Scope, ThreadKey
 from wenmai.stores.cache.entries import CachedSession, CachedValue, Tail
 from wenmai.stores.cache.freshness import moment_clock
 from wenmai.stores.cache.redis_cache import RedisSessionCache
-from wenmai.stores.contracts import Documents, Logs
+from wenmai.stores.contracts import Documents, Logs, Stored
 from wenmai.stores.opening import open_store
 from wenmai.stores.records import Message, NewMessage, Preferences, Session
 from wenmai.stores.redis.address import parse_address
@@ -84,13 +86,13 @@ class History:
                     await self._check(scope, npc_id, entry)
 
     async def _check(self, scope: Scope, npc_id: str, entry: CachedSession) -> None:
-        if entry.session:
-            stored = await self._documents.get(scope, Session, SESSION)
-            assert stored is not None
-            assert entry.session.value.record.title == stored.record.title
-            self.fresh_parts += 1
-        if entry.preferences:
-            assert entry.preferences.value == await self._documents.get(scope, Preferences, SESSION)
+        for of, part in entry.records.items():
+            stored = await self._documents.get(scope, of, SESSION)
+            if stored is not None and isinstance(stored.record, Session):
+                assert part.value is not None
+                assert part.value.record.title == stored.record.title
+            else:
+                assert part.value == stored
             self.fresh_parts += 1
         if entry.threads:
             assert entry.threads.value == await self._logs.threads(scope, SESSION)
@@ -117,7 +119,7 @@ class History:
     async def _begin(self) -> None:
         end = datetime.now(UTC) + timedelta(hours=1)
         record = Session(session_id=SESSION, expires_at=end, lifetime_seconds=3600)
-        await self._cache.put_session(self._owner, await self._documents.put(self._owner, record, expected=0))
+        await self._cache.put(self._owner, await self._documents.put(self._owner, record, expected=0))
 
     async def _append(self) -> None:
         owner, thread, size = self._owner, self._thread(), self._chance.choice((1, 2, 2, 3))
@@ -144,8 +146,12 @@ class History:
     async def _prefer(self) -> None:
         owner = self._owner
         self._number += 1
-        stored = await self._documents.put(owner, Preferences(session_id=SESSION, interest_tags=[str(self._number)]))
-        await self._soon(lambda: self._cache.put_preferences(owner, stored))
+        records = (
+            Preferences(session_id=SESSION, interest_tags=[str(self._number)]),
+            Note(session_id=SESSION, text=str(self._number)),
+        )
+        stored: Stored[Any] = await self._documents.put(owner, self._chance.choice(records))
+        await self._soon(lambda: self._cache.put(owner, stored))
 
     async def _rename(self) -> None:
         owner = self._owner
@@ -153,7 +159,7 @@ class History:
         known = await self._documents.get(owner, Session, SESSION)
         assert known is not None
         stored = await self._documents.put(owner, replace(known.record, title=str(self._number)))
-        await self._soon(lambda: self._cache.put_session(owner, stored))
+        await self._soon(lambda: self._cache.put(owner, stored))
 
     async def _remove(self) -> None:
         """A thread, or the session, which then begins again, perhaps as another user's."""
@@ -178,12 +184,10 @@ class History:
             if (session := await self._documents.get(owner, Session, SESSION)) is None:
                 return
             entry.incarnation = session.record.incarnation
-            part = self._chance.choice(("session", "preferences", "threads", "tail"))
+            part = self._chance.choice((Session, Preferences, Note, "threads", "tail"))
             now = NOW()
-            if part == "session":
-                entry.session = CachedValue(session, now)
-            elif part == "preferences":
-                entry.preferences = CachedValue(await self._documents.get(owner, Preferences, SESSION), now)
+            if isinstance(part, type):
+                entry.records[part] = CachedValue(await self._documents.get(owner, part, SESSION), now)
             elif part == "threads":
                 entry.threads = CachedValue(await self._logs.threads(owner, SESSION), now)
             elif newest := await self._logs.latest(owner, thread, self._chance.choice((3, 64))):
@@ -216,9 +220,10 @@ def client(redis_server: RedisServer) -> Iterator[Redis]:
 
 @pytest.fixture
 async def cache(redis_server: RedisServer) -> AsyncIterator[RedisSessionCache]:
-    """The cache in that database."""
+    """The cache in that database, of a further declared record too."""
     link = Link(parse_address(f"redis://127.0.0.1:{redis_server.port}/{DATABASE}?command_timeout=10"))
-    yield RedisSessionCache(link, Keys("wenmai"), NOW, origin=token_hex(4), store="durable")
+    with declared():
+        yield RedisSessionCache(link, Keys("wenmai"), NOW, origin=token_hex(4), store="durable")
     await link.close()
 
 
@@ -260,7 +265,7 @@ async def test_changes_that_arrive_after_a_later_drop_restore_nothing(cache: Red
         assert store.logs is not None
         record = Session(session_id=SESSION, expires_at=datetime.now(UTC) + timedelta(hours=1), lifetime_seconds=3600)
         begun = await store.documents.put(owner, record, expected=0)
-        await cache.put_session(owner, begun)
+        await cache.put(owner, begun)
         renamed = await store.documents.put(owner, replace(record, title="canary"), expected=1)
         preferred = await store.documents.put(owner, Preferences(session_id=SESSION, interest_tags=["canary"]))
         sent = [
@@ -275,15 +280,15 @@ async def test_changes_that_arrive_after_a_later_drop_restore_nothing(cache: Red
     late: list[Later] = [
         lambda: cache.append(owner, thread, appended, None),
         lambda: cache.complete(owner, thread, completed),
-        lambda: cache.put_session(owner, renamed),
-        lambda: cache.put_preferences(owner, preferred),
+        lambda: cache.put(owner, renamed),
+        lambda: cache.put(owner, preferred),
     ]
     for propagate in late:
         known = CachedSession(owner.user_id)
-        known.threads, known.preferences = CachedValue([], NOW()), CachedValue(None, NOW())
+        known.threads, known.records[Preferences] = CachedValue([], NOW()), CachedValue(None, NOW())
         await cache.fill(owner, SESSION, (await cache.read(owner, SESSION)).revision, known)
         await propagate()
         assert sorted(client.scan_iter("*")) == [b"wenmai:session:copy:t:s:s-1"]
         entry = (await cache.read(owner, SESSION, thread.npc_id)).entry
         assert entry is not None
-        assert (entry.session, entry.preferences, entry.threads, entry.tails) == (None, None, None, {})
+        assert (entry.records, entry.threads, entry.tails) == ({}, None, {})

@@ -20,9 +20,8 @@ from wenmai.stores.conformance.incarnations import bound_records
 from wenmai.stores.conformance.samples import trace, without_incarnation
 from wenmai.stores.contracts import SearchEntry
 from wenmai.stores.postgresql import PostgresqlStore, open_store
-from wenmai.stores.postgresql.tables import SQL_TYPES
+from wenmai.stores.postgresql.ddl import definitions_of, table_ddl
 from wenmai.stores.records import RECORDS, NewMessage, Preferences, Session, TraceRecord
-from wenmai.stores.sql.columns import columns_of
 from wenmai.stores.sql.migrations import REVISION, VERSION_TABLE
 
 pytestmark = pytest.mark.xdist_group("postgresql")
@@ -209,18 +208,26 @@ async def test_a_current_schema_needs_no_alembic(url: str, monkeypatch: pytest.M
 
 
 async def test_the_tables_match_the_record_declarations(url: str) -> None:
-    """Each field of each record is a column of the expected type; a new field needs a revision."""
+    """Columns, their types and the indexes are those that a declaration creates; a new field needs a revision."""
     async with open_store(url, clock=system_clock):
         pass
     connection = await asyncpg.connect(url)
-    own = {"row_id", "tenant_id", "site_id", "user_id", "version", "created_at", "updated_at", "keep_until"}
+    await connection.execute("CREATE SCHEMA declared; SET search_path = declared")
     for record in RECORDS:
-        rows = await connection.fetch(
-            "SELECT column_name, data_type FROM information_schema.columns WHERE table_name = $1",
-            record.spec.collection,
-        )
-        found = {row["column_name"]: row["data_type"] for row in rows if row["column_name"] not in own}
-        assert found == {column.name: column.sql_type for column in columns_of(record, SQL_TYPES)}
+        for statement in table_ddl(record.spec, definitions_of(record)):
+            await connection.execute(statement)
+    columns = (
+        "SELECT table_name, column_name, data_type, is_nullable, collation_name FROM information_schema.columns "
+        "WHERE table_schema = $1 AND table_name = ANY($2::text[]) ORDER BY 1, 2"
+    )
+    indexes = (
+        "SELECT replace(indexdef, schemaname || '.', '') FROM pg_indexes "
+        "WHERE schemaname = $1 AND tablename = ANY($2::text[]) ORDER BY 1"
+    )
+    for sql in (columns, indexes):
+        names = [record.spec.collection for record in RECORDS]
+        migrated, declared = [await connection.fetch(sql, schema, names) for schema in ("public", "declared")]
+        assert [tuple(row) for row in migrated] == [tuple(row) for row in declared]
     await connection.close()
 
 
@@ -359,7 +366,7 @@ async def test_a_long_thread_is_removed_in_batches(how: str, url: str, monkeypat
 
 
 async def test_the_purge_covers_every_bound_record_type(url: str) -> None:
-    """After a session delete none is left; a new bound type needs a revision that purges it too."""
+    """After a session delete none is left of any type."""
     async with opened(url) as store:
         stored = await store.documents.get(SCOPE, Session, "session-1")
         assert stored is not None
@@ -382,11 +389,11 @@ async def test_two_purges_do_not_deadlock(url: str) -> None:
         await other.execute(pending, "later")
         begun = one.transaction()
         await begun.start()
-        await one.fetchval("SELECT purge_unreachable(1000)")
+        await one.fetchval("SELECT purge_unreachable(1000, ARRAY[]::text[])")
         await other.execute(pending, "earlier")
-        second = asyncio.create_task(other.fetchval("SELECT purge_unreachable(1000)"))
+        second = asyncio.create_task(other.fetchval("SELECT purge_unreachable(1000, ARRAY[]::text[])"))
         await asyncio.sleep(0.1)
-        assert await one.fetchval("SELECT purge_unreachable(1000)") is False
+        assert await one.fetchval("SELECT purge_unreachable(1000, ARRAY[]::text[])") is False
         await begun.commit()
         assert await second is False
         for connection in (one, other):
@@ -499,4 +506,5 @@ def test_the_sql_of_the_revisions_is_shipped() -> None:
         "r0003_appends.sql",
         "r0003_incarnations.sql",
         "r0003_purged.sql",
+        "r0004_purge.sql",
     }

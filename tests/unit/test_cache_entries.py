@@ -129,11 +129,17 @@ def session(name: str, *, title: str = "") -> Stored[Session]:
     return Stored(record, 1, "u", NOW, NOW)
 
 
+def title_in(entry: CachedSession) -> str | None:
+    """The title in the cached record."""
+    stored = entry.records[Session].value
+    return stored.record.title if stored else None
+
+
 def fill(lru: Lru, key: SessionKey, stored: Stored[Session]) -> None:
     """Cache the record, as a read does."""
     entry = CachedSession(stored.user_id)
     entry.incarnation = stored.record.incarnation
-    entry.session = CachedValue(stored, VALIDATED)
+    entry.records[Session] = CachedValue(stored, VALIDATED)
     with lru.loading(key) as load:
         lru.fill(key, load, entry)
 
@@ -176,15 +182,14 @@ def test_a_load_that_began_before_a_change_is_not_cached() -> None:
     key = SessionKey("t", "s", "a")
     old = CachedSession("u")
     old.incarnation = "i1"
-    old.session = CachedValue(session("a", title="old"), VALIDATED)
+    old.records[Session] = CachedValue(session("a", title="old"), VALIDATED)
     with lru.loading(key) as load:
         with lru.updating(key, "u", "i1", load) as entry:
-            entry.session = CachedValue(session("a", title="new"), VALIDATED)
+            entry.records[Session] = CachedValue(session("a", title="new"), VALIDATED)
         lru.fill(key, load, old)
     found = lru.get(key, "u")
     assert found is not None
-    assert found.session is not None
-    assert found.session.value.record.title == "new"
+    assert title_in(found) == "new"
     with lru.loading(key) as load:
         lru.drop(key)
         lru.fill(key, load, old)
@@ -196,12 +201,12 @@ def test_a_stale_entry_is_kept_as_a_fallback() -> None:
     freshness = Freshness(lambda: VALIDATED, timedelta(seconds=30))
     freshness.channel_up()
     entry = CachedSession("u")
-    entry.session, entry.preferences = CachedValue(session("a"), VALIDATED), CachedValue(None, VALIDATED)
+    entry.records = {Session: CachedValue(session("a"), VALIDATED), Preferences: CachedValue(None, VALIDATED)}
     entry.threads, entry.tails = CachedValue([], VALIDATED), {"elder": Tail(conversation(1, 2), VALIDATED)}
-    assert freshness.is_fresh_locally(entry.session.validated_at)
+    assert freshness.is_fresh_locally(entry.records[Session].validated_at)
     entry.mark_stale()
-    moments = [entry.session.validated_at, entry.preferences.validated_at, entry.threads.validated_at]
-    assert [*moments, entry.tails["elder"].validated_at] == [LONG_AGO] * 4
+    moments = [part.validated_at for part in entry.records.values()]
+    assert [*moments, entry.threads.validated_at, entry.tails["elder"].validated_at] == [LONG_AGO] * 4
     assert not freshness.is_fresh_locally(LONG_AGO)
     assert not freshness.is_fresh_in_redis(LONG_AGO)
 
@@ -244,14 +249,13 @@ def test_setting_the_wall_clock_does_not_extend_freshness() -> None:
 def test_entries_are_merged_part_by_part() -> None:
     """An older part does not replace a newer one; a missing part is added."""
     entry, other = CachedSession("u"), CachedSession("u")
-    entry.session = CachedValue(session("a", title="newer"), VALIDATED)
-    other.session = CachedValue(session("a", title="older"), after(-1))
+    entry.records[Session] = CachedValue(session("a", title="newer"), VALIDATED)
+    other.records[Session] = CachedValue(session("a", title="older"), after(-1))
     preferences = Preferences(session_id="a", tone="casual")
-    other.preferences = CachedValue(Stored(preferences, 1, "u", NOW, NOW), VALIDATED)
+    other.records[Preferences] = CachedValue(Stored(preferences, 1, "u", NOW, NOW), VALIDATED)
     entry.merge(other)
-    assert entry.session is not None
-    assert entry.session.value.record.title == "newer"
-    assert entry.preferences == other.preferences
+    assert title_in(entry) == "newer"
+    assert entry.records[Preferences] == other.records[Preferences]
 
 
 def test_an_entry_that_cannot_be_packed_is_dropped() -> None:
@@ -275,10 +279,9 @@ def test_a_refusal_does_not_invalidate_another_users_entry() -> None:
     lru.mark_own_stale(key, "other")
     found = lru.get(key, "u")
     assert found is not None
-    assert found.session is not None
-    assert found.session.validated_at == VALIDATED
+    assert found.records[Session].validated_at == VALIDATED
     lru.mark_own_stale(key, "u")
-    assert found.session.validated_at == LONG_AGO
+    assert found.records[Session].validated_at == LONG_AGO
 
 
 def later(stored: Stored[Session], incarnation: str, seconds: float) -> Stored[Session]:

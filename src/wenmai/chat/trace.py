@@ -1,14 +1,16 @@
 """The trace ledger: how each answer came about, kept for the retention of traces."""
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from datetime import timedelta
 
 from wenmai.clock import Clock
-from wenmai.errors import SessionNotFound, TraceNotFound, VersionConflict
+from wenmai.errors import Conflict, SessionNotFound, TraceNotFound, VersionConflict
 from wenmai.memory.ids import new_trace_id
 from wenmai.scope import Scope
 from wenmai.stores.contracts import Documents, Page, Stored
 from wenmai.stores.records import TraceRecord
+from wenmai.stores.update import update
 
 
 def trace_ref(scope: Scope, trace_id: str) -> str:
@@ -50,15 +52,16 @@ class TraceLedger:
         await self._documents.delete(scope, TraceRecord, trace_ref(scope, trace_id))
 
     async def amend(self, scope: Scope, trace_id: str, edit: Callable[[TraceRecord], TraceRecord]) -> None:
-        """Change an existing trace; a deleted one is not recreated."""
-        stored = await self._documents.get(scope, TraceRecord, trace_ref(scope, trace_id))
-        if stored is None:
-            return
+        """Change an existing trace; a deleted one is not recreated, and one that others change all the time is left."""
+
+        def edited(stored: Stored[TraceRecord] | None) -> TraceRecord:
+            if stored is None:
+                raise TraceNotFound(trace_id)
+            return edit(stored.record)
+
         end = self._clock() + self._retention
-        try:
-            await self._documents.put(scope, edit(stored.record), expected=stored.version, keep_until=end)
-        except (VersionConflict, SessionNotFound):
-            return
+        with suppress(TraceNotFound, SessionNotFound, Conflict):
+            await update(self._documents, scope, TraceRecord, trace_ref(scope, trace_id), edited, keep_until=end)
 
     async def get(self, scope: Scope, trace_id: str) -> Stored[TraceRecord]:
         """The trace of that id.

@@ -4,7 +4,7 @@ Personas and system prompts are versioned this way, per tenant and site. An entr
 being stored.
 """
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
 from typing import Any, Generic, TypeVar
 
@@ -15,6 +15,7 @@ from wenmai.memory.ids import checked_id
 from wenmai.scope import Scope
 from wenmai.stores.contracts import Documents, Stored
 from wenmai.stores.records import ActiveVersion, PersonaVersion, PromptVersion
+from wenmai.stores.update import update
 
 V = TypeVar("V", PersonaVersion, PromptVersion)
 
@@ -139,18 +140,20 @@ class VersionedRegistry(Generic[V]):
             VersionNotFound: there is none of that number.
             VersionConflict: another version is active than ``expected``.
         """
-        while True:
-            stored = await self._documents.get(scope, ActiveVersion, self._ref(npc_id))
-            state = stored.record if stored else self._initial(npc_id)
-            await self._version(scope, npc_id, number, active=state.number == number)
-            if expected is not None and state.number != expected:
-                raise VersionConflict(f"active {self.kind}", npc_id, expected=expected)
-            changed = msgspec.structs.replace(state, number=number)
-            try:
-                await self._documents.put(scope, changed, expected=stored.version if stored else 0)
-            except VersionConflict:
-                continue
-            return Activation(state.number or None, number)
+        previous = 0
+
+        def activated(state: ActiveVersion) -> ActiveVersion:
+            nonlocal previous
+            previous = state.number
+            if expected not in (None, previous):
+                raise VersionConflict(f"active {self.kind}", npc_id, expected=expected or 0)
+            return msgspec.structs.replace(state, number=number)
+
+        async def exists() -> None:
+            await self._version(scope, npc_id, number, active=False)
+
+        await self._change(scope, npc_id, activated, check=exists)
+        return Activation(previous or None, number)
 
     async def delete(self, scope: Scope, npc_id: str, number: int) -> None:
         """Delete a version; its number is not reused.
@@ -165,21 +168,20 @@ class VersionedRegistry(Generic[V]):
         if version.created_at is None:
             raise Conflict(f"version {number} of {self.kind} {npc_id} is the profile's own")
         await self._documents.delete(scope, self.record, f"{npc_id}:{number}")
+
         # A concurrent activation that read the version before its deletion must fail: the state is put again,
         # unchanged, so that its compare-and-set conflicts; if it was faster, the version is restored.
-        while True:
-            stored = await self._documents.get(scope, ActiveVersion, self._ref(npc_id))
-            state = stored.record if stored else self._initial(npc_id)
+        def unchanged(state: ActiveVersion) -> ActiveVersion:
             if state.number == number:
-                await self._documents.put(
-                    scope, self._make(npc_id, number, version.value, version.author, version.note), expected=0
-                )
                 raise Conflict(f"version {number} of {self.kind} {npc_id} was activated meanwhile")
-            try:
-                await self._documents.put(scope, state, expected=stored.version if stored else 0)
-            except VersionConflict:
-                continue
-            return
+            return state
+
+        try:
+            await self._change(scope, npc_id, unchanged, rewrite=True)
+        except Conflict:
+            restored = self._make(npc_id, number, version.value, version.author, version.note)
+            await self._documents.put(scope, restored, expected=0)
+            raise
 
     async def _version(self, scope: Scope, npc_id: str, number: int, *, active: bool) -> Version:
         if number == 1 and npc_id in self._builtin:
@@ -201,17 +203,31 @@ class VersionedRegistry(Generic[V]):
 
     async def _reserve_number(self, scope: Scope, npc_id: str, number: int) -> int:
         """Record that ``number`` is taken; returns the version active then."""
-        while True:
-            stored = await self._documents.get(scope, ActiveVersion, self._ref(npc_id))
-            state = stored.record if stored else self._initial(npc_id)
+
+        def reserved(state: ActiveVersion) -> ActiveVersion:
             if state.latest >= number:
-                return state.number
-            changed = msgspec.structs.replace(state, latest=number, number=state.number or number)
-            try:
-                await self._documents.put(scope, changed, expected=stored.version if stored else 0)
-            except VersionConflict:
-                continue
-            return changed.number
+                return state
+            return msgspec.structs.replace(state, latest=number, number=state.number or number)
+
+        return (await self._change(scope, npc_id, reserved)).number
+
+    async def _change(
+        self,
+        scope: Scope,
+        npc_id: str,
+        change: Callable[[ActiveVersion], ActiveVersion],
+        *,
+        check: Callable[[], Awaitable[object]] | None = None,
+        rewrite: bool = False,
+    ) -> ActiveVersion:
+        """Change which version is active, see :func:`wenmai.stores.update.update`."""
+
+        def changed(stored: Stored[ActiveVersion] | None) -> ActiveVersion:
+            return change(stored.record if stored else self._initial(npc_id))
+
+        ref = self._ref(npc_id)
+        stored = await update(self._documents, scope, ActiveVersion, ref, changed, check=check, rewrite=rewrite)
+        return stored.record
 
     async def _state(self, scope: Scope, npc_id: str) -> ActiveVersion:
         stored = await self._documents.get(scope, ActiveVersion, self._ref(npc_id))

@@ -28,6 +28,7 @@ from wenmai.resilience.shielded import run_to_completion
 from wenmai.scope import Scope
 from wenmai.stores.contracts import Documents, Stored
 from wenmai.stores.records import IdempotentTurn
+from wenmai.stores.update import update
 
 _log = logging.getLogger(__name__)
 
@@ -44,6 +45,10 @@ Answer = dict[str, Any]
 
 class ClaimLost(Exception):
     """Raised by work when another attempt took its claim over before it had an effect."""
+
+
+class _Held(Exception):
+    """Another attempt has the claim."""
 
 
 async def _always_held() -> bool:
@@ -175,16 +180,15 @@ class IdempotentTurns:
         """The record with its response, or our new claim."""
         record_key = _record_key(scope, key)
         watch = LeaseWatch(self._clock, ATTEMPT)
-        while True:
-            stored = await self._documents.get(scope, IdempotentTurn, record_key)
+
+        def claimed(stored: Stored[IdempotentTurn] | None) -> IdempotentTurn:
             if stored is not None and stored.record.fingerprint != fingerprint:
                 raise IdempotencyMismatch(key)
             if stored is not None and stored.record.response is not None:
-                return stored
+                return stored.record
             if stored is not None and watch.is_held(stored, stored.record.attempt_expires_at):
-                await asyncio.sleep(POLL_SECONDS)
-                continue
-            claim = IdempotentTurn(
+                raise _Held
+            return IdempotentTurn(
                 idempotency_key=record_key,
                 fingerprint=fingerprint,
                 attempt_id=stored.record.attempt_id if stored else key_digest(key) + secrets.token_hex(6),
@@ -192,12 +196,13 @@ class IdempotentTurns:
                 holder=secrets.token_hex(8),
                 attempt_expires_at=self._clock() + ATTEMPT,
             )
+
+        while True:
+            end = self._clock() + RETENTION
             try:
-                return await self._documents.put(
-                    scope, claim, expected=stored.version if stored else 0, keep_until=self._clock() + RETENTION
-                )
-            except VersionConflict:
-                continue
+                return await update(self._documents, scope, IdempotentTurn, record_key, claimed, keep_until=end)
+            except _Held:
+                await asyncio.sleep(POLL_SECONDS)
 
 
 class _Attempt:

@@ -10,11 +10,12 @@ from typing import get_args, get_type_hints
 
 import msgspec
 
-from wenmai.errors import InvalidInput, SessionNotFound, VersionConflict
+from wenmai.errors import InvalidInput, SessionNotFound
 from wenmai.memory.inference import REMOVED_TAG, TAG, infer
 from wenmai.scope import Scope
 from wenmai.stores.contracts import Documents, Stored
 from wenmai.stores.records import Preferences
+from wenmai.stores.update import update
 
 MAX_TAGS = 20
 MAX_TAG_LENGTH = 40
@@ -50,6 +51,10 @@ class SessionPreferences(msgspec.Struct, frozen=True):
 
     values: Preferences
     updated_at: datetime | None
+
+
+class _NothingToStore(Exception):
+    """The preferences stay the defaults, and no record is made for them."""
 
 
 class PreferenceBook:
@@ -109,25 +114,20 @@ class PreferenceBook:
     async def _update(
         self, scope: Scope, session_id: str, incarnation: str, edit: Callable[[Preferences], Preferences]
     ) -> SessionPreferences:
-        while True:
-            stored = await self._documents.get(scope, Preferences, session_id)
+        def edited(stored: Stored[Preferences] | None) -> Preferences:
             if stored is not None and incarnation not in ("", stored.record.incarnation):
                 raise SessionNotFound(session_id)
-            current = self._view(session_id, stored)
-            edited = edit(current.values)
-            if edited == current.values:
-                return current
-            if not edited.incarnation:
-                edited = msgspec.structs.replace(edited, incarnation=incarnation)
-            try:
-                kept = await self._documents.put(scope, edited, expected=stored.version if stored else 0)
-            except VersionConflict:
-                continue
-            except SessionNotFound:
-                if incarnation or stored is None:
-                    raise
-                continue  # they belonged to a deleted session; its id may have been reused
-            return SessionPreferences(kept.record, kept.updated_at)
+            current = self._view(session_id, stored).values
+            new = edit(current)
+            if stored is None and new == current:
+                raise _NothingToStore
+            return new if new.incarnation else msgspec.structs.replace(new, incarnation=incarnation)
+
+        try:
+            kept = await update(self._documents, scope, Preferences, session_id, edited)
+        except _NothingToStore:
+            kept = None
+        return self._view(session_id, kept)
 
 
 def _checked(change: PreferenceChange) -> PreferenceChange:

@@ -7,7 +7,7 @@ import asyncio
 import logging
 import re
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -18,7 +18,9 @@ from wenmai.errors import InvalidInput, SessionNotFound, VersionConflict
 from wenmai.memory.ids import checked_id, new_session_id
 from wenmai.scope import Scope, ThreadKey
 from wenmai.stores.contracts import Documents, Logs, Page, Stored
-from wenmai.stores.records import Session, TraceRecord
+from wenmai.stores.identity import INCARNATION
+from wenmai.stores.records import Record, Session, bound_records
+from wenmai.stores.update import update
 
 _log = logging.getLogger(__name__)
 
@@ -184,7 +186,7 @@ class Sessions:
     async def change(
         self, scope: Scope, session_id: str, edit: Callable[[Session], Session], *, incarnation: str | None = None
     ) -> Stored[Session]:
-        """Apply ``edit`` to the record by compare-and-set, with a retry after each conflict.
+        """Apply ``edit`` to the record by compare-and-set (see :func:`wenmai.stores.update.update`).
 
         Args:
             scope: the owner.
@@ -194,21 +196,18 @@ class Sessions:
 
         Raises:
             SessionNotFound: absent, foreign, or another incarnation.
+            Conflict: other writers change it all the time.
         """
-        while True:
-            stored = await self.get(scope, session_id)
-            if incarnation not in (None, stored.record.incarnation):
+
+        def edited(stored: Stored[Session] | None) -> Session:
+            if stored is None or incarnation not in (None, stored.record.incarnation):
                 raise SessionNotFound(session_id)
-            edited = edit(stored.record)
-            if edited == stored.record:
-                return stored
-            try:
-                return await self._documents.put(scope, edited, expected=stored.version)
-            except VersionConflict:
-                continue
+            return edit(stored.record)
+
+        return await update(self._documents, scope, Session, checked_id("session_id", session_id), edited)
 
     async def delete_thread(self, scope: Scope, session_id: str, npc_id: str, *, incarnation: str | None = None) -> int:
-        """Delete one persona's thread and its traces; returns the number of messages.
+        """Delete one persona's thread and the records bound to it; returns the number of messages.
 
         Raises:
             SessionNotFound: the session is absent, foreign, or another incarnation than the one named.
@@ -219,12 +218,17 @@ class Sessions:
         incarnation = present
         erased = await self._logs.erase(scope, session_id, checked_id("npc_id", npc_id), incarnation=incarnation)
         where = {"session_id": session_id, "npc_id": npc_id}
-        while items := (await self._documents.list(scope, TraceRecord, where=where, limit=DELETE_BATCH)).items:
-            mine = [stored.record.key for stored in items if stored.record.incarnation == incarnation]
+        for of in bound_records("thread"):
+            await self._delete_records(scope, of, where, incarnation)
+        return erased
+
+    async def _delete_records(self, scope: Scope, of: type[Record], where: Mapping[str, str], incarnation: str) -> None:
+        """Delete the records bound to that incarnation that a listing has."""
+        while items := (await self._documents.list(scope, of, where=where, limit=DELETE_BATCH)).items:
+            mine = [stored.record.key for stored in items if getattr(stored.record, INCARNATION) == incarnation]
             if not mine:
                 break
-            await asyncio.gather(*(self._documents.delete(scope, TraceRecord, key) for key in mine))
-        return erased
+            await asyncio.gather(*(self._documents.delete(scope, of, key) for key in mine))
 
     async def delete(self, scope: Scope, session_id: str, *, incarnation: str | None = None) -> bool:
         """Delete the session with its threads and bound records; True if it existed.

@@ -15,12 +15,13 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from wenmai.clock import Clock
-from wenmai.errors import SessionNotFound, VersionConflict
+from wenmai.errors import SessionNotFound
 from wenmai.memory.sessions import Sessions
 from wenmai.resilience.shielded import run_to_completion
 from wenmai.scope import Scope
-from wenmai.stores.contracts import Documents
+from wenmai.stores.contracts import Documents, Stored
 from wenmai.stores.records import Session, UsageRecord
+from wenmai.stores.update import update
 from wenmai.stores.validation import MAX_KEYS
 
 TENANT_SHARDS = 8
@@ -175,28 +176,27 @@ class UsageLedger:
             del self._writing[counter]
 
     async def _write(self, counter: _Counter, usage: TokenUsage) -> None:
-        while True:
+        key = ""
+
+        def next_key() -> str:
+            nonlocal key
+            if key:
+                self._shard = random.randrange(TENANT_SHARDS)  # noqa: S311 — not a secret
             key = counter.key(self._shard % counter.shards)
-            stored = await self._documents.get(counter.scope, UsageRecord, key)
+            return key
+
+        def added(stored: Stored[UsageRecord] | None) -> UsageRecord:
             before = _usage_of(stored.record) if stored else TokenUsage()
-            record = UsageRecord(
+            return UsageRecord(
                 ref=key,
                 day=str(counter.day),
                 kind=counter.kind,
                 of=counter.of.replace("\0", "/"),
                 **msgspec.structs.asdict(before + usage),
             )
-            try:
-                await self._documents.put(
-                    counter.scope,
-                    record,
-                    expected=stored.version if stored else 0,
-                    keep_until=self._clock() + RETENTION,
-                )
-            except VersionConflict:
-                self._shard = random.randrange(TENANT_SHARDS)  # noqa: S311 — not a secret
-                continue
-            return
+
+        end = self._clock() + RETENTION
+        await update(self._documents, counter.scope, UsageRecord, next_key, added, keep_until=end)
 
     async def _read(self, scope: Scope, keys: Sequence[str]) -> dict[str, UsageRecord]:
         parts = [keys[start : start + MAX_KEYS] for start in range(0, len(keys), MAX_KEYS)]

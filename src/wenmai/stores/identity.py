@@ -18,7 +18,7 @@ INCARNATION = "incarnation"
 
 def bound_session(record: Record) -> tuple[str, str] | None:
     """Id and incarnation ("" for the current one) of the session that the record is bound to; None if to none."""
-    if record.spec.bound_to != "session":
+    if not record.spec.bound_to:
         return None
     session_id: str = getattr(record, SESSION_ID)
     incarnation: str = getattr(record, INCARNATION)

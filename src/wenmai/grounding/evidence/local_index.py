@@ -1,7 +1,7 @@
 """In-process index over passages, for a store without search: derived from the documents and kept fresh.
 
-Each process has its own. The *revision* of a site's evidence invalidates them: a small shared record that is rewritten
-after passages were written or removed, so that it differs each time. Each question reads it once. If the index was
+Each process has its own. The *revision* of a site's evidence invalidates them: a shared marker that is rewritten after
+passages were written or removed, so that it differs each time. Each question reads it once. If the index was
 built at another revision, the documents are listed and differences are indexed or dropped; unchanged passages are
 neither analysed nor embedded again.
 
@@ -32,7 +32,7 @@ from wenmai.resilience.degradation import note_degraded
 from wenmai.scope import Scope
 from wenmai.stores.contracts import Documents
 from wenmai.stores.inprocess.search import InProcessSearch
-from wenmai.stores.records import ActiveVersion, EvidenceRecord
+from wenmai.stores.records import EvidenceRecord, Marker
 
 MAX_SITES = 1_000
 MAX_PASSAGES = 10_000
@@ -53,10 +53,11 @@ EMBEDDING_BATCH = 20
 
 _log = logging.getLogger(__name__)
 
-_REVISION_REF = "evidence"
+_REVISION = "evidence"
+"""The name of the marker."""
 
 _Revision = tuple[int, datetime, datetime] | None
-"""Version, creation and last change of the shared record: unique to each state, even if the record was lost."""
+"""Version, creation and last change of the marker: unique to each state, even if the record was lost."""
 
 
 @dataclass(slots=True)
@@ -119,7 +120,7 @@ class LocalIndex(EvidenceIndex):
 
     async def bump_revision(self, scope: Scope) -> None:
         """Invalidate the index of every process, this one too; the next search reconciles it with the documents."""
-        await self._documents.put(scope, ActiveVersion(ref=_REVISION_REF, number=1, latest=1))
+        await self._documents.put(scope, Marker(name=_REVISION))
 
     async def add(self, scope: Scope, records: Sequence[EvidenceRecord]) -> None:
         """See :meth:`.index.EvidenceIndex.add`."""
@@ -227,7 +228,7 @@ class LocalIndex(EvidenceIndex):
                 self._embedding_retry_at = time.monotonic() + RETRY_SECONDS
 
     async def _revision(self, scope: Scope) -> _Revision:
-        stored = await self._documents.get(scope, ActiveVersion, _REVISION_REF)
+        stored = await self._documents.get(scope, Marker, _REVISION)
         return (stored.version, stored.created_at, stored.updated_at) if stored else None
 
     @contextmanager

@@ -14,7 +14,7 @@ import asyncio
 import logging
 import secrets
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from datetime import timedelta
 from time import monotonic
 
@@ -23,7 +23,7 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import TimeoutError as RedisTimeout
 
 from wenmai.clock import Clock
-from wenmai.errors import InvalidInput, StoreUnavailable, VersionConflict
+from wenmai.errors import InvalidInput, StoreUnavailable
 from wenmai.resilience.breaker import Breaker, BreakerPolicy
 from wenmai.scope import Scope
 from wenmai.stores.cache.documents import CachedDocuments
@@ -34,11 +34,12 @@ from wenmai.stores.cache.read_through import ReadThrough
 from wenmai.stores.cache.redis_cache import RedisSessionCache
 from wenmai.stores.cache.resilient import ResilientCache, listen, run_forever
 from wenmai.stores.cache.write_through import WriteThrough
-from wenmai.stores.contracts import Documents, Logs, Search, Store
-from wenmai.stores.records import ActiveVersion
+from wenmai.stores.contracts import Documents, Logs, Search, Store, Stored
+from wenmai.stores.records import Marker
 from wenmai.stores.redis.address import parse_address
 from wenmai.stores.redis.keys import Keys
 from wenmai.stores.redis.link import Link
+from wenmai.stores.update import update
 
 __all__ = ["CachedStore", "open_cache"]
 
@@ -47,7 +48,7 @@ _log = logging.getLogger(__name__)
 _STORE_SCOPE = Scope("*", "*", "")
 """Of no tenant: callers cannot be named ``*``."""
 
-_IDENTITY = "identity"
+_IDENTITY = "store"
 
 
 class CachedStore:
@@ -140,14 +141,11 @@ async def _store_identity(documents: Documents) -> str:
     Raises:
         StoreUnavailable: the store is unavailable.
     """
-    while True:
-        stored = await documents.get(_STORE_SCOPE, ActiveVersion, _IDENTITY)
-        if stored is not None:
-            return f"{stored.record.number:x}"
-        created = ActiveVersion(ref=_IDENTITY, number=secrets.randbits(53), latest=0)
-        # If another process was faster, its number counts.
-        with suppress(VersionConflict):
-            await documents.put(_STORE_SCOPE, created, expected=0)
+
+    def created(stored: Stored[Marker] | None) -> Marker:
+        return stored.record if stored else Marker(name=_IDENTITY, value=secrets.token_hex(8))
+
+    return (await update(documents, _STORE_SCOPE, Marker, _IDENTITY, created)).record.value
 
 
 async def _check(link: Link) -> None:

@@ -1,8 +1,8 @@
-"""The documents contract with a cache: sessions and preferences are cached, all else goes to the durable store."""
+"""The documents contract with a cache: records declared as cached are, all else goes to the durable store."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from wenmai.scope import Scope, ThreadKey
 from wenmai.stores.cache.entries import CachedSession, CachedValue
@@ -10,7 +10,8 @@ from wenmai.stores.cache.freshness import MomentClock
 from wenmai.stores.cache.read_through import IsFresh, ReadThrough, any_age
 from wenmai.stores.cache.write_through import WriteThrough
 from wenmai.stores.contracts import Documents, Logs, Page, Stored
-from wenmai.stores.records import Preferences, Record, Session
+from wenmai.stores.identity import INCARNATION
+from wenmai.stores.records import Record, Session
 
 R = TypeVar("R", bound=Record)
 
@@ -33,11 +34,27 @@ class CachedDocuments:
 
     async def get(self, scope: Scope, of: type[R], key: str) -> Stored[R] | None:
         """See :meth:`wenmai.stores.contracts.Documents.get`."""
-        if of is Session:
-            return cast("Stored[R] | None", await self._session(scope, key))
-        if of is Preferences:
-            return cast("Stored[R] | None", await self._preferences(scope, key))
-        return await self._durable.get(scope, of, key)
+        if not of.spec.cached:
+            return await self._durable.get(scope, of, key)
+
+        def answer(entry: CachedSession, is_fresh: IsFresh) -> tuple[Stored[R] | None] | None:
+            cached = entry.records.get(of)
+            if cached is None or not is_fresh(cached.validated_at):
+                return None
+            stored: Stored[Any] | None = cached.value
+            # Another process may have moved the end, so only the durable store, while available, says "expired".
+            over = of is Session and stored is not None and stored.record.expires_at <= self._now().wall
+            return None if over and is_fresh is not any_age else (stored,)
+
+        async def fetch(entry: CachedSession) -> Stored[R] | None:
+            began = self._now()
+            stored = await self._durable.get(scope, of, key)
+            entry.incarnation = getattr(stored.record, INCARNATION) if stored else None
+            if stored is not None or of.spec.bound_to:
+                entry.records[of] = CachedValue(stored, began)
+            return stored
+
+        return await self._read_through.read(scope, ThreadKey(key, ""), answer, fetch, skip_local=True)
 
     async def get_many(self, scope: Scope, of: type[R], keys: Sequence[str]) -> dict[str, Stored[R]]:
         """See :meth:`wenmai.stores.contracts.Documents.get_many`."""
@@ -47,27 +64,22 @@ class CachedDocuments:
         self, scope: Scope, record: R, *, expected: int | None = None, keep_until: datetime | None = None
     ) -> Stored[R]:
         """See :meth:`wenmai.stores.contracts.Documents.put`."""
-        if type(record) not in (Session, Preferences):
-            return await self._durable.put(scope, record, expected=expected, keep_until=keep_until)
-        stored, load = await self._write_through.store(
-            scope, record.key, self._durable.put(scope, record, expected=expected, keep_until=keep_until)
-        )
-        if type(record) is Session:
-            await self._write_through.put_session(scope, cast("Stored[Session]", stored), load)
-        else:
-            await self._write_through.put_preferences(scope, cast("Stored[Preferences]", stored), load)
+        putting = self._durable.put(scope, record, expected=expected, keep_until=keep_until)
+        if not record.spec.cached:
+            return await putting
+        stored, load = await self._write_through.store(scope, record.key, putting)
+        await self._write_through.put(scope, stored, load)
         return stored
 
     async def delete(
         self, scope: Scope, of: type[R], key: str, *, expected: int | None = None, identity: str | None = None
     ) -> bool:
         """See :meth:`wenmai.stores.contracts.Documents.delete`."""
-        if of not in (Session, Preferences):
+        if not of.spec.cached:
             return await self._durable.delete(scope, of, key, expected=expected, identity=identity)
-        npc_ids = [] if of is Preferences else [info.npc_id for info in await self._logs.threads(scope, key)]
-        deleted = await self._write_through.remove(
-            scope, key, npc_ids, self._durable.delete(scope, of, key, expected=expected, identity=identity)
-        )
+        npc_ids = [] if of.spec.bound_to else [info.npc_id for info in await self._logs.threads(scope, key)]
+        deleting = self._durable.delete(scope, of, key, expected=expected, identity=identity)
+        deleted = await self._write_through.remove(scope, key, npc_ids, deleting)
         await self._write_through.drop(scope, key, npc_ids)
         return deleted
 
@@ -86,35 +98,3 @@ class CachedDocuments:
     async def sweep(self) -> int:
         """See :meth:`wenmai.stores.contracts.Documents.sweep`; entries of swept records age out."""
         return await self._durable.sweep()
-
-    async def _session(self, scope: Scope, session_id: str) -> Stored[Session] | None:
-        def answer(entry: CachedSession, is_fresh: IsFresh) -> tuple[Stored[Session] | None] | None:
-            cached = entry.session
-            if cached is None or not is_fresh(cached.validated_at):
-                return None
-            # Another process may have moved the end, so only the durable store, while available, says "expired".
-            over = cached.value.record.expires_at <= self._now().wall
-            return None if over and is_fresh is not any_age else (cached.value,)
-
-        async def fetch(entry: CachedSession) -> Stored[Session] | None:
-            began = self._now()
-            stored = await self._durable.get(scope, Session, session_id)
-            entry.incarnation = stored.record.incarnation if stored else None
-            entry.session = None if stored is None else CachedValue(stored, began)
-            return stored
-
-        return await self._read_through.read(scope, ThreadKey(session_id, ""), answer, fetch, skip_local=True)
-
-    async def _preferences(self, scope: Scope, session_id: str) -> Stored[Preferences] | None:
-        def answer(entry: CachedSession, is_fresh: IsFresh) -> tuple[Stored[Preferences] | None] | None:
-            cached = entry.preferences
-            return (cached.value,) if cached is not None and is_fresh(cached.validated_at) else None
-
-        async def fetch(entry: CachedSession) -> Any:
-            began = self._now()
-            stored = await self._durable.get(scope, Preferences, session_id)
-            entry.incarnation = stored.record.incarnation if stored else None
-            entry.preferences = CachedValue(stored, began)
-            return stored
-
-        return await self._read_through.read(scope, ThreadKey(session_id, ""), answer, fetch, skip_local=True)

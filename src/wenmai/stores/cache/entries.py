@@ -14,7 +14,7 @@ import msgspec
 from wenmai.scope import Scope
 from wenmai.stores.cache.freshness import LONG_AGO, Moment
 from wenmai.stores.contracts import Stored, ThreadInfo
-from wenmai.stores.records import Message, Preferences, Session
+from wenmai.stores.records import Message, Record, Session, cached_records
 
 V = TypeVar("V")
 
@@ -162,10 +162,9 @@ class CachedSession:
 
     Attributes:
         owner: the user that the session belongs to.
-        incarnation: of the session, and so of all parts except the absence of preferences; None while there is no
-            other part.
-        session: its record.
-        preferences: its preferences; a cached None means that there are none.
+        incarnation: of the session, and so of all parts except the absence of a record; None while there is no other
+            part.
+        records: its own record and those bound to it, by type; a cached None means that there is none.
         threads: its threads, in the order in which they began.
         tails: the newest messages, by persona.
     """
@@ -173,15 +172,14 @@ class CachedSession:
     def __init__(self, owner: str) -> None:
         self.owner = owner
         self.incarnation: str | None = None
-        self.session: CachedValue[Stored[Session]] | None = None
-        self.preferences: CachedValue[Stored[Preferences] | None] | None = None
+        self.records: dict[type[Record], CachedValue[Stored[Any] | None]] = {}
         self.threads: CachedValue[list[ThreadInfo]] | None = None
         self.tails: dict[str, Tail] = {}
 
     @property
     def size(self) -> int:
         """Its memory in bytes, about."""
-        records = [part.value for part in (self.session, self.preferences) if part and part.value]
+        records = self._present()
         texts = sum(len(_pack(stored.record)) for stored in records)
         threads = len(self.threads.value) if self.threads else 0
         tails = sum(tail.size for tail in self.tails.values())
@@ -190,22 +188,33 @@ class CachedSession:
     @property
     def proves_ownership(self) -> bool:
         """Whether a part proves that the session is the owner's; an absence proves nothing."""
-        preferences, threads = self.preferences, self.threads
-        return bool(self.session or self.tails or (preferences and preferences.value) or (threads and threads.value))
+        return bool(self._present() or self.tails or (self.threads and self.threads.value))
 
     @property
     def cacheable(self) -> bool:
-        """Whether there is a part of a known incarnation; the absence of preferences needs no incarnation."""
-        preferences = self.preferences and self.preferences.value
-        if self.session or preferences or self.threads or self.tails:
+        """Whether there is a part of a known incarnation; the absence of a record needs no incarnation."""
+        if self._present() or self.threads or self.tails:
             return self.incarnation is not None
-        return self.preferences is not None
+        return bool(self.records)
+
+    def _present(self) -> list[Stored[Any]]:
+        """The cached records, without absences."""
+        return [part.value for part in self.records.values() if part.value]
+
+    def put(self, stored: Stored[Any], now: Moment) -> None:
+        """Update a record that was written; a new session has no other parts yet."""
+        of = type(stored.record)
+        latest = _later_record(self.records.get(of), CachedValue(stored, now))
+        if of is Session and stored.version == 1:
+            self.records = {bound: CachedValue(None, now) for bound in cached_records()}
+            self.threads, self.tails = CachedValue([], now), {}
+        self.records[of] = latest
 
     def merge(self, other: "CachedSession") -> None:
         """Take over those parts of another entry of the session that were validated later."""
         self.incarnation = self.incarnation or other.incarnation
-        self.session = _newer(self.session, other.session)
-        self.preferences = _newer(self.preferences, other.preferences)
+        for of, part in other.records.items():
+            self.records[of] = _newer(self.records.get(of), part) or part
         self.threads = _newer(self.threads, other.threads)
         for npc_id, tail in other.tails.items():
             own = self.tails.get(npc_id)
@@ -226,20 +235,19 @@ class CachedSession:
 
     def slide(self, now: datetime) -> datetime | None:
         """Move the session's end as an append does; returns the new end, None if the record is not cached."""
-        if self.session is None:
+        cached = self.records.get(Session)
+        if cached is None or cached.value is None:
             return None
-        stored = self.session.value
-        end = max(stored.record.expires_at, now + timedelta(seconds=stored.record.lifetime_seconds))
+        stored = cached.value
+        end: datetime = max(stored.record.expires_at, now + timedelta(seconds=stored.record.lifetime_seconds))
         record = msgspec.structs.replace(stored.record, expires_at=end)
-        self.session = CachedValue(
-            msgspec.structs.replace(stored, record=record, updated_at=now), self.session.validated_at
-        )
+        moved = msgspec.structs.replace(stored, record=record, updated_at=now)
+        self.records[Session] = CachedValue(moved, cached.validated_at)
         return end
 
     def mark_stale(self) -> None:
         """Mark all parts stale."""
-        self.session = self.session and CachedValue(self.session.value, LONG_AGO)
-        self.preferences = self.preferences and CachedValue(self.preferences.value, LONG_AGO)
+        self.records = {of: CachedValue(part.value, LONG_AGO) for of, part in self.records.items()}
         self.threads = self.threads and CachedValue(self.threads.value, LONG_AGO)
         for tail in self.tails.values():
             tail.validated_at = LONG_AGO
@@ -263,7 +271,7 @@ def _extended(threads: list[ThreadInfo], npc_id: str, messages: Sequence[Message
     return [begun] if first.seq == 1 and not threads else None
 
 
-def later_record(cached: CachedValue[Any] | None, written: CachedValue[Any]) -> CachedValue[Any]:
+def _later_record(cached: CachedValue[Any] | None, written: CachedValue[Any]) -> CachedValue[Any]:
     """The later of a cached record and one just written, by creation, then by version: a write may arrive late."""
     stored = cached and cached.value
     if cached and stored and _order(stored) > _order(written.value):

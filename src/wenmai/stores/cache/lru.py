@@ -101,8 +101,8 @@ class Lru:
         """Drop the entry of a session that had the id before the one that was stored."""
         found = self._entries.get(key)
         if found is not None and found[0].incarnation not in (None, stored.record.incarnation):
-            cached = found[0].session
-            if cached is not None and cached.value.created_at < stored.created_at:
+            cached = found[0].records.get(Session)
+            if cached is not None and cached.value is not None and cached.value.created_at < stored.created_at:
                 del self._entries[key]
                 self.size -= found[1]
 

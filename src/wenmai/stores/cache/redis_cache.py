@@ -15,7 +15,8 @@ from wenmai.stores.cache.freshness import MomentClock, SteadyWall
 from wenmai.stores.cache.scripts import APPLY, DROP, READ
 from wenmai.stores.cache.validation_times import ValidationTimes
 from wenmai.stores.contracts import Stored, ThreadInfo
-from wenmai.stores.records import Message, Preferences, Record, Session
+from wenmai.stores.identity import INCARNATION
+from wenmai.stores.records import Message, Record, Session, cached_records
 from wenmai.stores.redis.keys import Keys
 from wenmai.stores.redis.link import STORE, Link, Word
 from wenmai.stores.redis.messages import decode_all
@@ -47,6 +48,9 @@ class _Update(msgspec.Struct, omit_defaults=True, kw_only=True):
     """The argument of APPLY; parts without a value stay as they are.
 
     Attributes:
+        collections: of the types of records that are cached, in the order of their keys: first the session's own.
+        records: the hashes of records, by collection.
+        absent: the collections of bound records that do not exist.
         user: the durable store and the session's owner in it.
         incarnation: of the session. An entry of another one is dropped; the change is then cached only if its record
             shows that its session began later, because otherwise which of the two has the id is unknown.
@@ -58,24 +62,24 @@ class _Update(msgspec.Struct, omit_defaults=True, kw_only=True):
         tail: the newest messages of the persona's thread, or, with ``appended``, those just appended; none if the
             newest alone is too large for an entry.
         appended: the number of the last of them; ``first`` that of the first, ``info`` the thread afterwards.
-        begun: the session is new, so it has neither preferences nor threads.
+        begun: the session is new, so it has neither bound records nor threads.
         mark_stale: mark the entry stale; it is kept as a fallback for when the durable store is unavailable.
         own_only: mark it stale only if it belongs to the user.
         drop_thread: drop the persona's thread.
         channel, announcement: the channel to publish on, and the payload.
     """
 
+    collections: list[str]
     user: str
     validated: str
     ttl: int
     incarnation: str | None = None
     expected: str | None = None
     revision: str | None = None
-    record: list[str] | None = None
+    records: dict[str, list[str]] = {}
+    absent: list[str] = []
     expires: str | None = None
     updated: str | None = None
-    preferences: list[str] | None = None
-    no_preferences: bool = False
     threads: list[tuple[str, int, int, str, str]] | None = None
     npc: str | None = None
     tail: list[str] | None = None
@@ -106,6 +110,7 @@ class RedisSessionCache:
         self._steady = SteadyWall()
         self._origin = origin
         self._store = store
+        self._types = cached_records()
 
     async def read(self, scope: Scope, session_id: str, npc_id: str = "") -> Lookup:
         """The entry of the session, with the messages of one thread, if it belongs to the scope's user."""
@@ -114,17 +119,15 @@ class RedisSessionCache:
         revision = metadata.get("revision", b"").decode()
         if not parts or "user" not in metadata or metadata["user"].decode() != self._owner(scope):
             return Lookup(None, revision)
-        record, preferences, messages = parts
+        messages, *documents = parts
         read_at = self._now()
         times = ValidationTimes(metadata, int(now), read_at, self._steady.micros(read_at))
         entry = CachedSession(scope.user_id)
         entry.incarnation = metadata.get("incarnation", b"").decode() or None
-        if (validated := times.of("record")) and record:
-            entry.session = CachedValue(decode(as_row(record), Session), validated)
-        if (validated := times.of("preferences")) and ("none" in metadata or preferences):
-            entry.preferences = CachedValue(
-                None if "none" in metadata else decode(as_row(preferences), Preferences), validated
-            )
+        for of, document in zip(self._types, documents, strict=True):
+            absent = f"none:{of.spec.collection}" in metadata
+            if (validated := times.of(f"record:{of.spec.collection}")) and (absent or document):
+                entry.records[of] = CachedValue(None if absent else decode(as_row(document), of), validated)
         if (validated := times.of("threads")) and "infos" in metadata:
             entry.threads = CachedValue([_thread(info) for info in _decode_threads(metadata["infos"])], validated)
         if (validated := times.of(f"tail:{npc_id}")) and (tail := decode_all(messages)):
@@ -137,37 +140,30 @@ class RedisSessionCache:
         ``read`` has at most one tail.
         """
         npc_id, tail = next(iter(read.tails.items()), ("", None))
-        session, preferences = read.session, read.preferences
+        parts = {of.spec.collection: part.value for of, part in read.records.items()}
         update = self._update(
             scope,
             expected=revision,
             incarnation=read.incarnation,
-            record=_hash_of(session.value) if session else None,
-            preferences=_hash_of(preferences.value) if preferences and preferences.value else None,
-            no_preferences=preferences is not None and preferences.value is None,
+            records={collection: _hash_of(stored) for collection, stored in parts.items() if stored},
+            absent=[collection for collection, stored in parts.items() if not stored],
             threads=[_packed_thread(info) for info in read.threads.value] if read.threads else None,
             npc=npc_id,
             tail=_newest(tail.messages()) or None if tail else None,
         )
         await self._apply(scope, session_id, npc_id, update)
 
-    async def put_session(self, scope: Scope, stored: Stored[Session]) -> None:
-        """The session's record was written; a new session has neither preferences nor threads."""
-        session_id = stored.record.session_id
+    async def put(self, scope: Scope, stored: Stored[Any]) -> None:
+        """A record was written: a session's own, or one bound to it."""
+        record: Record = stored.record
         update = self._change(
             scope,
-            session_id,
-            incarnation=stored.record.incarnation,
-            record=_hash_of(stored),
-            begun=stored.version == 1,
+            record.key,
+            incarnation=getattr(record, INCARNATION),
+            records={record.spec.collection: _hash_of(stored)},
+            begun=type(record) is Session and stored.version == 1,
         )
-        await self._apply(scope, session_id, "", update)
-
-    async def put_preferences(self, scope: Scope, stored: Stored[Preferences]) -> None:
-        """The session's preferences were written."""
-        session_id, incarnation = stored.record.session_id, stored.record.incarnation
-        update = self._change(scope, session_id, incarnation=incarnation, preferences=_hash_of(stored))
-        await self._apply(scope, session_id, "", update)
+        await self._apply(scope, record.key, "", update)
 
     async def append(
         self, scope: Scope, thread: ThreadKey, messages: Sequence[Message], expires_at: datetime | None
@@ -220,9 +216,10 @@ class RedisSessionCache:
         while True:
             named = sorted(known)
             lists = [self._keys.thread(scope, ThreadKey(session_id, npc_id)).messages for npc_id in named]
-            keys = [*self._keys_of(scope, session_id, "")[:3], *lists]
+            metadata, _, *documents = self._keys_of(scope, session_id, "")
             words: list[Word] = [self._owner(scope), secrets.token_hex(8), _milliseconds(TTL), self._keys.changes]
-            more = await self._link.run(DROP, keys, [*words, announcement, *named])
+            words += [announcement, len(documents), *named]
+            more = await self._link.run(DROP, [metadata, *documents, *lists], words)
             if not more:
                 return
             known.update(npc_id.decode() for npc_id in more)
@@ -248,7 +245,8 @@ class RedisSessionCache:
 
     def _update(self, scope: Scope, **fields: Any) -> _Update:
         validated = str(self._steady.micros(self._now()))
-        return _Update(user=self._owner(scope), validated=validated, ttl=_milliseconds(TTL), **fields)
+        collections, user = [of.spec.collection for of in self._types], self._owner(scope)
+        return _Update(collections=collections, user=user, validated=validated, ttl=_milliseconds(TTL), **fields)
 
     def _change(self, scope: Scope, session_id: str, **fields: Any) -> _Update:
         """An update with a new revision, which is announced to other processes."""
@@ -261,13 +259,11 @@ class RedisSessionCache:
     async def _apply(self, scope: Scope, session_id: str, npc_id: str, update: _Update) -> None:
         await self._link.run(APPLY, self._keys_of(scope, session_id, npc_id), (_pack(update),))
 
-    def _keys_of(self, scope: Scope, session_id: str, npc_id: str) -> tuple[str, str, str, str]:
-        return (
-            self._keys.cache_entry(scope, session_id),
-            self._keys.document(scope, Session, session_id),
-            self._keys.document(scope, Preferences, session_id),
-            self._keys.thread(scope, ThreadKey(session_id, npc_id)).messages,
-        )
+    def _keys_of(self, scope: Scope, session_id: str, npc_id: str) -> list[str]:
+        """The metadata, the messages of a thread, and the record of each type."""
+        messages = self._keys.thread(scope, ThreadKey(session_id, npc_id)).messages
+        documents = [self._keys.document(scope, of, session_id) for of in self._types]
+        return [self._keys.cache_entry(scope, session_id), messages, *documents]
 
 
 def _hash_of(stored: Stored[Any]) -> list[str]:

@@ -1,7 +1,7 @@
 """The Lua scripts of the cache on Redis. Each changes a session's entry atomically.
 
-An entry is a metadata hash, and beside it the record, the preferences and the newest messages of each thread in their
-own keys. The metadata has a stamp for each cached part: two times in microseconds, the server's when it was written and
+An entry is a metadata hash, and beside it the records and the newest messages of each thread in their own keys. The
+metadata has a stamp for each cached part: two times in microseconds, the server's when it was written and
 that of the process which read the durable store. A part without a stamp is not cached. With the stamp of a thread goes
 the size of its messages in bytes; without it the list is not read. A list is bounded in number and in bytes, and a
 thread whose newest message alone is too large has none.
@@ -34,22 +34,24 @@ READ = Script(
 local meta = redis.call('HGETALL', KEYS[1])
 if #meta == 0 then return {now, meta} end
 local known = ARGV[1] ~= '' and redis.call('HEXISTS', KEYS[1], 'bytes:' .. ARGV[1]) == 1
-local tail = known and redis.call('LRANGE', KEYS[4], 0, -1) or {}
-local messages = '[' .. table.concat(tail, ',') .. ']'
-return {now, meta, redis.call('HGETALL', KEYS[2]), redis.call('HGETALL', KEYS[3]), messages}
+local tail = known and redis.call('LRANGE', KEYS[2], 0, -1) or {}
+local answer = {now, meta, '[' .. table.concat(tail, ',') .. ']'}
+for at = 3, #KEYS do answer[at + 1] = redis.call('HGETALL', KEYS[at]) end
+return answer
 """
 )
-"""KEYS: metadata, record, preferences, messages of a thread. ARGV: the persona or ''.
+"""KEYS: metadata, messages of a thread, the record of each type, first the session's own. ARGV: the persona or ''.
 
-Returns the server's time in microseconds, the metadata, and, if there is any, the record, the preferences and the
-messages as JSON.
+Returns the server's time in microseconds, the metadata, and, if there is any, the messages as JSON and the records.
 """
 
 APPLY = Script(
     _NOW
     + """
-local meta, record, preferences, list = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local meta, list, session = KEYS[1], KEYS[2], KEYS[3]
 local update = cmsgpack.unpack(ARGV[1])
+local own, records = 'record:' .. update.collections[1], update.records or {}
+local record = records[update.collections[1]]
 local is = redis.call('HMGET', meta, 'revision', 'user', 'dropped', 'incarnation')
 if update.expected and is[1] ~= update.expected then
   if not is[1] then
@@ -60,6 +62,7 @@ if update.expected and is[1] ~= update.expected then
 end
 
 local function stamp(part) redis.call('HSET', meta, part, now .. ' ' .. update.validated) end
+local function starts(part, with) return string.sub(part, 1, #with) == with end
 local function has_stamp(part) return redis.call('HEXISTS', meta, part) == 1 end
 local function seq_of(raw)
   return raw and tonumber(string.match(raw, '^{"role":"%a+","turn_id":%d+,"seq":(%d+),'))
@@ -91,16 +94,18 @@ end
 if update.mark_stale then
   if update.own_only and is[2] ~= update.user then return 0 end
   for _, part in ipairs(redis.call('HKEYS', meta)) do
-    if part == 'record' or part == 'preferences' or part == 'threads' or string.sub(part, 1, 5) == 'tail:' then
+    if part == 'threads' or starts(part, 'record:') or starts(part, 'tail:') then
       redis.call('HSET', meta, part, '0 0')
     end
   end
   return done()
 end
 
-local function drop_tails()
+local function drop_parts(but)
   for _, part in ipairs(redis.call('HKEYS', meta)) do
-    if string.sub(part, 1, 5) == 'tail:' or string.sub(part, 1, 6) == 'bytes:' then redis.call('HDEL', meta, part) end
+    local is_record = starts(part, 'record:') or starts(part, 'none:')
+    local is_thread = part == 'threads' or part == 'infos' or starts(part, 'tail:') or starts(part, 'bytes:')
+    if part ~= but and (is_record or is_thread) then redis.call('HDEL', meta, part) end
   end
 end
 local function drop_tail()
@@ -128,13 +133,13 @@ end
 
 local dropped = is[3] and now - is[3] < {DELAY_MICROSECONDS}
 local mismatch = is[2] == update.user and update.incarnation and is[4] ~= update.incarnation
-local later = mismatch and update.record and has_stamp('record')
-  and (tonumber(redis.call('HGET', record, '_created')) or 0) < number_of(update.record, '_created')
-if mismatch and update.record and not later and has_stamp('record') then return done() end
+local later = mismatch and record and has_stamp(own)
+  and (tonumber(redis.call('HGET', session, '_created')) or 0) < number_of(record, '_created')
+if mismatch and record and not later and has_stamp(own) then return done() end
 if mismatch or (is[2] and is[2] ~= update.user) or (dropped and not update.expected) then
-  redis.call('DEL', record, preferences, list)
-  redis.call('HDEL', meta, 'record', 'preferences', 'none', 'threads', 'infos', 'incarnation')
-  drop_tails()
+  redis.call('DEL', unpack(KEYS, 2))
+  redis.call('HDEL', meta, 'incarnation')
+  drop_parts()
 end
 if dropped and not update.expected then return done() end
 if mismatch and is[4] and not (update.expected or later) then return done() end
@@ -143,24 +148,29 @@ local placeholder = not is[1] or string.sub(is[1], 1, 1) == '{PLACEHOLDER}'
 redis.call('HSET', meta, 'user', update.user)
 if update.expected and placeholder then update.revision = 'filled' .. now end
 
+local absent = {}
+for _, collection in ipairs(update.absent or {}) do absent[collection] = true end
 if update.begun then
-  drop_tails()
-  redis.call('HDEL', meta, 'preferences', 'none', 'threads', 'infos')
-  if placeholder then update.no_preferences, update.threads = true, {} end
+  drop_parts(own)
+  if placeholder then
+    update.threads = {}
+    for at = 2, #update.collections do absent[update.collections[at]] = true end
+  end
 end
 
-if update.record then
-  write_hash(record, 'record', update.record, update.begun)
-elseif update.expires and redis.call('EXISTS', record) == 1 then
-  redis.call('HSET', record, 'expires_at', update.expires, 'updated_at', update.updated)
+for at, collection in ipairs(update.collections) do
+  local key, none = KEYS[2 + at], 'none:' .. collection
+  if absent[collection] then
+    redis.call('DEL', key)
+    redis.call('HSET', meta, none, '1')
+    stamp('record:' .. collection)
+  elseif records[collection] then
+    local first = redis.call('HDEL', meta, none) == 1 or (at == 1 and update.begun)
+    write_hash(key, 'record:' .. collection, records[collection], first)
+  end
 end
-
-if update.no_preferences then
-  redis.call('DEL', preferences)
-  redis.call('HSET', meta, 'none', '1')
-  stamp('preferences')
-elseif update.preferences then
-  write_hash(preferences, 'preferences', update.preferences, redis.call('HDEL', meta, 'none') == 1)
+if update.expires and not record and redis.call('EXISTS', session) == 1 then
+  redis.call('HSET', session, 'expires_at', update.expires, 'updated_at', update.updated)
 end
 
 if update.threads then
@@ -239,15 +249,15 @@ KEYS: as for READ. ARGV: MessagePack of :class:`.redis_cache._Update`. Returns 1
 DROP = Script(
     _NOW
     + """
-local meta, owner = KEYS[1], redis.call('HGET', KEYS[1], 'user')
+local meta, owner, documents = KEYS[1], redis.call('HGET', KEYS[1], 'user'), tonumber(ARGV[6])
 if owner and owner ~= ARGV[1] then
-  for at = 4, #KEYS do
-    if redis.call('HEXISTS', meta, 'tail:' .. ARGV[at + 2]) == 0 then redis.call('DEL', KEYS[at]) end
+  for at = 7, #ARGV do
+    if redis.call('HEXISTS', meta, 'tail:' .. ARGV[at]) == 0 then redis.call('DEL', KEYS[documents + at - 5]) end
   end
   return {}
 end
 local known, more = {}, {}
-for at = 6, #ARGV do known['tail:' .. ARGV[at]] = true end
+for at = 7, #ARGV do known['tail:' .. ARGV[at]] = true end
 for _, part in ipairs(redis.call('HKEYS', meta)) do
   if string.sub(part, 1, 5) == 'tail:' and not known[part] then more[#more + 1] = string.sub(part, 6) end
 end
@@ -261,8 +271,8 @@ return {}
 )
 """Delete a session's entry; of its metadata the time of the drop stays.
 
-KEYS: metadata, record, preferences, then the messages of threads. ARGV: user, new revision, TTL of the metadata in
-milliseconds, the channel, the announcement, then the threads' personas. Returns the personas of further cached threads:
-then nothing was deleted, and the caller must name them too. If the session belongs to another user now, only lists of
-messages without a stamp are deleted.
+KEYS: metadata, the record of each type, then the messages of threads. ARGV: user, new revision, TTL of the metadata in
+milliseconds, the channel, the announcement, the number of types, then the threads' personas. Returns the personas of
+further cached threads: then nothing was deleted, and the caller must name them too. If the session belongs to another
+user now, only lists of messages without a stamp are deleted.
 """

@@ -6,13 +6,14 @@ from typing import Any, TypeVar
 
 from wenmai.errors import Conflict, InvalidInput, NotFound
 from wenmai.scope import Scope, ThreadKey
-from wenmai.stores.cache.entries import CachedValue, SessionKey, later_record
+from wenmai.stores.cache.entries import SessionKey
 from wenmai.stores.cache.freshness import MomentClock
 from wenmai.stores.cache.lru import Load, Lru
 from wenmai.stores.cache.pending import MARK_OWN_STALE, PendingInvalidation
 from wenmai.stores.cache.resilient import ResilientCache
 from wenmai.stores.contracts import Appended, Stored
-from wenmai.stores.records import Message, Preferences, Session
+from wenmai.stores.identity import INCARNATION
+from wenmai.stores.records import Message, Session
 
 T = TypeVar("T")
 
@@ -87,23 +88,15 @@ class WriteThrough:
                 write.cancel()
             await asyncio.gather(*late, return_exceptions=True)
 
-    async def put_session(self, scope: Scope, stored: Stored[Session], load: Load) -> None:
-        """The session's record was written."""
-        session_id, now = stored.record.session_id, self._now()
+    async def put(self, scope: Scope, stored: Stored[Any], load: Load) -> None:
+        """A record was written: a session's own, or one bound to it."""
+        record, session_id = stored.record, stored.record.key
         key = SessionKey.of(scope, session_id)
-        self._local.drop_predecessor(key, stored)
-        with self._local.updating(key, stored.user_id, stored.record.incarnation, load) as entry:
-            entry.session = later_record(entry.session, CachedValue(stored, now))
-            if stored.version == 1:
-                entry.preferences, entry.threads, entry.tails = CachedValue(None, now), CachedValue([], now), {}
-        await self._redis.propagate(scope, session_id, lambda cache: cache.put_session(scope, stored))
-
-    async def put_preferences(self, scope: Scope, stored: Stored[Preferences], load: Load) -> None:
-        """The session's preferences were written."""
-        session_id, incarnation = stored.record.session_id, stored.record.incarnation
-        with self._local.updating(SessionKey.of(scope, session_id), stored.user_id, incarnation, load) as entry:
-            entry.preferences = later_record(entry.preferences, CachedValue(stored, self._now()))
-        await self._redis.propagate(scope, session_id, lambda cache: cache.put_preferences(scope, stored))
+        if type(record) is Session:
+            self._local.drop_predecessor(key, stored)
+        with self._local.updating(key, stored.user_id, getattr(record, INCARNATION), load) as entry:
+            entry.put(stored, self._now())
+        await self._redis.propagate(scope, session_id, lambda cache: cache.put(scope, stored))
 
     async def append(self, scope: Scope, thread: ThreadKey, appended: Appended, load: Load, *, slide: bool) -> None:
         """Messages were appended."""

@@ -9,6 +9,7 @@ from wenmai.stores.records import (
     ActiveVersion,
     EvidenceRecord,
     IdempotentTurn,
+    Marker,
     PersonaVersion,
     Preferences,
     PromptVersion,
@@ -179,6 +180,7 @@ def full_records() -> list[Record]:
             completion_tokens=5,
             cost_usd=0.1,
         ),
+        Marker(name="evidence", value="甲\x00乙"),
     ]
 
 
@@ -195,6 +197,7 @@ def bare_records() -> list[Record]:
         ActiveVersion(ref="bare", number=0, latest=0),
         EvidenceRecord(evidence_id="bare", title="", text=""),
         UsageRecord(ref="bare", day="", kind="tenant", of=""),
+        Marker(name="bare"),
     ]
 
 

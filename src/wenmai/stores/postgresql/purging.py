@@ -9,6 +9,7 @@ import logging
 
 from wenmai.errors import StoreUnavailable
 from wenmai.stores.postgresql.database import Database
+from wenmai.stores.records import bound_records
 
 _log = logging.getLogger(__name__)
 
@@ -18,8 +19,9 @@ BATCH_ROWS = 1_000
 
 async def purge(database: Database) -> None:
     """Remove all unreachable rows. It does not raise StoreUnavailable, as the delete itself is already done."""
+    bound = [of.spec.collection for of in bound_records()]
     try:
-        while (await database.fetch("SELECT purge_unreachable($1)", BATCH_ROWS))[0][0]:
+        while (await database.fetch("SELECT purge_unreachable($1, $2::text[])", BATCH_ROWS, bound))[0][0]:
             pass
     except StoreUnavailable as problem:
         _log.warning("rows of deleted sessions are still stored, the next sweep removes them: %s", problem)

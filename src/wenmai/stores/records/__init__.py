@@ -1,12 +1,16 @@
 """Every stored record, declared once; each backend maps the declarations to columns, keys or fields.
 
-A record declares in ``spec`` its collection, its key field, whether it belongs to one user or to the whole site, and
-which fields a listing may filter by. ``str``, ``int``, ``float``, ``bool`` and aware ``datetime`` fields become native
-columns; every other type is stored as JSON.
+A record declares in ``spec`` its collection, its key field, whether it belongs to one user or to the whole site, which
+fields a listing may filter by, what it is deleted with, whether it is cached, and which of its fields are private.
+``str``, ``int``, ``float``, ``bool`` and aware ``datetime`` fields become native columns; every other type is stored as
+JSON.
 """
+
+from typing import Literal
 
 from wenmai.stores.records.base import Record, RecordSpec
 from wenmai.stores.records.evidence import EvidenceRecord
+from wenmai.stores.records.markers import Marker
 from wenmai.stores.records.messages import Message, NewMessage, Role
 from wenmai.stores.records.registry import ActiveVersion, PersonaVersion, PromptVersion
 from wenmai.stores.records.sessions import Preferences, Session
@@ -18,6 +22,7 @@ __all__ = [
     "ActiveVersion",
     "EvidenceRecord",
     "IdempotentTurn",
+    "Marker",
     "Message",
     "NewMessage",
     "PersonaVersion",
@@ -30,9 +35,11 @@ __all__ = [
     "TraceRecord",
     "TurnLease",
     "UsageRecord",
+    "bound_records",
+    "cached_records",
 ]
 
-RECORDS: tuple[type[Record], ...] = (
+RECORDS: list[type[Record]] = [
     Session,
     Preferences,
     TurnLease,
@@ -43,5 +50,16 @@ RECORDS: tuple[type[Record], ...] = (
     ActiveVersion,
     EvidenceRecord,
     UsageRecord,
-)
-"""All document types, in the order in which a backend creates their tables."""
+    Marker,
+]
+"""All document types, in the order in which a backend creates their tables; read when a store is opened or used."""
+
+
+def bound_records(to: Literal["session", "thread"] = "session") -> list[type[Record]]:
+    """The types whose records go with their session, or already with their thread."""
+    return [of for of in RECORDS if of.spec.bound_to in ("thread", to)]
+
+
+def cached_records() -> list[type[Record]]:
+    """The types that a cache keeps for each session: the session itself, then those bound to it."""
+    return [of for of in RECORDS if of.spec.cached]

@@ -14,7 +14,11 @@ class RecordSpec(NamedTuple):
         shared: True if the record belongs to the site; False if it belongs to one user and is absent for others.
         filters: fields that :meth:`Documents.list` accepts in ``where``; backends index them.
         bound_to: ``session`` for records that belong to the session named by their ``session_id`` and ``incarnation``
-            and are deleted with it (see :meth:`Documents.put`); such a record is not shared.
+            and are deleted with it (see :meth:`Documents.put`); ``thread`` for those that are also deleted when the
+            thread of their ``npc_id`` is erased, and that are listed by both. A bound record is not shared.
+        cached: whether a cache in front of the store keeps it; a session, or a record bound to one whose key is the
+            session's id.
+        private: the fields with what a user said, or what derives from it.
         identity: a field that the store sets when the record is created and no put changes; "" if there is none.
         monotonic: datetime fields that a put never moves back.
     """
@@ -23,7 +27,9 @@ class RecordSpec(NamedTuple):
     key: str
     shared: bool = False
     filters: tuple[str, ...] = ()
-    bound_to: Literal["", "session"] = ""
+    bound_to: Literal["session", "thread"] | None = None
+    cached: bool = False
+    private: tuple[str, ...] = ()
     identity: str = ""
     monotonic: tuple[str, ...] = ()
 

@@ -1,7 +1,7 @@
 """Messages of a thread, as appended and as stored."""
 
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import msgspec
 
@@ -12,11 +12,14 @@ class Message(msgspec.Struct, frozen=True):
     """One entry of a thread's log.
 
     Attributes:
+        private: as in :class:`~wenmai.stores.records.base.RecordSpec`.
         seq: 1, 2, 3 … in the order of arrival in its thread, without gaps.
         turn_id: 1, 2, 3 … in its thread; a user message begins a turn, the replies to it belong to the same turn.
         tokens: counted or estimated when the message was written.
         completed: False while the answer is being generated, and permanently if it was abandoned.
     """
+
+    private: ClassVar = ("content", "name", "tool_calls", "metadata")
 
     id: str
     seq: int

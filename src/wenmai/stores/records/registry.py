@@ -33,11 +33,7 @@ class PromptVersion(Record, frozen=True, kw_only=True):
 
 
 class ActiveVersion(Record, frozen=True, kw_only=True):
-    """The active version; ``ref`` is ``persona:npc_id`` or ``prompt:npc_id``. Changed by compare-and-set.
-
-    ``evidence`` is the version marker of the site's evidence as a whole, where processes index it themselves; it is
-    replaced at each change (:mod:`wenmai.grounding.evidence.local_index`).
-    """
+    """The active version; ``ref`` is ``persona:npc_id`` or ``prompt:npc_id``. Changed by compare-and-set."""
 
     spec: ClassVar[RecordSpec] = RecordSpec("active_versions", key="ref", shared=True)
 

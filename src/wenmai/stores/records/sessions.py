@@ -19,7 +19,12 @@ class Session(Record, frozen=True, kw_only=True):
     """
 
     spec: ClassVar[RecordSpec] = RecordSpec(
-        "conversations", key="session_id", identity="incarnation", monotonic=("expires_at",)
+        "conversations",
+        key="session_id",
+        cached=True,
+        private=("title", "first_question", "context", "metadata"),
+        identity="incarnation",
+        monotonic=("expires_at",),
     )
 
     session_id: str
@@ -48,7 +53,13 @@ class Preferences(Record, frozen=True, kw_only=True):
         chosen: the fields that the user set; inference does not change them.
     """
 
-    spec: ClassVar[RecordSpec] = RecordSpec("preferences", key="session_id", bound_to="session")
+    spec: ClassVar[RecordSpec] = RecordSpec(
+        "preferences",
+        key="session_id",
+        bound_to="session",
+        cached=True,
+        private=("interest_tags", "chosen", "sources"),
+    )
 
     session_id: str
     incarnation: str = ""

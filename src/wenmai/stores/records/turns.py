@@ -29,7 +29,11 @@ class IdempotentTurn(Record, frozen=True, kw_only=True):
     """
 
     spec: ClassVar[RecordSpec] = RecordSpec(
-        "idempotent_turns", key="idempotency_key", filters=("session_id",), bound_to="session"
+        "idempotent_turns",
+        key="idempotency_key",
+        filters=("session_id",),
+        bound_to="session",
+        private=("response",),
     )
 
     idempotency_key: str
@@ -54,7 +58,8 @@ class TraceRecord(Record, frozen=True, kw_only=True):
         "traces",
         key="ref",
         filters=("session_id", "npc_id", "policy_mode", "intent"),
-        bound_to="session",
+        bound_to="thread",
+        private=("request_input", "tool_calls", "policy_reason", "blocks", "answer", "error", "details"),
     )
 
     ref: str

@@ -6,13 +6,11 @@ from typing import NamedTuple
 from wenmai.clock import Clock, to_micros
 from wenmai.scope import Scope
 from wenmai.stores.identity import SESSION_ID
-from wenmai.stores.records import RECORDS, Record
+from wenmai.stores.records import Record, bound_records
 from wenmai.stores.redis.binding import READ
 from wenmai.stores.redis.keys import Keys
 from wenmai.stores.redis.link import Link
 from wenmai.stores.redis.rows import Row, as_row, end_of, text_of
-
-_BOUND = tuple(of for of in RECORDS if of.spec.bound_to)
 
 
 class Place(NamedTuple):
@@ -65,8 +63,9 @@ class Reader:
 
     async def bound_to(self, scope: Scope, session_id: str) -> list[Place]:
         """The records of the scope's user that are bound to a session of that id, present or former."""
-        places = [Place(of, scope, session_id) for of in _BOUND if of.spec.key == SESSION_ID]
-        listed = [of for of in _BOUND if of.spec.key != SESSION_ID]
+        bound = bound_records()
+        places = [Place(of, scope, session_id) for of in bound if of.spec.key == SESSION_ID]
+        listed = [of for of in bound if of.spec.key != SESSION_ID]
         indexes = [self._keys.filter(scope, of, SESSION_ID, session_id) for of in listed]
         found = await self._link.commands([("ZRANGE", index, 0, -1) for index in indexes])
         for of, members in zip(listed, found, strict=True):

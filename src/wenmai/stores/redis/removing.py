@@ -23,7 +23,6 @@ RECHECK_MICROS = 86_400_000_000
 """When a sweep checks a session again that was due and has been used since."""
 
 _decode_places = msgspec.json.Decoder(tuple[str, list[str]]).decode
-_BY_COLLECTION = {of.spec.collection: of for of in RECORDS}
 
 
 class Remover:
@@ -48,7 +47,7 @@ class Remover:
 
     async def _sweep_one(self, member: str, now: int) -> bool:
         collection, tenant, site, key = parse_ending_member(member)
-        of = _BY_COLLECTION.get(collection)
+        of = next((of for of in RECORDS if of.spec.collection == collection), None)
         if of is None:
             # A type of a newer version.
             return bool(await self._link.command("ZREM", self._keys.ending, member))

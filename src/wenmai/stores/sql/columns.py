@@ -32,12 +32,13 @@ class SqlType(NamedTuple):
 
 
 class Column(NamedTuple):
-    """The column of a record's field: SQL type, encoder and decoder."""
+    """The column of a record's field: SQL type, encoder, decoder, and whether None is stored as NULL."""
 
     name: str
     sql_type: str
     encode: Convert
     decode: Convert
+    nullable: bool = False
 
 
 def same(value: Any) -> Any:
@@ -76,7 +77,8 @@ def _column(name: str, hint: Any, sql_types: Mapping[Kind, SqlType]) -> Column:
     kind = _kind_of(hint)
     sql_type = sql_types[kind]
     if kind != "json":
-        return Column(name, sql_type.name, _nullable(sql_type.encode), _nullable(sql_type.decode))
+        nullable = types.NoneType in get_args(hint)
+        return Column(name, sql_type.name, _nullable(sql_type.encode), _nullable(sql_type.decode), nullable)
     encoder, decoder = msgspec.json.Encoder(), msgspec.json.Decoder(hint)
     return Column(
         name,

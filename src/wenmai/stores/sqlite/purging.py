@@ -11,10 +11,8 @@ from collections.abc import Sequence
 import apsw
 
 from wenmai.stores.identity import new_identity
-from wenmai.stores.records import RECORDS
+from wenmai.stores.records import bound_records
 from wenmai.stores.sqlite.connection_threads import fetch
-
-_BOUND = tuple(record.spec.collection for record in RECORDS if record.spec.bound_to)
 
 
 def detach(connection: apsw.Connection, threads: Sequence[tuple[int]]) -> None:
@@ -43,7 +41,8 @@ def _purge_one(connection: apsw.Connection, incarnation: str, limit: int) -> int
             return limit
         connection.execute("DELETE FROM threads WHERE thread = ?", (thread,))
         left -= 1
-    for table in _BOUND:
+    for of in bound_records():
+        table = of.spec.collection
         rows = f"SELECT row FROM {table} WHERE incarnation = ? LIMIT ?"
         connection.execute(f"DELETE FROM {table} WHERE row IN ({rows})", (incarnation, left))
         left -= connection.changes()

@@ -137,7 +137,26 @@ END""",
     "CREATE INDEX turn_leases_by_incarnation ON turn_leases (incarnation)",
 )
 
-UPGRADES: Mapping[int, Sequence[str]] = {2: _USAGE, 3: _INCARNATIONS}
+_MARKERS = (
+    """CREATE TABLE markers (
+  row INTEGER PRIMARY KEY,
+  tenant_id TEXT NOT NULL,
+  site_id TEXT NOT NULL,
+  user_id TEXT NOT NULL,
+  name TEXT,
+  value TEXT,
+  version INTEGER NOT NULL,
+  created_at INTEGER NOT NULL,
+  updated_at INTEGER NOT NULL,
+  keep_until INTEGER,
+  UNIQUE (tenant_id, site_id, name)
+) STRICT""",
+    "CREATE INDEX markers_by_age ON markers (tenant_id, site_id, created_at, name)",
+    "CREATE INDEX markers_by_end ON markers (keep_until) WHERE keep_until IS NOT NULL",
+)
+"""Processes of version 3 keep their markers in active_versions."""
+
+UPGRADES: Mapping[int, Sequence[str]] = {2: _USAGE, 3: _INCARNATIONS, 4: _MARKERS}
 """Version → upgrade from the version before; frozen SQL, independent of later record declarations."""
 
 

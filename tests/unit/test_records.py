@@ -1,0 +1,81 @@
+"""Declarations of records: what is private, what a record is bound to, and what a cache keeps."""
+
+from datetime import datetime
+from typing import Any, get_args, get_type_hints
+
+import pytest
+
+from wenmai.stores.identity import INCARNATION, SESSION_ID
+from wenmai.stores.records import (
+    RECORDS,
+    ActiveVersion,
+    EvidenceRecord,
+    IdempotentTurn,
+    Marker,
+    Message,
+    NewMessage,
+    PersonaVersion,
+    Preferences,
+    PromptVersion,
+    Record,
+    Session,
+    TraceRecord,
+    TurnLease,
+    UsageRecord,
+)
+
+NOT_PRIVATE: dict[type[Any], set[str]] = {
+    Session: {"session_id", "incarnation", "title_by"},
+    Preferences: {"session_id", "incarnation", "verbosity", "tone", "language"},
+    TurnLease: {"thread", "session_id", "incarnation", "holder"},
+    IdempotentTurn: {
+        *("idempotency_key", "fingerprint", "attempt_id", "asked_session", "session_id", "incarnation", "holder")
+    },
+    TraceRecord: {
+        *("ref", "trace_id", "session_id", "incarnation", "npc_id", "intent", "evidence_ids", "policy_mode", "model"),
+        *("degraded", "replay_of"),
+    },
+    PersonaVersion: {"ref", "npc_id", "persona", "author", "note"},
+    PromptVersion: {"ref", "npc_id", "text", "language", "author", "note"},
+    ActiveVersion: {"ref"},
+    EvidenceRecord: {
+        *("evidence_id", "title", "text", "source_type", "source_ref", "source_url", "domains", "language", "tags")
+    },
+    UsageRecord: {"ref", "day", "kind", "of"},
+    Marker: {"name", "value"},
+    Message: {"id", "npc_id", "role", "tool_call_id"},
+}
+"""The fields that can hold text and are not private: ids, closed sets of words, what the site's editors wrote."""
+
+WITHOUT_TEXT = {int, float, bool, datetime}
+
+
+@pytest.mark.parametrize("of", [*RECORDS, Message], ids=lambda of: of.__name__)
+def test_every_field_with_text_is_private_or_listed_as_not_private(of: type[Any]) -> None:
+    """A new field has to be put on one of the two sides."""
+    hints = get_type_hints(of)
+    with_text = {name for name in of.__struct_fields__ if not {hints[name], *get_args(hints[name])} & WITHOUT_TEXT}
+    private = set((of.spec if issubclass(of, Record) else of).private)
+    assert private & NOT_PRIVATE[of] == set()
+    assert private | NOT_PRIVATE[of] == with_text
+
+
+def test_a_new_message_has_the_private_fields_of_a_stored_one() -> None:
+    """They carry the same words."""
+    assert set(Message.private) <= set(NewMessage.__struct_fields__)
+
+
+@pytest.mark.parametrize("of", RECORDS, ids=lambda of: of.__name__)
+def test_a_declaration_is_consistent(of: type[Record]) -> None:
+    """A bound record names its session; one bound to a thread is listed by it; a cached one is found by its session."""
+    spec = of.spec
+    fields = set(of.__struct_fields__)
+    assert {spec.key, *spec.filters, *spec.private, *spec.monotonic} <= fields
+    if spec.bound_to:
+        assert {SESSION_ID, INCARNATION} <= fields
+        assert not spec.shared
+    if spec.bound_to == "thread":
+        assert {SESSION_ID, "npc_id"} <= set(spec.filters)
+    if spec.cached:
+        assert spec.key == SESSION_ID
+        assert of is Session or spec.bound_to == "session"
