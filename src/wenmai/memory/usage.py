@@ -113,7 +113,7 @@ class UsageLedger:
         Durable on return. A caller cancelled meanwhile waits until it is durable.
 
         Raises:
-            StoreUnavailable: some of the three may have been updated.
+            StoreUnavailable, Conflict: some of the three may have been updated.
         """
         if not usage.calls:
             return
