@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from wenmai.chat.turn import TurnEvent
+from wenmai.chat.turn import Token, TurnEvent
 from wenmai.errors import ServiceStopping
 from wenmai.http.problems import problem_for
 from wenmai.http.responses import encode
@@ -35,7 +35,7 @@ class EventQueue(Generic[T]):
     """Bounded queue of one turn's events for one reader, in order."""
 
     def __init__(self) -> None:
-        self._pending: deque[tuple[str, Any]] = deque()
+        self._pending: deque[tuple[str, object]] = deque()
         self._changed = asyncio.Event()
         self._closed = False
         self.failure: BaseException | None = None
@@ -47,12 +47,12 @@ class EventQueue(Generic[T]):
         """Add an event of the turn; never waits for the reader. Tokens are merged when the queue is full."""
         if self._closed:
             return
-        if len(self._pending) >= MAX_PENDING_EVENTS and event.kind == "token":
-            kind, data = self._pending[-1]
-            if kind == "token":
-                self._pending[-1] = kind, {"text": data["text"] + event.data["text"]}
+        if len(self._pending) >= MAX_PENDING_EVENTS and isinstance(event, Token):
+            kind, last = self._pending[-1]
+            if isinstance(last, Token):
+                self._pending[-1] = kind, Token(last.text + event.text)
                 return
-        self._add(event.kind, event.data)
+        self._add(event.kind, event)
 
     def finish(self, turn: asyncio.Task[T]) -> None:
         """Add the last event; a done callback of the turn's task."""

@@ -3,7 +3,7 @@
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from wenmai.chat.turn import TurnAnswer, TurnEvent, TurnRequest
+from wenmai.chat.turn import TurnAnswer, TurnBegan, TurnEvent, TurnRequest
 from wenmai.http.dependencies import AppState
 from wenmai.http.responses import json_response
 from wenmai.http.stream import EventQueue, EventStreamResponse
@@ -64,7 +64,7 @@ def _start_turn(
 ) -> TurnTask[TurnAnswer]:
     async def run(turn: TurnTask[TurnAnswer]) -> TurnAnswer:
         async def on_event(event: TurnEvent) -> None:
-            if event.kind == "begin":
+            if isinstance(event, TurnBegan):
                 turn.mark_started()
             elif events is not None:
                 await events.put(event)

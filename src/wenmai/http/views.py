@@ -97,7 +97,7 @@ def trace_summary(record: TraceRecord) -> dict[str, Any]:
         "session_id": record.session_id,
         "npc_id": record.npc_id,
         "turn_id": record.turn_id,
-        "query": record.request_input.get("query", ""),
+        "query": record.request_input.query,
         "intent": record.intent,
         "policy_mode": record.policy_mode,
         "policy_reason": record.policy_reason,

@@ -5,11 +5,12 @@ from typing import Any
 import msgspec
 
 from wenmai.errors import InvalidInput
-from wenmai.memory.blocks import Block, preference_block
+from wenmai.memory.blocks import preference_block
 from wenmai.memory.preferences import PreferenceBook
 from wenmai.memory.transcript import Transcript
 from wenmai.memory.window import Window, WindowLimits
 from wenmai.scope import Scope, ThreadKey
+from wenmai.stores.records import Block, Cut, HistoryCut
 from wenmai.text.tokens import TokenCounter
 
 
@@ -20,13 +21,13 @@ class Context(msgspec.Struct, frozen=True):
         blocks: for the system prompt, in this order.
         messages: the window, then the question, in chat API form: {role, content, …}.
         tokens: of blocks and messages together.
-        cut: what did not fit, by block kind, in tokens or as a count: ``{"history": {"turns_left_out": True}}``.
+        cut: what did not fit, by block kind.
     """
 
     blocks: list[Block]
     messages: list[dict[str, Any]]
     tokens: int
-    cut: dict[str, Any]
+    cut: Cut
 
 
 class ContextBuilder:
@@ -57,7 +58,7 @@ class ContextBuilder:
         if budget_tokens is not None and budget_tokens < question:
             raise InvalidInput("budget_tokens", budget_tokens, f"at least {question}, the tokens of the query")
         room = None if budget_tokens is None else budget_tokens - question
-        cut: dict[str, Any] = {}
+        cut = Cut()
         blocks = []
         preferences = await self._preferences.get(scope, thread.session_id)
         if preferences.updated_at is not None:
@@ -66,10 +67,11 @@ class ContextBuilder:
                 blocks.append(block)
                 room = None if room is None else room - block.tokens
             else:
-                cut["preferences"] = block.tokens
+                cut = Cut(preferences=block.tokens)
         window = await self._window(scope, thread, room)
         if window.more or window.shortened:
-            cut["history"] = {"turns_left_out": window.more, "characters_shortened": window.shortened}
+            history = HistoryCut(turns_left_out=window.more, characters_shortened=window.shortened)
+            cut = msgspec.structs.replace(cut, history=history)
         used = sum(block.tokens for block in blocks) + window.tokens + question
         messages = [_for_model(message) for message in window.messages]
         return Context(blocks, [*messages, {"role": "user", "content": query}], used, cut)

@@ -20,34 +20,12 @@ from wenmai.memory.sessions import Sessions
 from wenmai.resilience.shielded import run_to_completion
 from wenmai.scope import Scope
 from wenmai.stores.contracts import Documents
-from wenmai.stores.records import Session, UsageRecord
+from wenmai.stores.records import Session, TokenUsage, UsageRecord
 from wenmai.stores.validation import MAX_KEYS
 
 TENANT_SHARDS = 8
 RETENTION = timedelta(days=400)
 """How long a day's usage is kept."""
-
-
-class TokenUsage(msgspec.Struct, frozen=True, kw_only=True):
-    """Tokens and cost of model calls; values can be added."""
-
-    calls: int = 0
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-    cost_usd: float = 0.0
-
-    @property
-    def tokens(self) -> int:
-        """Prompt and completion tokens together."""
-        return self.prompt_tokens + self.completion_tokens
-
-    def __add__(self, other: "TokenUsage") -> "TokenUsage":
-        return TokenUsage(
-            calls=self.calls + other.calls,
-            prompt_tokens=self.prompt_tokens + other.prompt_tokens,
-            completion_tokens=self.completion_tokens + other.completion_tokens,
-            cost_usd=self.cost_usd + other.cost_usd,
-        )
 
 
 class DayUsage(msgspec.Struct, frozen=True):

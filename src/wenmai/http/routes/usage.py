@@ -14,7 +14,7 @@ from wenmai.http.responses import json_response
 from wenmai.http.schemas.common import ID_PATTERN
 from wenmai.http.schemas.usage import UsageView
 from wenmai.http.scope import CallerScope
-from wenmai.memory.usage import TokenUsage
+from wenmai.stores.records import TokenUsage
 
 router = APIRouter(prefix="/v1/usage", tags=["usage"])
 
