@@ -51,8 +51,8 @@ def test_the_budget_holds(turns: list[tuple[str, str]], budget: int, preferring:
     assert context.messages[-1] == {"role": "user", "content": QUERY}
     shown = [message["content"] for message in context.messages[:-1]]
     everything = [text for turn in turns for text in turn]
-    assert (context.cut.history is not None) == (shown != everything)
-    assert (context.cut.preferences is not None) == (preferring and not context.blocks)
+    assert bool(context.cut.history) == (shown != everything)
+    assert bool(context.cut.preferences) == (preferring and not context.blocks)
 
 
 async def test_without_a_budget_the_limits_of_the_policy_apply() -> None:

@@ -4,9 +4,10 @@ from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import ClassVar, TypedDict
+from typing import Annotated, ClassVar, TypedDict
 
 import msgspec
+from msgspec import Meta
 
 from wenmai.chat.budgets import BudgetKeeper
 from wenmai.chat.metering import UsageMeter
@@ -106,18 +107,23 @@ OnEvent = Callable[[TurnEvent], Awaitable[None]]
 class TurnAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """The answer to the user; stored before it is returned."""
 
-    trace_id: str
-    session_id: str
-    turn_id: int
-    policy_mode: PolicyMode
-    answer_text: str
-    citations: list[Citation]
-    followup_questions: list[str]
-    npc_id: str
-    npc_name: str
-    latency_ms: float
-    timestamp: datetime
-    degraded: list[str] = []
+    trace_id: Annotated[str, Meta(description="The id of the turn's trace.")]
+    session_id: Annotated[str, Meta(description="The session's id.")]
+    turn_id: Annotated[int, Meta(description="The turn's number in its thread, from 1.")]
+    policy_mode: Annotated[
+        PolicyMode,
+        Meta(description="`normal`; `conservative` if the evidence is insufficient; `refuse` for a forbidden topic."),
+    ]
+    answer_text: Annotated[str, Meta(description="The whole answer.")]
+    citations: Annotated[list[Citation], Meta(description="The passages that support the answer, best first.")]
+    followup_questions: Annotated[list[str], Meta(description="Suggested follow-up questions.")]
+    npc_id: Annotated[str, Meta(description="The persona that answered.")]
+    npc_name: Annotated[str, Meta(description="The persona's name, in the language of the answer.")]
+    latency_ms: Annotated[float, Meta(description="Milliseconds from the request to the answer.")]
+    timestamp: Annotated[datetime, Meta(description="Time at which the answer was stored.")]
+    degraded: Annotated[
+        list[str], Meta(description="Components that failed or were skipped, such as `model`; normally empty.")
+    ] = []
 
 
 class Opened(msgspec.Struct, frozen=True, kw_only=True):

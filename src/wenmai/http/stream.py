@@ -63,7 +63,7 @@ class EventQueue(Generic[T]):
         if self.failure is None:
             self._add("done", turn.result())
         else:
-            self._add("error", problem_for(self.failure).model_dump(exclude_none=True))
+            self._add("error", problem_for(self.failure))
 
     def close(self) -> None:
         """Drop all events: the reader has disconnected."""
@@ -93,7 +93,7 @@ class EventQueue(Generic[T]):
                 except Exception as unreadable:  # noqa: BLE001 — sent as an error event
                     # The stream always ends with an event that the reader understands.
                     _log.exception("cannot encode a %s event, ending the stream with an error", kind)
-                    kind, chunk = "error", _chunk("error", problem_for(unreadable).model_dump(exclude_none=True))
+                    kind, chunk = "error", _chunk("error", problem_for(unreadable))
                 yield chunk
                 if kind in ("done", "error"):
                     return

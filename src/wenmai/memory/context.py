@@ -1,8 +1,9 @@
 """The context: prompt blocks and messages for the caller's own model."""
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import Meta
 
 from wenmai.errors import InvalidInput
 from wenmai.memory.blocks import preference_block
@@ -24,10 +25,12 @@ class Context(msgspec.Struct, frozen=True):
         cut: what did not fit, by block kind.
     """
 
-    blocks: list[Block]
-    messages: list[dict[str, Any]]
-    tokens: int
-    cut: Cut
+    blocks: Annotated[list[Block], Meta(description="Blocks for the system prompt.")]
+    messages: Annotated[
+        list[dict[str, Any]], Meta(description="The history window, with the question as the last message.")
+    ]
+    tokens: Annotated[int, Meta(description="Estimated tokens in total.")]
+    cut: Annotated[Cut, Meta(description="What was cut to stay within the limits.")]
 
 
 class ContextBuilder:

@@ -10,9 +10,10 @@ import hashlib
 import random
 from collections.abc import Sequence
 from datetime import date, timedelta
-from typing import Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import msgspec
+from msgspec import Meta
 
 from wenmai.clock import Clock
 from wenmai.errors import SessionNotFound, VersionConflict
@@ -31,9 +32,9 @@ RETENTION = timedelta(days=400)
 class DayUsage(msgspec.Struct, frozen=True):
     """Usage of a user, and of the user's whole tenant, on a UTC day."""
 
-    day: date
-    user: TokenUsage
-    tenant: TokenUsage
+    day: Annotated[date, Meta(description="The day, UTC.")]
+    user: Annotated[TokenUsage, Meta(description="Usage of the user.")]
+    tenant: Annotated[TokenUsage, Meta(description="Usage of all users of the tenant.")]
 
 
 class _Counter(NamedTuple):

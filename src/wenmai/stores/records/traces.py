@@ -20,19 +20,19 @@ class Block(msgspec.Struct, frozen=True):
     tokens: Annotated[int, Meta(description="Estimated tokens.")]
 
 
-class HistoryCut(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class HistoryCut(msgspec.Struct, frozen=True, kw_only=True):
     """How the conversation was cut: a window by turns and characters, a prompt by messages."""
 
-    messages: Annotated[int | None, Meta(description="Messages of the window that were left out.")] = None
-    turns_left_out: Annotated[bool | None, Meta(description="Whether older turns were left out.")] = None
-    characters_shortened: Annotated[int | None, Meta(description="Characters cut from the newest turn.")] = None
+    messages: Annotated[int | UnsetType, Meta(description="Messages of the window that were left out.")] = UNSET
+    turns_left_out: Annotated[bool | UnsetType, Meta(description="Whether older turns were left out.")] = UNSET
+    characters_shortened: Annotated[int | UnsetType, Meta(description="Characters cut from the newest turn.")] = UNSET
 
 
-class Cut(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Cut(msgspec.Struct, frozen=True, kw_only=True):
     """What was cut to stay within the limits, by kind of block; empty if nothing was."""
 
-    preferences: Annotated[int | None, Meta(description="Tokens of the preferences, which were left out.")] = None
-    history: Annotated[HistoryCut | None, Meta(description="How the conversation was cut.")] = None
+    preferences: Annotated[int | UnsetType, Meta(description="Tokens of the preferences, which were left out.")] = UNSET
+    history: Annotated[HistoryCut | UnsetType, Meta(description="How the conversation was cut.")] = UNSET
 
 
 class TurnStep(msgspec.Struct, frozen=True):
