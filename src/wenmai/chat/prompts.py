@@ -12,6 +12,7 @@ from wenmai.chat.versioning import VersionedRegistry
 from wenmai.config.profile import Persona, in_language
 from wenmai.errors import InvalidInput
 from wenmai.grounding.types import Passage
+from wenmai.memory.assembly import Assembly
 from wenmai.memory.blocks import (
     as_entry,
     block_language,
@@ -23,7 +24,7 @@ from wenmai.memory.blocks import (
 from wenmai.memory.preferences import checked_language
 from wenmai.providers.models import PromptMessage
 from wenmai.stores.contracts import Documents
-from wenmai.stores.records import Block, Cut, HistoryCut, Message, Preferences, PromptVersion
+from wenmai.stores.records import Block, Cut, Message, Preferences, PromptVersion
 from wenmai.text.tokens import TokenCounter
 
 PROMPT_LIMIT = 20_000
@@ -163,15 +164,9 @@ def build_prompt(
     evidence = _evidence_block(passages, words, count_tokens)
     question_block = delimited_block("question", _QUESTION[words], [escape_markers(question)], count_tokens)
     preference_blocks = [preference_block(preferences, language, count_tokens)] if preferences is not None else []
-    room = budget_tokens - sum(block.tokens for block in [system, *preference_blocks, evidence, question_block])
-    kept = list(history)
-    history_blocks = [history_block(kept, language, name, count_tokens)] if kept else []
-    while kept and history_blocks[0].tokens > room:
-        oldest = kept[0].turn_id
-        kept = [message for message in kept if message.turn_id != oldest]
-        history_blocks = [history_block(kept, language, name, count_tokens)] if kept else []
-    cut = Cut(history=HistoryCut(messages=len(history) - len(kept))) if len(kept) < len(history) else Cut()
-    return Prompt([system, *preference_blocks, *history_blocks, evidence, question_block], cut)
+    assembly = Assembly(budget_tokens, [system, *preference_blocks, evidence, question_block])
+    history_blocks = assembly.add_turns(history, lambda kept: history_block(kept, language, name, count_tokens))
+    return Prompt([system, *preference_blocks, *history_blocks, evidence, question_block], assembly.cut)
 
 
 def _evidence_block(passages: Sequence[Passage], words: str, count_tokens: TokenCounter) -> Block:
