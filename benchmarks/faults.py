@@ -25,7 +25,8 @@ from benchmarks.contenders import WINDOW
 from benchmarks.pool import NotInstalled
 from benchmarks.talk import history, talk
 from wenmai.clock import system_clock
-from wenmai.memory.library import ASSISTANT, Memory
+from wenmai.memory.history import ASSISTANT
+from wenmai.memory.library import Memory
 from wenmai.memory.window import WindowLimits
 from wenmai.scope import Scope, ThreadKey
 from wenmai.stores.cache import CachedStore, open_cache

@@ -5,15 +5,15 @@ Needs ``pip install 'wenmai[chat]'``. The profile ``npc`` brings two personas of
 
 import asyncio
 
-from wenmai.chat.turn import TurnEvent, TurnRequest
+from wenmai.chat.turn import Token, TurnEvent, TurnRequest
 from wenmai.engine import load_engine_settings, open_engine
 from wenmai.scope import Scope
 
 
 async def show(event: TurnEvent) -> None:
     """Print the answer as it comes."""
-    if event.kind == "token":
-        print(event.data["text"], end="", flush=True)
+    if isinstance(event, Token):
+        print(event.text, end="", flush=True)
 
 
 async def main() -> None:

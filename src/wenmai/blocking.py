@@ -20,7 +20,8 @@ from typing import Any, TypeVar
 
 from wenmai.clock import Clock, system_clock
 from wenmai.memory.context import Context
-from wenmai.memory.library import ASSISTANT, Memory, MemoryPolicy, SessionMemory, open_memory
+from wenmai.memory.history import ASSISTANT, MessagePage, SessionSummary
+from wenmai.memory.library import Memory, MemoryPolicy, SessionMemory, open_memory
 from wenmai.memory.preferences import SessionPreferences
 from wenmai.memory.transcript import MessageInput
 from wenmai.memory.window import Window, WindowLimits
@@ -111,6 +112,14 @@ class BlockingSession:
         messages = self._session.history()
         while (message := self._loop.wait_for(_next(messages))) is not None:
             yield message
+
+    def page(self, limit: int = 50, *, before: str | None = None) -> MessagePage:
+        """See :meth:`SessionMemory.page`."""
+        return self._loop.wait_for(self._session.page(limit, before=before))
+
+    def summary(self, limit: int = 10) -> SessionSummary:
+        """See :meth:`SessionMemory.summary`."""
+        return self._loop.wait_for(self._session.summary(limit))
 
     def context(self, query: str, *, budget_tokens: int | None = None) -> Context:
         """The context for a model that answers ``query``."""

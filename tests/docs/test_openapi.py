@@ -67,3 +67,25 @@ def test_every_operation_documents_the_common_errors(schema: dict[str, Any]) -> 
         assert {"400", "403", "405", "408", "421", "431", "503"} <= each["responses"].keys(), name
         if "requestBody" in each:
             assert {"413", "415", "422"} <= each["responses"].keys(), name
+
+
+def test_operation_ids_are_short_and_unique(schema: dict[str, Any]) -> None:
+    """Generated clients name their functions after them: the operation alone, not its path."""
+    ids = [each["operationId"] for _, each in operations(schema)]
+    assert "chat" in ids
+    assert len(ids) == len(set(ids))
+    assert [name for name in ids if len(name) > 24 or "api_v1" in name] == []
+
+
+def test_every_json_response_has_the_schema_of_its_struct(schema: dict[str, Any]) -> None:
+    """Success responses refer to a component whose fields that are always sent are required."""
+    components = schema["components"]["schemas"]
+    for name, each in operations(schema):
+        contents = [response.get("content", {}) for status, response in each["responses"].items() if status[0] == "2"]
+        for content in contents:
+            if "application/json" in content:
+                component = components[content["application/json"]["schema"]["$ref"].rpartition("/")[2]]
+                assert component["description"], name
+                assert component["required"], name
+    assert components["TurnAnswer"]["required"] == list(components["TurnAnswer"]["properties"])
+    assert "session_summary" not in components["TraceWithSession"]["required"]

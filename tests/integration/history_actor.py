@@ -10,7 +10,7 @@ from history_calls import Calls, Fields, Held
 from history_events import CUT, NAMES, PLAIN, UNKNOWN, USERS, Journal, Kind, Label
 
 from wenmai.engine import Engine
-from wenmai.memory.usage import TokenUsage
+from wenmai.stores.records import TokenUsage
 
 HELD = 5
 """Sessions that an actor continues to use, whatever has happened to them."""

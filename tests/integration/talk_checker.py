@@ -104,15 +104,15 @@ def _in_window(earlier: TraceRecord, later: TraceRecord) -> bool:
 
 def _began(trace: TraceRecord) -> datetime:
     """When the turn had the thread to itself, at the latest: its first step, opening, includes the waiting."""
-    inside = sum(step["duration_ms"] for step in trace.tool_calls if step["name"] != "open")
+    inside = sum(step.duration_ms for step in trace.tool_calls if step.name != "open")
     return trace.completed_at - timedelta(milliseconds=inside)
 
 
 def _asked(trace: TraceRecord) -> str:
     """The question's key, which no other question has."""
-    key: str = trace.request_input["query"].rpartition(" ")[2]
+    key: str = trace.request_input.query.rpartition(" ")[2]
     return key
 
 
 def _known(trace: TraceRecord) -> str:
-    return next((block["text"] for block in trace.blocks if block["kind"] == "history"), "")
+    return next((block.text for block in trace.blocks if block.kind == "history"), "")

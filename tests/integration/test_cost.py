@@ -29,9 +29,8 @@ from wenmai.errors import BudgetExhausted, InvalidInput
 from wenmai.grounding.types import PolicyMode
 from wenmai.memory.library import open_memory
 from wenmai.memory.sessions import title_from_question
-from wenmai.memory.usage import TokenUsage
 from wenmai.scope import Scope, ThreadKey
-from wenmai.stores.records import TraceRecord
+from wenmai.stores.records import TokenUsage, TraceRecord
 
 pytestmark = pytest.mark.xdist_group("model")
 
@@ -77,8 +76,8 @@ def used_by(found: list[TraceRecord]) -> TokenUsage:
     """The summed usage in the traces: of answers, replays and titles."""
     total = TokenUsage()
     for trace in found:
-        title = trace.details.get("title", {})
-        total += msgspec.convert(title, TokenUsage) if title else TokenUsage()
+        title = trace.details.title
+        total += title or TokenUsage()
         total += TokenUsage(
             prompt_tokens=trace.prompt_tokens, completion_tokens=trace.completion_tokens, cost_usd=trace.cost_usd
         )
@@ -160,7 +159,9 @@ async def test_the_usage_of_a_real_model_adds_up(model_server: ModelServer, tmp_
         await check_sums(service, found, first.session_id)
         figures = (await service.client.get("/metrics")).text
     total = used_by(found)
-    assert found[0].details["title"]["calls"] == 1
+    title = found[0].details.title
+    assert title
+    assert title.calls == 1
     assert total.cost_usd == pytest.approx((2 * total.prompt_tokens + 10 * total.completion_tokens) / 1e6)
     assert f'wenmai_model_tokens_total{{kind="prompt"}} {float(total.prompt_tokens)}' in figures
     assert "wenmai_model_cost_usd_total 0.0\n" not in figures
@@ -219,9 +220,9 @@ async def test_a_hard_budget_stops_model_calls(model_server: ModelServer, tmp_pa
     assert (answer.degraded, answer.policy_mode) == (["budget"], PolicyMode.CONSERVATIVE)
     assert "1523" in answer.answer_text
     assert (trace.policy_reason, trace.model, trace.prompt_tokens) == ("budget_exhausted: session", "offline", 0)
-    (status,) = trace.details["budget"]
-    assert (status["of"], status["state"], status["hard"]) == ("session", "exhausted", True)
-    assert [step["status"] for step in trace.tool_calls if step["name"] == "generate"] == ["degraded"]
+    (status,) = trace.details.budget or []
+    assert (status.of, status.state, status.hard) == ("session", "exhausted", True)
+    assert [step.status for step in trace.tool_calls if step.name == "generate"] == ["degraded"]
 
 
 async def test_a_replay_is_refused_when_a_hard_budget_is_exhausted(tmp_path: Path) -> None:
@@ -258,7 +259,7 @@ async def test_a_soft_budget_only_warns(tmp_path: Path) -> None:
         trace = (await service.engine.traces.get(USER, second.trace_id)).record
         assert len(script.asked) == 2
         assert second.degraded == []
-        assert [(each["of"], each["state"]) for each in trace.details["budget"]] == [
+        assert [(each.of, each.state) for each in trace.details.budget or []] == [
             ("session", "exhausted"),
             ("user_day", "ok"),
         ]

@@ -11,7 +11,7 @@ import httpx
 import pytest
 from http_service import Hold, Service, listening, open_service, settings_in
 
-from wenmai.chat.turn import TurnEvent
+from wenmai.chat.turn import Token, TurnStarted
 from wenmai.errors import StoreUnavailable
 from wenmai.http import stream
 from wenmai.http.app import serve_app
@@ -204,7 +204,7 @@ async def test_the_queue_of_a_slow_reader_is_bounded_and_complete() -> None:
     """100 000 unread tokens are merged into a few events that still contain the whole text."""
     events = stream.EventQueue[None]()
     for n in range(100_000):
-        await events.put(TurnEvent("token", {"text": f"{n},"}))
+        await events.put(Token(f"{n},"))
     assert len(events) <= stream.MAX_PENDING_EVENTS
     ended: asyncio.Task[None] = asyncio.create_task(asyncio.sleep(0))
     await ended
@@ -217,9 +217,9 @@ async def test_the_queue_of_a_slow_reader_is_bounded_and_complete() -> None:
 async def test_events_for_a_disconnected_reader_are_dropped() -> None:
     """The turn continues; its events are not queued."""
     events = stream.EventQueue[None]()
-    await events.put(TurnEvent("start", {}))
+    await events.put(TurnStarted("t", "s", 1, "elder"))
     events.close()
-    await events.put(TurnEvent("token", {"text": "x"}))
+    await events.put(Token("x"))
     assert len(events) == 0
     assert [chunk async for chunk in events.chunks()] == []
 
@@ -227,8 +227,8 @@ async def test_events_for_a_disconnected_reader_are_dropped() -> None:
 async def test_a_stream_ends_with_an_error_if_an_event_cannot_be_sent() -> None:
     """Every stream has a final event."""
     events = stream.EventQueue[None]()
-    await events.put(TurnEvent("token", {"text": "\ud83d"}))
-    await events.put(TurnEvent("token", {"text": "x"}))
+    await events.put(Token("\ud83d"))
+    await events.put(Token("x"))
     text = b"".join([chunk async for chunk in events.chunks()]).decode()
     ((name, problem),) = events_in(text)
     assert (name, problem["status"]) == ("error", 500)

@@ -51,7 +51,7 @@ async def test_a_key_used_again_after_its_retention_asks_again(days: int) -> Non
         clock.advance(timedelta(days=days, hours=1))
         await engine.store.documents.sweep()  # type: ignore[union-attr]
         second = await ask(SECOND)
-        assert (await engine.traces.get(USER, second.trace_id)).record.request_input["query"] == SECOND
+        assert (await engine.traces.get(USER, second.trace_id)).record.request_input.query == SECOND
         clock.advance(timedelta(days=days, hours=1))
         third = await ask(FIRST)
         assert [first.turn_id, second.turn_id, third.turn_id] == [1, 2, 3]

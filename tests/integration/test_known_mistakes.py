@@ -231,7 +231,7 @@ async def test_a_window_is_counted_alike_everywhere(engine: Engine) -> None:
     window = await engine.memory.transcript.window(VISITOR, thread, engine.memory.policy.window)
     context = await engine.memory.contexts.build(VISITOR, thread, "q")
     answer = await ask(engine, "严氏家训有哪些？", session_id=first.session_id)
-    blocks = {block["kind"]: block["text"] for block in (await trace_of(engine, answer)).blocks}
+    blocks = {block.kind: block.text for block in (await trace_of(engine, answer)).blocks}
     shown = [line for line in blocks["history"].split("\n")[2:-1] if not line.startswith("  ")]
     assert [message["content"] for message in context.messages[:-1]] == [each.content for each in window.messages]
     assert [line.partition(": ")[2] for line in shown] == [each.content.split("\n")[0] for each in window.messages]
@@ -250,7 +250,7 @@ async def test_unfinished_answers_stay_out_of_every_window(engine: Engine) -> No
     alone = await memory.transcript.window(VISITOR, thread, WindowLimits())
     context = await memory.contexts.build(VISITOR, thread, "q", budget_tokens=5000)
     answer = await ask(engine, "第一条是什么？", session_id=first.session_id)
-    prompt = "".join(block["text"] for block in (await trace_of(engine, answer)).blocks)
+    prompt = "".join(block.text for block in (await trace_of(engine, answer)).blocks)
     for shown in (str(with_append), str(alone), str(context), prompt):
         assert "UNANSWERED" not in shown
         assert "HALF AN ANS" not in shown
@@ -344,7 +344,7 @@ async def test_an_explicit_zero_is_not_the_default() -> None:
     async with engine_at("memory://", window_messages=0) as engine:
         first = await ask(engine, "严氏家训有哪些？")
         second = await ask(engine, "严氏祠堂是哪一年建的？", session_id=first.session_id)
-        kinds = [block["kind"] for block in (await trace_of(engine, second)).blocks]
+        kinds = [block.kind for block in (await trace_of(engine, second)).blocks]
     assert second.turn_id == 2
     assert "history" not in kinds
 

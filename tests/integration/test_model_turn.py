@@ -54,7 +54,7 @@ async def test_a_turn_runs_through_a_real_model(model_server: ModelServer) -> No
     assert trace.prompt_tokens > 0
     assert trace.completion_tokens > 0
     assert session.record.total_tokens_used == trace.prompt_tokens + trace.completion_tokens
-    evidence = next(block["text"] for block in trace.blocks if block["kind"] == "evidence")
+    evidence = next(block.text for block in trace.blocks if block.kind == "evidence")
     known = {claim.value for claim in find_claims(evidence)}
     years = {claim.value for claim in find_claims(text) if claim.kind == "year"}
     assert years <= known

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import msgspec
 import pytest
 from http_service import open_service
 from hypothesis import given, settings
@@ -40,7 +41,7 @@ class StreamClient:
 
     async def hear(self, event: TurnEvent) -> None:
         """Handle an event of the library."""
-        self.take(event.kind, event.data)
+        self.take(event.kind, msgspec.to_builtins(event))
 
     def take(self, kind: str, data: dict[str, Any]) -> None:
         """Handle an event of the stream."""

@@ -12,7 +12,7 @@ import pytest
 
 from support import engine_at
 from wenmai.chat.pipeline import Chat
-from wenmai.chat.turn import TurnAnswer, TurnEvent, TurnRequest
+from wenmai.chat.turn import StepEnded, Token, TurnAnswer, TurnEvent, TurnRequest, TurnStarted
 from wenmai.clock import MovableClock
 from wenmai.engine import Engine, load_engine_settings, open_engine
 from wenmai.errors import (
@@ -62,14 +62,14 @@ async def test_one_personas_messages_are_not_in_anothers_blocks(engine: Engine) 
     third = await ask(engine, "第一条是什么？", session_id=session_id)
 
     elder, ancestor = await trace(engine, second), await trace(engine, third)
-    elder_saw = "\n".join(block["text"] for block in elder.blocks)
+    elder_saw = "\n".join(block.text for block in elder.blocks)
     assert "家训有哪些" not in elder_saw
     assert first.answer_text not in elder_saw
-    ancestor_saw = {block["kind"]: block["text"] for block in ancestor.blocks}
+    ancestor_saw = {block.kind: block.text for block in ancestor.blocks}
     assert "家训有哪些" in ancestor_saw["history"]
     assert "祠堂是什么时候建的" not in "\n".join(ancestor_saw.values())
     for saw in (elder, ancestor):
-        assert any(block["kind"] == "preferences" and "简短" in block["text"] for block in saw.blocks)
+        assert any(block.kind == "preferences" and "简短" in block.text for block in saw.blocks)
     assert (second.turn_id, third.turn_id) == (1, 2)
 
 
@@ -89,7 +89,7 @@ async def test_memory_is_never_a_source_of_facts(engine: Engine) -> None:
     answer = await ask(engine, "土地庙是哪一年建的？", session_id=session_id)
 
     seen = await trace(engine, answer)
-    assert any("1850" in block["text"] for block in seen.blocks if block["kind"] == "history")
+    assert any("1850" in block.text for block in seen.blocks if block.kind == "history")
     assert "1850" not in answer.answer_text
     assert answer.policy_mode is PolicyMode.CONSERVATIVE
     assert seen.policy_reason
@@ -123,16 +123,16 @@ async def test_a_trace_records_everything_about_its_turn(engine: Engine) -> None
     first = await ask(engine, "请问严氏家训有哪些？")
     answer = await ask(engine, "第一条是什么？", session_id=first.session_id)
     seen = await trace(engine, answer)
-    assert [step["name"] for step in seen.tool_calls] == [
+    assert [step.name for step in seen.tool_calls] == [
         "open", "recall", "rewrite", "classify", "retrieve", "gate", "prompt", "generate", "check",
     ]  # fmt: skip
-    assert {step["status"] for step in seen.tool_calls} == {"ok", "skipped"}
-    assert seen.request_input["query"] == "第一条是什么？"
-    assert "家训" in seen.request_input["rewritten_query"]
-    assert seen.request_input["persona_version"] == 1
-    assert seen.request_input["prompt_source"] == "npc_profile"
-    assert [block["kind"] for block in seen.blocks] == ["system", "preferences", "history", "evidence", "question"]
-    assert all(block["tokens"] > 0 for block in seen.blocks)
+    assert {step.status for step in seen.tool_calls} == {"ok", "skipped"}
+    assert seen.request_input.query == "第一条是什么？"
+    assert "家训" in seen.request_input.rewritten_query
+    assert seen.request_input.persona_version == 1
+    assert seen.request_input.prompt_source == "npc_profile"
+    assert [block.kind for block in seen.blocks] == ["system", "preferences", "history", "evidence", "question"]
+    assert all(block.tokens > 0 for block in seen.blocks)
     assert seen.evidence_ids == [citation.evidence_id for citation in answer.citations]
     assert (seen.intent, seen.policy_mode, seen.model) == ("fact_seeking", "normal", "offline")
     assert seen.completed_at >= seen.started_at
@@ -142,9 +142,9 @@ async def test_a_registered_prompt_is_used_and_named(engine: Engine) -> None:
     """The active prompt of the registry replaces the persona's own."""
     await engine.prompts.create(USER, "ancestor_yan", {"text": "说话务必只用七个字。"})
     seen = await trace(engine, await ask(engine, "请问严氏家训有哪些？"))
-    assert seen.request_input["prompt_source"] == "prompt_registry"
-    assert seen.request_input["prompt_version"] == 1
-    assert "只用七个字" in seen.blocks[0]["text"]
+    assert seen.request_input.prompt_source == "prompt_registry"
+    assert seen.request_input.prompt_version == 1
+    assert "只用七个字" in seen.blocks[0].text
 
 
 async def test_a_replay_gives_the_same_answer(engine: Engine) -> None:
@@ -165,9 +165,9 @@ async def test_events_are_in_order_and_contain_the_answer(engine: Engine) -> Non
     request = TurnRequest(scope=USER, npc_id="ancestor_yan", query="请问严氏家训有哪些？")
     answer = await engine.chat.ask(request, on_event=listen)
     assert [event.kind for event in events[:2]] == ["begin", "start"]
-    assert events[1].data["session_id"] == answer.session_id
-    assert "".join(event.data["text"] for event in events if event.kind == "token") == answer.answer_text
-    assert "complete" in [event.data["name"] for event in events if event.kind == "step"]
+    assert events[1] == TurnStarted(answer.trace_id, answer.session_id, 1, answer.npc_id)
+    assert "".join(event.text for event in events if isinstance(event, Token)) == answer.answer_text
+    assert "complete" in [event.name for event in events if isinstance(event, StepEnded)]
 
 
 @pytest.mark.each_store
@@ -307,8 +307,8 @@ async def test_a_failed_turn_is_kept_with_its_error(engine: Engine, monkeypatch:
     assert [message.turn_id for message in window.messages] == [1, 1]
     failed = (await engine.traces.list(USER, limit=1)).items[0].record
     assert failed.error is not None
-    assert failed.tool_calls[-1]["name"] == "prompt"
-    assert failed.tool_calls[-1]["status"] == "error"
+    assert failed.tool_calls[-1].name == "prompt"
+    assert failed.tool_calls[-1].status == "error"
 
 
 async def test_incognito_does_not_use_or_change_preferences(engine: Engine) -> None:
@@ -327,7 +327,7 @@ async def test_incognito_does_not_use_or_change_preferences(engine: Engine) -> N
     )
     await engine.chat.drain()
     assert await engine.memory.preferences.get(USER, session.session_id) == before
-    assert "preferences" not in [block["kind"] for block in (await trace(engine, answer)).blocks]
+    assert "preferences" not in [block.kind for block in (await trace(engine, answer)).blocks]
     assert len(await session.messages()) == 0
     thread = ThreadKey(session.session_id, "ancestor_yan")
     assert len(await engine.memory.transcript.latest(USER, thread, 10)) == 2

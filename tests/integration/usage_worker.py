@@ -7,8 +7,8 @@ import asyncio
 import sys
 
 from wenmai.memory.library import open_memory
-from wenmai.memory.usage import TokenUsage
 from wenmai.scope import Scope
+from wenmai.stores.records import TokenUsage
 
 CALL = TokenUsage(calls=1, prompt_tokens=100, completion_tokens=10, cost_usd=0.25)
 PAYER = Scope("payer", "site", "user")

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wenmai.memory.blocks import Block, as_entry, block_language, escape_markers, history_block, preference_block
-from wenmai.stores.records import Message, Preferences, Role
+from wenmai.memory.blocks import as_entry, block_language, escape_markers, history_block, preference_block
+from wenmai.stores.records import Block, Message, Preferences, Role
 from wenmai.text.tokens import estimate_tokens
 
 MARKERS = {

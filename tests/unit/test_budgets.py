@@ -13,8 +13,8 @@ from wenmai.clock import MovableClock
 from wenmai.config.profile import Budget, Budgets, load_profile
 from wenmai.errors import InvalidInput
 from wenmai.memory.library import Memory, open_memory
-from wenmai.memory.usage import TokenUsage
 from wenmai.scope import Scope
+from wenmai.stores.records import TokenUsage
 
 ME = Scope("tenant", "site", "me")
 

@@ -6,7 +6,7 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from wenmai.chat.turn import TurnEvent
+from wenmai.chat.turn import Replacement, Token
 from wenmai.cli.terminal.output import printable
 from wenmai.cli.terminal.stream_printer import StreamPrinter
 from wenmai.cli.terminal.wrapping import LineWrapper
@@ -58,7 +58,7 @@ async def printed(*events: tuple[str, str]) -> str:
     out = io.StringIO()
     printer = StreamPrinter(Console(file=out, force_terminal=True, color_system=None, width=40), "Elder › ", "instead:")
     for kind, text in events:
-        await printer.on_event(TurnEvent(kind, {"text": text}))  # type: ignore[arg-type]
+        await printer.on_event(Token(text) if kind == "token" else Replacement(text))
     printer.end()
     return out.getvalue()
 

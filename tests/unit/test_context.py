@@ -11,6 +11,7 @@ from wenmai.errors import InvalidInput
 from wenmai.memory.context import Context
 from wenmai.memory.library import MemoryPolicy, SessionMemory, open_memory
 from wenmai.memory.window import WindowLimits
+from wenmai.stores.records import Cut, HistoryCut
 from wenmai.text.tokens import estimate_tokens
 
 QUERY = "那么，祠堂是哪一年重修的？"
@@ -50,8 +51,8 @@ def test_the_budget_holds(turns: list[tuple[str, str]], budget: int, preferring:
     assert context.messages[-1] == {"role": "user", "content": QUERY}
     shown = [message["content"] for message in context.messages[:-1]]
     everything = [text for turn in turns for text in turn]
-    assert ("history" in context.cut) == (shown != everything)
-    assert ("preferences" in context.cut) == (preferring and not context.blocks)
+    assert bool(context.cut.history) == (shown != everything)
+    assert bool(context.cut.preferences) == (preferring and not context.blocks)
 
 
 async def test_without_a_budget_the_limits_of_the_policy_apply() -> None:
@@ -62,7 +63,7 @@ async def test_without_a_budget_the_limits_of_the_policy_apply() -> None:
         plain = await session.context(QUERY)
         await session.prefer(verbosity="brief")
         preferred = await session.context(QUERY)
-    assert (plain.blocks, plain.cut) == ([], {})
+    assert (plain.blocks, plain.cut) == ([], Cut())
     assert [message["role"] for message in plain.messages] == ["user", "assistant", "user"]
     assert [block.kind for block in preferred.blocks] == ["preferences"]
     assert "简短" in preferred.blocks[0].text
@@ -114,7 +115,7 @@ async def test_a_window_of_nothing_stays_empty(budget: int | None) -> None:
         await append_turns(session, [("q", "a")])
         context = await session.context(QUERY, budget_tokens=budget)
     assert context.messages == [{"role": "user", "content": QUERY}]
-    assert context.cut["history"]["turns_left_out"]
+    assert context.cut.history == HistoryCut(turns_left_out=True, characters_shortened=0)
 
 
 async def test_a_budget_too_small_for_the_question_is_rejected() -> None:

@@ -13,7 +13,7 @@ from wenmai.config.profile import Persona, load_profile
 from wenmai.config.sources import profile_path
 from wenmai.grounding.types import Passage
 from wenmai.memory.blocks import block_language
-from wenmai.stores.records import Message, Preferences, Role
+from wenmai.stores.records import Cut, HistoryCut, Message, Preferences, Role
 from wenmai.text.tokens import estimate_tokens
 
 PERSONA: Persona = load_profile(profile_path("npc")).personas[0]
@@ -103,7 +103,7 @@ def test_blocks_are_in_order_between_their_markers(language: str) -> None:
         lines = text_of(prompt, kind).split("\n")
         assert (lines[0], lines[-1]) == markers
     assert prompt.tokens == sum(estimate_tokens(block.text) for block in prompt.blocks)
-    assert prompt.cut == {}
+    assert prompt.cut == Cut()
 
 
 @pytest.mark.parametrize(
@@ -199,7 +199,7 @@ def test_the_budget_cuts_whole_turns_oldest_first(budget: int, turns: int) -> No
     shown = text_of(prompt, "history") if any(block.kind == "history" for block in prompt.blocks) else ""
     kept = [number for number in range(turns) if f"问题{number}问" in shown]
     assert kept == list(range(turns - len(kept), turns))
-    assert prompt.cut == ({"history": {"messages": 2 * (turns - len(kept))}} if len(kept) < turns else {})
+    assert prompt.cut == (Cut(history=HistoryCut(messages=2 * (turns - len(kept)))) if len(kept) < turns else Cut())
     assert prompt.tokens <= max(budget, needed)
     if kept != list(range(turns)):
         one_more = built(history=messages[-2 * (len(kept) + 1) :], budget_tokens=10**9)
@@ -210,7 +210,7 @@ def test_system_evidence_and_question_are_included_whatever_the_budget() -> None
     """If they exceed the budget, only the history is cut."""
     prompt = built(budget_tokens=1)
     assert [block.kind for block in prompt.blocks] == ["system", "preferences", "evidence", "question"]
-    assert prompt.cut == {"history": {"messages": 2}}
+    assert prompt.cut == Cut(history=HistoryCut(messages=2))
 
 
 def test_a_model_is_sent_the_rules_as_system_and_the_rest_as_user() -> None:
@@ -220,7 +220,7 @@ def test_a_model_is_sent_the_rules_as_system_and_the_rest_as_user() -> None:
     assert (system.role, user.role) == ("system", "user")
     assert system.content == text_of(prompt, "system")
     assert user.content == "\n\n".join(block.text for block in prompt.blocks if block.kind != "system")
-    assert prompt.messages() == prompt_messages([(block.kind, block.text) for block in prompt.blocks])
+    assert prompt.messages() == prompt_messages(prompt.blocks)
 
 
 def test_every_block_is_in_the_language_of_the_answer() -> None:

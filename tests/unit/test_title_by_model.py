@@ -231,10 +231,11 @@ async def test_the_usage_of_a_title_is_recorded_in_the_trace(engine: Engine) -> 
     await engine.chat.drain()
     trace = (await engine.traces.get(USER, answer.trace_id)).record
     used = PROMPT_TOKENS + COMPLETION_TOKENS
-    assert trace.details["title"]["prompt_tokens"] > 0
+    title = trace.details.title
+    assert title
+    assert title.prompt_tokens > 0
     session = (await engine.memory.sessions.get(USER, answer.session_id)).record
-    title = trace.details["title"]
-    assert session.total_tokens_used == used + title["prompt_tokens"] + title["completion_tokens"]
+    assert session.total_tokens_used == used + title.tokens
 
 
 async def test_titles_beyond_the_pending_limit_are_made_by_the_rule(

@@ -10,12 +10,12 @@ import pytest
 from wenmai.clock import MovableClock
 from wenmai.errors import StoreUnavailable
 from wenmai.memory.library import Memory
-from wenmai.memory.usage import RETENTION, TokenUsage, UsageLedger
+from wenmai.memory.usage import RETENTION, UsageLedger
 from wenmai.scope import Scope
 from wenmai.stores.contracts import Stored
 from wenmai.stores.inprocess.documents import InProcessDocuments
 from wenmai.stores.inprocess.logs import InProcessLogs
-from wenmai.stores.records import Record, UsageRecord
+from wenmai.stores.records import Record, TokenUsage, UsageRecord
 
 R = TypeVar("R", bound=Record)
 

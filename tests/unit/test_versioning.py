@@ -341,5 +341,5 @@ async def test_the_next_turn_uses_the_activated_version(store_url: str) -> None:
         after = await engine.chat.ask(request)
         traces = [(await engine.traces.get(Scope(), answer.trace_id)).record for answer in (before, after)]
     assert [answer.npc_name for answer in (before, after)] == ["严氏先祖", "新先祖"]
-    assert [trace.request_input["persona_version"] for trace in traces] == [1, 2]
-    assert "新先祖" in traces[1].blocks[0]["text"]
+    assert [trace.request_input.persona_version for trace in traces] == [1, 2]
+    assert "新先祖" in traces[1].blocks[0].text

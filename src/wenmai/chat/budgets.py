@@ -10,41 +10,19 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Literal
 
-import msgspec
-
 from wenmai.clock import Clock
 from wenmai.config.profile import Budget, Budgets
 from wenmai.errors import SessionNotFound
 from wenmai.memory.library import Memory
 from wenmai.memory.usage import DayUsage
 from wenmai.scope import Scope
+from wenmai.stores.records import BudgetKind, BudgetStatus
 
 _log = logging.getLogger(__name__)
 
 WARN_AT = 0.8
 MAX_REMEMBERED_WARNINGS = 10_000
 """Warnings remembered to avoid logging them again."""
-
-BudgetKind = Literal["session", "user_day", "tenant_day"]
-
-
-class BudgetStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """Status of one limit of a budget.
-
-    Attributes:
-        of: a session for its whole life, or a user or a tenant on the current UTC day.
-        measure: the limited quantity.
-        share: used part of the limit; 1 when it is exhausted, more if calls in progress exceeded it.
-        hard: whether model calls stop when it is exhausted.
-    """
-
-    of: BudgetKind
-    measure: Literal["cost_usd", "tokens"]
-    limit: float
-    used: float
-    share: float
-    hard: bool
-    state: Literal["ok", "warning", "exhausted"]
 
 
 def exhausted(statuses: Sequence[BudgetStatus]) -> BudgetKind | None:

@@ -1,7 +1,7 @@
 """Sums up the usage of the model calls of one turn."""
 
-from wenmai.memory.usage import TokenUsage
 from wenmai.providers.pricing import CallUsage
+from wenmai.stores.records import TokenUsage
 
 
 class UsageMeter:
@@ -9,6 +9,7 @@ class UsageMeter:
 
     def __init__(self) -> None:
         self.usage: TokenUsage = TokenUsage()
+        self._recorded = False
 
     def __call__(self, usage: CallUsage) -> None:
         """Add one attempt."""
@@ -18,3 +19,9 @@ class UsageMeter:
             completion_tokens=usage.completion_tokens,
             cost_usd=usage.cost_usd,
         )
+
+    def take(self) -> TokenUsage:
+        """The usage to record: the sum on the first call, nothing afterwards."""
+        usage = TokenUsage() if self._recorded else self.usage
+        self._recorded = True
+        return usage

@@ -33,6 +33,7 @@ from wenmai.chat.turn import (
     QUERY_LIMIT,
     OnEvent,
     Services,
+    StepEnded,
     TurnAnswer,
     TurnRequest,
     TurnRun,
@@ -45,7 +46,7 @@ from wenmai.memory.idempotency import Claim, WorkResult, checked_key
 from wenmai.memory.ids import checked_id, new_session_id, new_trace_id
 from wenmai.resilience.degradation import collected_degradation
 from wenmai.scope import Scope, ThreadKey
-from wenmai.stores.records import TraceRecord
+from wenmai.stores.records import StepStatus, TraceRecord
 
 Step = Callable[[TurnState, TurnRun], Awaitable[TurnState]]
 
@@ -65,18 +66,17 @@ async def run_steps(steps: Sequence[tuple[str, Step]], state: TurnState, run: Tu
         added.update(update)
         run.state.update(update)
         status = _status(name, seen)
-        record = _record(run, name, status, began)
-        await run.emit("step", **record)
+        await run.emit(_record(run, name, status, began))
     return added
 
 
-def _record(run: TurnRun, name: str, status: str, began: float) -> dict[str, Any]:
-    record = {"name": name, "status": status, "duration_ms": round((time.perf_counter() - began) * 1000, 3)}
-    run.steps.append(record)
-    return record
+def _record(run: TurnRun, name: str, status: StepStatus, began: float) -> StepEnded:
+    ended = StepEnded(name, status, round((time.perf_counter() - began) * 1000, 3))
+    run.steps.append(ended)
+    return ended
 
 
-def _status(name: str, state: TurnState) -> str:
+def _status(name: str, state: TurnState) -> StepStatus:
     if name == "retrieve" and not state["retrieved"].passages and state["understanding"].dialogue_act != "fact_seeking":
         return "skipped"
     if name == "retrieve" and state["retrieved"].degraded:
@@ -207,7 +207,7 @@ class Chat:
             raise InvalidInput("model", model or original.model, f"the configured one, {configured}")
         if budget := exhausted(await self._services.budgets.check(scope, original.session_id)):
             raise BudgetExhausted(budget)
-        messages, meter = prompt_messages([(block["kind"], block["text"]) for block in original.blocks]), UsageMeter()
+        messages, meter = prompt_messages(original.blocks), UsageMeter()
         try:
             reply = await chat_model.answer(messages, on_usage=meter)
         finally:
@@ -224,7 +224,7 @@ class Chat:
             prompt_tokens=meter.usage.prompt_tokens,
             completion_tokens=meter.usage.completion_tokens,
             cost_usd=meter.usage.cost_usd,
-            details={name: value for name, value in original.details.items() if name not in {"title", "budget"}},
+            details=msgspec.structs.replace(original.details, title=msgspec.UNSET, budget=msgspec.UNSET),
             latency_ms=round((time.perf_counter() - began) * 1000, 3),
             started_at=started_at,
             completed_at=self._services.clock(),
@@ -288,8 +288,8 @@ class Chat:
             stored = await self._services.traces.get(scope, trace_id)
         except TraceNotFound:
             return _from_transcript(state)
-        answer = stored.record.details.get("answer")
-        return _from_transcript(state) if answer is None else msgspec.convert(answer, TurnAnswer)
+        answer = stored.record.details.answer
+        return _from_transcript(state) if answer is None else msgspec.convert(answer, TurnAnswer, from_attributes=True)
 
     async def _record_failure(self, run: TurnRun, failure: BaseException) -> None:
         """Record the error of a turn in its unfinished answer message and in the trace.

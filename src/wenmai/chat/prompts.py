@@ -12,8 +12,8 @@ from wenmai.chat.versioning import VersionedRegistry
 from wenmai.config.profile import Persona, in_language
 from wenmai.errors import InvalidInput
 from wenmai.grounding.types import Passage
+from wenmai.memory.assembly import Assembly
 from wenmai.memory.blocks import (
-    Block,
     as_entry,
     block_language,
     delimited_block,
@@ -24,7 +24,7 @@ from wenmai.memory.blocks import (
 from wenmai.memory.preferences import checked_language
 from wenmai.providers.models import PromptMessage
 from wenmai.stores.contracts import Documents
-from wenmai.stores.records import Message, Preferences, PromptVersion
+from wenmai.stores.records import Block, Cut, Message, Preferences, PromptVersion
 from wenmai.text.tokens import TokenCounter
 
 PROMPT_LIMIT = 20_000
@@ -102,11 +102,13 @@ class Prompt(msgspec.Struct, frozen=True):
 
     Attributes:
         blocks: in the order system, preferences, history, evidence, question.
-        cut: what did not fit, by block kind: ``{"history": {"messages": 4}}``.
+        cut: what did not fit, by block kind.
+        version: of the registered system prompt; None if it is the persona's own.
     """
 
     blocks: list[Block]
-    cut: dict[str, Any]
+    cut: Cut
+    version: int | None = None
 
     @property
     def tokens(self) -> int:
@@ -115,13 +117,13 @@ class Prompt(msgspec.Struct, frozen=True):
 
     def messages(self) -> list[PromptMessage]:
         """The system block as the system message, all others as one user message."""
-        return prompt_messages([(block.kind, block.text) for block in self.blocks])
+        return prompt_messages(self.blocks)
 
 
-def prompt_messages(blocks: Sequence[tuple[str, str]]) -> list[PromptMessage]:
-    """``(kind, text)`` of blocks as messages to a model; a replay sends exactly the same."""
-    system = "\n\n".join(text for kind, text in blocks if kind == "system")
-    rest = "\n\n".join(text for kind, text in blocks if kind != "system")
+def prompt_messages(blocks: Sequence[Block]) -> list[PromptMessage]:
+    """The blocks as messages to a model; a replay sends exactly the same."""
+    system = "\n\n".join(block.text for block in blocks if block.kind == "system")
+    rest = "\n\n".join(block.text for block in blocks if block.kind != "system")
     return [PromptMessage("system", system), PromptMessage("user", rest)]
 
 
@@ -162,15 +164,9 @@ def build_prompt(
     evidence = _evidence_block(passages, words, count_tokens)
     question_block = delimited_block("question", _QUESTION[words], [escape_markers(question)], count_tokens)
     preference_blocks = [preference_block(preferences, language, count_tokens)] if preferences is not None else []
-    room = budget_tokens - sum(block.tokens for block in [system, *preference_blocks, evidence, question_block])
-    kept = list(history)
-    history_blocks = [history_block(kept, language, name, count_tokens)] if kept else []
-    while kept and history_blocks[0].tokens > room:
-        oldest = kept[0].turn_id
-        kept = [message for message in kept if message.turn_id != oldest]
-        history_blocks = [history_block(kept, language, name, count_tokens)] if kept else []
-    cut = {"history": {"messages": len(history) - len(kept)}} if len(kept) < len(history) else {}
-    return Prompt([system, *preference_blocks, *history_blocks, evidence, question_block], cut)
+    assembly = Assembly(budget_tokens, [system, *preference_blocks, evidence, question_block])
+    history_blocks = assembly.add_turns(history, lambda kept: history_block(kept, language, name, count_tokens))
+    return Prompt([system, *preference_blocks, *history_blocks, evidence, question_block], assembly.cut)
 
 
 def _evidence_block(passages: Sequence[Passage], words: str, count_tokens: TokenCounter) -> Block:

@@ -1,6 +1,6 @@
 """Tracks the streamed text of an answer, and completes or replaces it at the end."""
 
-from wenmai.chat.turn import OnEvent, TurnAnswer, TurnEvent
+from wenmai.chat.turn import OnEvent, Replacement, Token, TurnAnswer, TurnEvent, TurnStarted
 from wenmai.text.cjk import sentence_end
 
 
@@ -17,9 +17,9 @@ class StreamedAnswer:
 
     async def forward(self, event: TurnEvent) -> None:
         """Forward an event."""
-        self._started = self._started or event.kind == "start"
-        if event.kind == "token":
-            self._tokens.append(event.data["text"])
+        self._started = self._started or isinstance(event, TurnStarted)
+        if isinstance(event, Token):
+            self._tokens.append(event.text)
         await self._on_event(event)
 
     async def complete(self, answer: TurnAnswer) -> None:
@@ -28,15 +28,14 @@ class StreamedAnswer:
         An answer repeated under the same Idempotency-Key is streamed as a whole.
         """
         if not self._started:
-            place = {"session_id": answer.session_id, "turn_id": answer.turn_id, "npc_id": answer.npc_id}
-            await self.forward(TurnEvent("start", {"trace_id": answer.trace_id, **place}))
+            await self.forward(TurnStarted(answer.trace_id, answer.session_id, answer.turn_id, answer.npc_id))
         text, streamed = answer.answer_text, "".join(self._tokens)
         if not text.startswith(streamed):
-            await self._on_event(TurnEvent("replace", {"text": text}))
+            await self._on_event(Replacement(text))
             return
         start = len(streamed)
         while start < len(text):
             found = sentence_end(text, start, start)
             end = found[1] if found else len(text)
-            await self._on_event(TurnEvent("token", {"text": text[start:end]}))
+            await self._on_event(Token(text[start:end]))
             start = end

@@ -19,10 +19,9 @@ from wenmai.errors import ModelError, SessionNotFound, StoreError, ThreadBusy
 from wenmai.memory.blocks import escape_markers
 from wenmai.memory.library import Memory
 from wenmai.memory.sessions import TITLE_LEASE, title_from_question
-from wenmai.memory.usage import TokenUsage
 from wenmai.providers.models import ChatModel, PromptMessage
 from wenmai.scope import Scope, ThreadKey
-from wenmai.stores.records import Session, TraceRecord
+from wenmai.stores.records import Session, TokenUsage, TraceRecord
 
 _log = logging.getLogger(__name__)
 
@@ -124,7 +123,7 @@ class Titles:
             return
 
         def with_usage(trace: TraceRecord) -> TraceRecord:
-            return msgspec.structs.replace(trace, details=trace.details | {"title": msgspec.structs.asdict(usage)})
+            return msgspec.structs.replace(trace, details=msgspec.structs.replace(trace.details, title=usage))
 
         await self._memory.usage.add(scope, session.session_id, usage, incarnation=session.incarnation)
         await self._traces.amend(scope, trace_id, with_usage)

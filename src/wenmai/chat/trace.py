@@ -77,7 +77,7 @@ class TraceLedger:
     async def has_answer(self, scope: Scope, trace_id: str) -> bool:
         """Whether the trace has an answer."""
         stored = await self._documents.get(scope, TraceRecord, trace_ref(scope, trace_id))
-        return stored is not None and stored.record.details.get("answer") is not None
+        return stored is not None and stored.record.details.answer is not None
 
     async def list(
         self,

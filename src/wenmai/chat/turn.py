@@ -4,11 +4,12 @@ from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Literal, TypedDict
+from typing import Annotated, ClassVar, TypedDict
 
 import msgspec
+from msgspec import Meta
 
-from wenmai.chat.budgets import BudgetKeeper, BudgetStatus
+from wenmai.chat.budgets import BudgetKeeper
 from wenmai.chat.metering import UsageMeter
 from wenmai.chat.persona import ActivePersona, PersonaRegistry
 from wenmai.chat.prompts import Prompt, PromptRegistry
@@ -26,7 +27,7 @@ from wenmai.memory.library import Memory
 from wenmai.memory.thread_lock import OnConflict
 from wenmai.providers.models import ChatModel
 from wenmai.scope import Scope, ThreadKey
-from wenmai.stores.records import Message, Preferences
+from wenmai.stores.records import BudgetStatus, Message, Preferences, TurnStep
 from wenmai.text.tokens import TokenCounter
 
 QUERY_LIMIT = 4000
@@ -56,18 +57,50 @@ class TurnRequest(msgspec.Struct, frozen=True, kw_only=True):
     on_conflict: OnConflict = "wait"
 
 
-class TurnEvent(msgspec.Struct, frozen=True):
-    """An event of a running turn.
+class TurnBegan(msgspec.Struct, frozen=True):
+    """The turn holds its thread, and its question is stored next."""
 
-    ``begin`` has no data: the turn holds its thread, and its question is stored next. ``start`` has trace_id,
-    session_id, turn_id and npc_id; ``step`` has name, status and duration_ms; ``token`` has text, a verified slice of
-    the answer; ``replace`` has text, the whole answer instead of the tokens before it. The joined tokens since the
-    last ``replace`` are the answer that is returned.
-    """
+    kind: ClassVar = "begin"
 
-    kind: Literal["begin", "start", "step", "token", "replace"]
-    data: dict[str, Any]
 
+class TurnStarted(msgspec.Struct, frozen=True):
+    """The question is stored."""
+
+    kind: ClassVar = "start"
+
+    trace_id: str
+    session_id: str
+    turn_id: int
+    npc_id: str
+
+
+class StepEnded(TurnStep, frozen=True):
+    """A step has ended."""
+
+    kind: ClassVar = "step"
+
+
+class Token(msgspec.Struct, frozen=True):
+    """A verified slice of the answer."""
+
+    kind: ClassVar = "token"
+
+    text: str
+
+
+class Replacement(msgspec.Struct, frozen=True):
+    """The whole answer, instead of the tokens before it."""
+
+    kind: ClassVar = "replace"
+
+    text: str
+
+
+TurnEvent = TurnBegan | TurnStarted | StepEnded | Token | Replacement
+"""An event of a running turn; ``kind`` names it on the wire.
+
+The joined tokens since the last :class:`Replacement` are the answer that is returned.
+"""
 
 OnEvent = Callable[[TurnEvent], Awaitable[None]]
 
@@ -75,18 +108,23 @@ OnEvent = Callable[[TurnEvent], Awaitable[None]]
 class TurnAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """The answer to the user; stored before it is returned."""
 
-    trace_id: str
-    session_id: str
-    turn_id: int
-    policy_mode: PolicyMode
-    answer_text: str
-    citations: list[Citation]
-    followup_questions: list[str]
-    npc_id: str
-    npc_name: str
-    latency_ms: float
-    timestamp: datetime
-    degraded: list[str] = []
+    trace_id: Annotated[str, Meta(description="The id of the turn's trace.")]
+    session_id: Annotated[str, Meta(description="The session's id.")]
+    turn_id: Annotated[int, Meta(description="The turn's number in its thread, from 1.")]
+    policy_mode: Annotated[
+        PolicyMode,
+        Meta(description="`normal`; `conservative` if the evidence is insufficient; `refuse` for a forbidden topic."),
+    ]
+    answer_text: Annotated[str, Meta(description="The whole answer.")]
+    citations: Annotated[list[Citation], Meta(description="The passages that support the answer, best first.")]
+    followup_questions: Annotated[list[str], Meta(description="Suggested follow-up questions.")]
+    npc_id: Annotated[str, Meta(description="The persona that answered.")]
+    npc_name: Annotated[str, Meta(description="The persona's name, in the language of the answer.")]
+    latency_ms: Annotated[float, Meta(description="Milliseconds from the request to the answer.")]
+    timestamp: Annotated[datetime, Meta(description="Time at which the answer was stored.")]
+    degraded: Annotated[
+        list[str], Meta(description="Components that failed or were skipped, such as `model`; normally empty.")
+    ] = []
 
 
 class Opened(msgspec.Struct, frozen=True, kw_only=True):
@@ -137,6 +175,7 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
         failure: the error of the model, if it failed.
         cut_off: the model's text ended at a length limit.
         exhausted: the budget because of which the model was not called.
+        budgets: before the model was called; empty if none was to be called.
     """
 
     text: str
@@ -145,6 +184,7 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
     failure: str = ""
     cut_off: bool = False
     exhausted: str = ""
+    budgets: list[BudgetStatus] = []
 
 
 class CheckedAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -213,11 +253,8 @@ class TurnRun:
         resources: released when the turn ends, such as the thread lock.
         steps: name, status and duration in ms of each step so far.
         state: the state so far, for the trace of a failed turn.
-        prompt_source: ``prompt_registry`` or ``npc_profile``, and its version.
         meter: usage of the model calls of this turn.
-        usage_recorded: True once that was added to session, user and tenant.
         claim: on the Idempotency-Key; None without a key.
-        budget_statuses: before the model was called; empty if no model was to be called.
         degradations: names of parts that failed or were skipped so far, as keys; filled while the turn runs.
     """
 
@@ -230,13 +267,10 @@ class TurnRun:
     degradations: dict[str, None]
     claim: Claim | None = None
     meter: UsageMeter = field(default_factory=UsageMeter)
-    usage_recorded: bool = False
-    budget_statuses: list[BudgetStatus] = field(default_factory=list)
-    steps: list[dict[str, Any]] = field(default_factory=list)
+    steps: list[TurnStep] = field(default_factory=list)
     state: TurnState = field(default_factory=TurnState)
-    prompt_source: tuple[str, int | None] = ("npc_profile", None)
 
-    async def emit(self, kind: Literal["begin", "start", "step", "token"], **data: Any) -> None:
+    async def emit(self, event: TurnEvent) -> None:
         """Send an event, if there is a callback."""
         if self.on_event is not None:
-            await self.on_event(TurnEvent(kind, data))
+            await self.on_event(event)

@@ -6,9 +6,10 @@ being stored.
 
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
-from typing import Any, Generic, TypeVar
+from typing import Annotated, Any, Generic, TypeVar
 
 import msgspec
+from msgspec import Meta
 
 from wenmai.errors import Conflict, NotFound, VersionConflict
 from wenmai.memory.ids import checked_id
@@ -30,20 +31,20 @@ class Version(msgspec.Struct, frozen=True, kw_only=True):
         created_at: None for the version of the profile.
     """
 
-    npc_id: str
-    number: int
-    active: bool
-    value: dict[str, Any]
-    author: str
-    note: str
-    created_at: datetime | None
+    npc_id: Annotated[str, Meta(description="The persona's id.")]
+    number: Annotated[int, Meta(description="The version's number.")]
+    active: Annotated[bool, Meta(description="Whether this version is active.")]
+    value: Annotated[dict[str, Any], Meta(description="The persona, or the prompt's `text` and `language`.")]
+    author: Annotated[str, Meta(description="Author of this version.")]
+    note: Annotated[str, Meta(description="What this version changes.")]
+    created_at: Annotated[datetime | None, Meta(description="Creation time; null for a version from the profile.")]
 
 
 class Activation(msgspec.Struct, frozen=True):
     """The previously and the currently active version."""
 
-    previous: int | None
-    current: int
+    previous: Annotated[int | None, Meta(description="The previously active version; null if there was none.")]
+    current: Annotated[int, Meta(description="The currently active version.")]
 
 
 class VersionNotFound(NotFound):

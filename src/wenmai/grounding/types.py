@@ -2,8 +2,10 @@
 
 from collections.abc import Iterable
 from enum import StrEnum
+from typing import Annotated
 
 import msgspec
+from msgspec import Meta
 
 
 class DialogueAct(StrEnum):
@@ -41,16 +43,18 @@ class Passage(msgspec.Struct, frozen=True, kw_only=True):
         number: its number in the prompt, from 1.
     """
 
-    evidence_id: str
-    title: str
-    text: str
-    source_ref: str
-    score: float
-    number: int
-    language: str = "zh"
-    domains: list[str] = []
-    verified: bool = True
-    confidence: float = 1.0
+    evidence_id: Annotated[str, Meta(description="The passage's id.")]
+    title: Annotated[str, Meta(description="Its title.")]
+    text: Annotated[str, Meta(description="The text.")]
+    source_ref: Annotated[str, Meta(description="The source, such as a book and page.")]
+    score: Annotated[float, Meta(description="The part of the query that it covers, 0 to 1.")]
+    number: Annotated[int, Meta(description="Rank, from 1.")]
+    language: Annotated[str, Meta(description="A BCP 47 tag, such as `zh` or `en`.")] = "zh"
+    domains: Annotated[
+        list[str], Meta(description="Domains of the passage; a persona is limited to its own domains.")
+    ] = []
+    verified: Annotated[bool, Meta(description="Whether the passage has been verified.")] = True
+    confidence: Annotated[float, Meta(description="Reliability of the source, 0 to 1.")] = 1.0
 
 
 def count_characters(passages: Iterable[Passage]) -> int:
@@ -61,8 +65,8 @@ def count_characters(passages: Iterable[Passage]) -> int:
 class Citation(msgspec.Struct, frozen=True, kw_only=True):
     """A passage that supports an answer, as shown to the user; the excerpt has at most 100 characters."""
 
-    evidence_id: str
-    title: str
-    source_ref: str
-    excerpt: str
-    score: float
+    evidence_id: Annotated[str, Meta(description="The passage's id.")]
+    title: Annotated[str, Meta(description="Its title.")]
+    source_ref: Annotated[str, Meta(description="The source, such as a book and page.")]
+    excerpt: Annotated[str, Meta(description="The part that supports the answer, at most 100 characters.")]
+    score: Annotated[float, Meta(description="The part of the question that it covers, 0 to 1.")]

@@ -54,6 +54,7 @@ def _build(settings: Settings, open_: Callable[[], AbstractAsyncContextManager[E
         openapi_tags=TAGS,
         lifespan=lifespan,
         redirect_slashes=False,
+        generate_unique_id_function=lambda route: route.name,
         docs_url=None,
         redoc_url=None,
     )
@@ -62,7 +63,7 @@ def _build(settings: Settings, open_: Callable[[], AbstractAsyncContextManager[E
     for resource in ROUTERS:
         app.include_router(resource.router)
     add_problem_handlers(app)
-    describe(app)
+    describe(app, [resource.router for resource in ROUTERS])
     # The middleware added last is the outermost.
     app.add_middleware(BodyLimit, larger={evidence.FILES_PATH: MAX_UPLOAD_BYTES})
     app.add_middleware(HostAndOriginCheck, allowed=settings.allowed_hosts)

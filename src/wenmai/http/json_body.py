@@ -9,13 +9,14 @@ from typing import Any
 
 import msgspec
 from fastapi import Request, Response
-from fastapi.routing import APIRoute
+
+from wenmai.http.responses import StructRoute
 
 MAX_NESTING = 100
 _TOO_DEEP = f"nested at most {MAX_NESTING} levels deep"
 
 
-class StrictRoute(APIRoute):
+class StrictRoute(StructRoute):
     """A route that decodes JSON bodies with msgspec, which is strict, and fast enough not to block the event loop."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:

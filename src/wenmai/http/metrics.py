@@ -13,8 +13,8 @@ from prometheus_client.registry import Collector
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from wenmai.chat.turn import TurnAnswer
-from wenmai.memory.usage import TokenUsage
 from wenmai.resilience.breaker import Breaker, State
+from wenmai.stores.records import TokenUsage
 
 _METHODS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"})
 _BREAKER_STATES: dict[State, int] = {"closed": 0, "half_open": 1, "open": 2}

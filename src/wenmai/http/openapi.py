@@ -1,12 +1,14 @@
 """OpenAPI beyond the routes' schemas: problem responses with examples, tags, the description."""
 
+from collections.abc import Sequence
 from typing import Any
 
-from fastapi import FastAPI
+import msgspec
+from fastapi import APIRouter, FastAPI
 from fastapi.openapi.utils import get_openapi
 
-from wenmai.http.problems import MEDIA_TYPE
-from wenmai.http.schemas.common import Problem
+from wenmai.http.problems import MEDIA_TYPE, Problem
+from wenmai.http.responses import StructRoute
 
 Responses = dict[int | str, dict[str, Any]]
 
@@ -153,8 +155,8 @@ def problems(*statuses: int) -> Responses:
     return documented
 
 
-def describe(app: FastAPI) -> None:
-    """Set the application's OpenAPI generator, which adds the problem schema and common errors."""
+def describe(app: FastAPI, routers: Sequence[APIRouter]) -> None:
+    """Set the application's OpenAPI generator, which adds the schemas of structs and common errors."""
 
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:
@@ -165,15 +167,46 @@ def describe(app: FastAPI) -> None:
                 routes=app.routes,
                 tags=app.openapi_tags,
             )
-            problem = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
-            schemas = schema.setdefault("components", {}).setdefault("schemas", {})
-            schemas.update(problem.pop("$defs", {}))
-            schemas["Problem"] = problem
+            _add_structs(
+                schema, [route for router in routers for route in router.routes if isinstance(route, StructRoute)]
+            )
             _add_pre_routing_responses(schema)
             app.openapi_schema = schema
         return app.openapi_schema
 
     app.openapi = openapi  # type: ignore[method-assign]
+
+
+def _add_structs(schema: dict[str, Any], routes: Sequence[StructRoute]) -> None:
+    """Add the schemas of the structs that the routes return."""
+    structs = {route.name: route.struct for route in routes if route.struct is not None}
+    references, components = msgspec.json.schema_components(
+        [*structs.values(), Problem], ref_template="#/components/schemas/{name}"
+    )
+    for component in components.values():
+        _describe_as_encoded(component)
+    schema.setdefault("components", {}).setdefault("schemas", {}).update(components)
+    of_operation = dict(zip(structs, references, strict=False))
+    for operations in schema["paths"].values():
+        for operation in operations.values():
+            if reference := of_operation.get(operation["operationId"]):
+                _add_body(operation["responses"], reference)
+
+
+def _describe_as_encoded(component: dict[str, Any]) -> None:
+    """Every field of a response is present, also one with a default; only an unset one is absent."""
+    component["description"] = " ".join(component.get("description", "").partition("\n\n")[0].split())
+    fields = component.get("properties", {})
+    always = [name for name, field in fields.items() if field.pop("default", field) is not field]
+    component["required"] = [*component.get("required", ()), *always]
+
+
+def _add_body(responses: dict[str, Any], reference: dict[str, Any]) -> None:
+    """Add the schema to the responses that are not problems."""
+    for response in responses.values():
+        content = response.setdefault("content", {"application/json": {}})
+        if "application/json" in content:
+            content["application/json"]["schema"] = reference
 
 
 def _add_pre_routing_responses(schema: dict[str, Any]) -> None:

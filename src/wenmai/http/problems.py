@@ -7,10 +7,12 @@ contains the requested key.
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
+import msgspec
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
+from msgspec import UNSET, Meta, UnsetType
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -31,7 +33,8 @@ from wenmai.errors import (
     VersionConflict,
     WenmaiError,
 )
-from wenmai.http.schemas.common import MAX_PROBLEMS, FieldProblem, Problem
+from wenmai.http.responses import encode
+from wenmai.http.schemas.common import MAX_PROBLEMS
 
 _log = logging.getLogger(__name__)
 
@@ -39,6 +42,23 @@ MEDIA_TYPE = "application/problem+json"
 _TYPE_PREFIX = "urn:problem:wenmai:"
 _FIELD_CHARACTERS = 200
 _ALLOWED_CHARACTERS = 500
+
+
+class FieldProblem(msgspec.Struct, frozen=True, kw_only=True):
+    """An invalid field and its allowed values."""
+
+    field: Annotated[str, Meta(description="The field, such as `messages[1].role`.")]
+    allowed: Annotated[str, Meta(description="The allowed values.")]
+
+
+class Problem(msgspec.Struct, frozen=True, kw_only=True):
+    """Problem details (RFC 9457). Absent resources and those of another scope give the same one."""
+
+    type: Annotated[str, Meta(description="A URN that identifies the problem type.")]
+    title: Annotated[str, Meta(description="A short title of the problem type.")]
+    status: Annotated[int, Meta(description="The HTTP status.")]
+    detail: Annotated[str, Meta(description="What went wrong in this request.")]
+    errors: Annotated[list[FieldProblem] | UnsetType, Meta(description="The invalid fields, with status 422.")] = UNSET
 
 
 class ProblemType(NamedTuple):
@@ -195,7 +215,7 @@ class UnexpectedErrors:
             await problem_response(error)(scope, receive, send)
 
 
-def _problem(problem_type: ProblemType, detail: str, errors: list[FieldProblem] | None = None) -> Problem:
+def _problem(problem_type: ProblemType, detail: str, errors: list[FieldProblem] | UnsetType = UNSET) -> Problem:
     return Problem(
         type=_TYPE_PREFIX + problem_type.slug,
         title=problem_type.title,
@@ -211,8 +231,7 @@ def _invalid(fields: list[FieldProblem]) -> Problem:
 
 
 def _response(problem: Problem, headers: dict[str, str] | None = None) -> Response:
-    body = problem.model_dump_json(exclude_none=True)
-    return Response(body, problem.status, headers=headers, media_type=MEDIA_TYPE)
+    return Response(encode(problem), problem.status, headers=headers, media_type=MEDIA_TYPE)
 
 
 def _field(location: Sequence[int | str]) -> str:

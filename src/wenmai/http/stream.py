@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from wenmai.chat.turn import TurnEvent
+from wenmai.chat.turn import Token, TurnEvent
 from wenmai.errors import ServiceStopping
 from wenmai.http.problems import problem_for
 from wenmai.http.responses import encode
@@ -35,7 +35,7 @@ class EventQueue(Generic[T]):
     """Bounded queue of one turn's events for one reader, in order."""
 
     def __init__(self) -> None:
-        self._pending: deque[tuple[str, Any]] = deque()
+        self._pending: deque[tuple[str, object]] = deque()
         self._changed = asyncio.Event()
         self._closed = False
         self.failure: BaseException | None = None
@@ -47,12 +47,12 @@ class EventQueue(Generic[T]):
         """Add an event of the turn; never waits for the reader. Tokens are merged when the queue is full."""
         if self._closed:
             return
-        if len(self._pending) >= MAX_PENDING_EVENTS and event.kind == "token":
-            kind, data = self._pending[-1]
-            if kind == "token":
-                self._pending[-1] = kind, {"text": data["text"] + event.data["text"]}
+        if len(self._pending) >= MAX_PENDING_EVENTS and isinstance(event, Token):
+            kind, last = self._pending[-1]
+            if isinstance(last, Token):
+                self._pending[-1] = kind, Token(last.text + event.text)
                 return
-        self._add(event.kind, event.data)
+        self._add(event.kind, event)
 
     def finish(self, turn: asyncio.Task[T]) -> None:
         """Add the last event; a done callback of the turn's task."""
@@ -63,7 +63,7 @@ class EventQueue(Generic[T]):
         if self.failure is None:
             self._add("done", turn.result())
         else:
-            self._add("error", problem_for(self.failure).model_dump(exclude_none=True))
+            self._add("error", problem_for(self.failure))
 
     def close(self) -> None:
         """Drop all events: the reader has disconnected."""
@@ -93,7 +93,7 @@ class EventQueue(Generic[T]):
                 except Exception as unreadable:  # noqa: BLE001 — sent as an error event
                     # The stream always ends with an event that the reader understands.
                     _log.exception("cannot encode a %s event, ending the stream with an error", kind)
-                    kind, chunk = "error", _chunk("error", problem_for(unreadable).model_dump(exclude_none=True))
+                    kind, chunk = "error", _chunk("error", problem_for(unreadable))
                 yield chunk
                 if kind in ("done", "error"):
                     return

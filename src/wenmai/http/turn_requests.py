@@ -3,9 +3,9 @@
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from wenmai.chat.turn import TurnAnswer, TurnEvent, TurnRequest
+from wenmai.chat.turn import TurnAnswer, TurnBegan, TurnEvent, TurnRequest
 from wenmai.http.dependencies import AppState
-from wenmai.http.responses import json_response
+from wenmai.http.responses import Json
 from wenmai.http.stream import EventQueue, EventStreamResponse
 from wenmai.http.turn_tasks import ClientDisconnected, TurnTask
 
@@ -13,7 +13,7 @@ CLIENT_CLOSED_REQUEST = 499
 """Status recorded in the metrics when the client disconnected (as in nginx)."""
 
 
-async def run_turn(app_state: AppState, request: TurnRequest, receive: Receive) -> Response:
+async def run_turn(app_state: AppState, request: TurnRequest, receive: Receive) -> Json[TurnAnswer] | Response:
     """Run a turn; the answer as JSON.
 
     Raises:
@@ -22,7 +22,7 @@ async def run_turn(app_state: AppState, request: TurnRequest, receive: Receive) 
     """
     turn = _start_turn(app_state, request, None)
     try:
-        return json_response(await turn.cancel_on_disconnect(receive, turn.answer()))
+        return Json(await turn.cancel_on_disconnect(receive, turn.answer()))
     except ClientDisconnected:
         return Response(status_code=CLIENT_CLOSED_REQUEST)
 
@@ -64,7 +64,7 @@ def _start_turn(
 ) -> TurnTask[TurnAnswer]:
     async def run(turn: TurnTask[TurnAnswer]) -> TurnAnswer:
         async def on_event(event: TurnEvent) -> None:
-            if event.kind == "begin":
+            if isinstance(event, TurnBegan):
                 turn.mark_started()
             elif events is not None:
                 await events.put(event)

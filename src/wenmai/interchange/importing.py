@@ -16,8 +16,9 @@ from wenmai.errors import InvalidInput, SessionNotFound
 from wenmai.interchange.items import BadLine, BadValueError, MessageItem, Note, SessionItem
 from wenmai.interchange.reading import FORMATS, read_items
 from wenmai.memory.first_question import FirstQuestion, first_question_of
+from wenmai.memory.history import ASSISTANT
 from wenmai.memory.ids import checked_id
-from wenmai.memory.library import ASSISTANT, Memory
+from wenmai.memory.library import Memory
 from wenmai.memory.sessions import title_from_question
 from wenmai.scope import Scope
 

@@ -2,9 +2,7 @@
 
 from collections.abc import Sequence
 
-import msgspec
-
-from wenmai.stores.records import Message, Preferences
+from wenmai.stores.records import Block, Message, Preferences
 from wenmai.text.tokens import TokenCounter
 
 TAGS_IN_PROMPT = 5
@@ -53,14 +51,6 @@ _LINES = {
     "zh": ("用户偏好{}", "用户感兴趣的话题：{}", "、", "请用语言 {} 回答"),
     "en": ("The user prefers {}", "The user is interested in: {}", ", ", "Answer in the language {}"),
 }
-
-
-class Block(msgspec.Struct, frozen=True):
-    """A part of a prompt: kind, text as the model sees it, token count."""
-
-    kind: str
-    text: str
-    tokens: int
 
 
 def block_language(language: str) -> str:

@@ -1,15 +1,18 @@
 """The context: prompt blocks and messages for the caller's own model."""
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import Meta
 
 from wenmai.errors import InvalidInput
-from wenmai.memory.blocks import Block, preference_block
+from wenmai.memory.assembly import Assembly
+from wenmai.memory.blocks import preference_block
 from wenmai.memory.preferences import PreferenceBook
 from wenmai.memory.transcript import Transcript
 from wenmai.memory.window import Window, WindowLimits
 from wenmai.scope import Scope, ThreadKey
+from wenmai.stores.records import Block, Cut
 from wenmai.text.tokens import TokenCounter
 
 
@@ -20,13 +23,15 @@ class Context(msgspec.Struct, frozen=True):
         blocks: for the system prompt, in this order.
         messages: the window, then the question, in chat API form: {role, content, …}.
         tokens: of blocks and messages together.
-        cut: what did not fit, by block kind, in tokens or as a count: ``{"history": {"turns_left_out": True}}``.
+        cut: what did not fit, by block kind.
     """
 
-    blocks: list[Block]
-    messages: list[dict[str, Any]]
-    tokens: int
-    cut: dict[str, Any]
+    blocks: Annotated[list[Block], Meta(description="Blocks for the system prompt.")]
+    messages: Annotated[
+        list[dict[str, Any]], Meta(description="The history window, with the question as the last message.")
+    ]
+    tokens: Annotated[int, Meta(description="Estimated tokens in total.")]
+    cut: Annotated[Cut, Meta(description="What was cut to stay within the limits.")]
 
 
 class ContextBuilder:
@@ -53,26 +58,18 @@ class ContextBuilder:
         Raises:
             InvalidInput: the budget is too small for the question.
         """
-        question = self._count_tokens(query)
-        if budget_tokens is not None and budget_tokens < question:
-            raise InvalidInput("budget_tokens", budget_tokens, f"at least {question}, the tokens of the query")
-        room = None if budget_tokens is None else budget_tokens - question
-        cut: dict[str, Any] = {}
-        blocks = []
+        question = Block("question", query, self._count_tokens(query))
+        if budget_tokens is not None and budget_tokens < question.tokens:
+            raise InvalidInput("budget_tokens", budget_tokens, f"at least {question.tokens}, the tokens of the query")
+        assembly = Assembly(budget_tokens, [question])
+        blocks: list[Block] = []
         preferences = await self._preferences.get(scope, thread.session_id)
         if preferences.updated_at is not None:
             block = preference_block(preferences.values, preferences.values.language, self._count_tokens)
-            if room is None or block.tokens <= room:
-                blocks.append(block)
-                room = None if room is None else room - block.tokens
-            else:
-                cut["preferences"] = block.tokens
-        window = await self._window(scope, thread, room)
-        if window.more or window.shortened:
-            cut["history"] = {"turns_left_out": window.more, "characters_shortened": window.shortened}
-        used = sum(block.tokens for block in blocks) + window.tokens + question
-        messages = [_for_model(message) for message in window.messages]
-        return Context(blocks, [*messages, {"role": "user", "content": query}], used, cut)
+            blocks = assembly.add_preferences(block)
+        window = assembly.add_window(await self._window(scope, thread, assembly.room))
+        messages = [*map(_for_model, window), {"role": "user", "content": query}]
+        return Context(blocks, messages, assembly.tokens, assembly.cut)
 
     async def _window(self, scope: Scope, thread: ThreadKey, room: int | None) -> Window:
         if room is None:

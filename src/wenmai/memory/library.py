@@ -11,6 +11,7 @@ from wenmai.clock import Clock, system_clock
 from wenmai.errors import InvalidInput, SessionNotFound
 from wenmai.memory.context import Context, ContextBuilder
 from wenmai.memory.first_question import FirstQuestion
+from wenmai.memory.history import ASSISTANT, History, MessagePage, SessionSummary
 from wenmai.memory.idempotency import IdempotentTurns
 from wenmai.memory.ids import checked_id
 from wenmai.memory.preferences import PreferenceBook, PreferenceChange, SessionPreferences
@@ -24,9 +25,6 @@ from wenmai.stores.contracts import Documents, Logs, Store
 from wenmai.stores.opening import open_stores
 from wenmai.stores.records import Message, Session
 from wenmai.text.tokens import TokenCounter, estimate_tokens
-
-ASSISTANT = "assistant"
-"""The default persona."""
 
 
 class MemoryPolicy(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,7 +47,7 @@ class Memory:
     """The memory over one store.
 
     Attributes:
-        sessions, transcript, preferences, contexts, thread_lock, idempotency, usage: its parts, usable alone.
+        sessions, transcript, preferences, history, contexts, thread_lock, idempotency, usage: its parts, usable alone.
         policy: see :class:`MemoryPolicy`.
     """
 
@@ -66,6 +64,7 @@ class Memory:
         self.sessions: Sessions = Sessions(documents, logs, clock, lifetime=self.policy.session_lifetime)
         self.transcript: Transcript = Transcript(logs, history_cap=self.policy.history_cap, count_tokens=count_tokens)
         self.preferences: PreferenceBook = PreferenceBook(documents, default_language=self.policy.language)
+        self.history: History = History(self.sessions, self.transcript, self.preferences)
         self.contexts: ContextBuilder = ContextBuilder(
             self.transcript, self.preferences, self.policy.window, count_tokens
         )
@@ -160,6 +159,14 @@ class SessionMemory:
     def history(self) -> AsyncIterator[Message]:
         """Every message of the thread, ascending."""
         return self._memory.transcript.read_all(self._scope, self._thread)
+
+    async def page(self, limit: int = 50, *, before: str | None = None) -> MessagePage:
+        """The newest messages of all personas, merged by time, ascending; ``before`` is the ``next`` of a page."""
+        return await self._memory.history.page(self._scope, self.session_id, limit, before=before)
+
+    async def summary(self, limit: int = 10) -> SessionSummary:
+        """The session with its preferences and the newest messages of all personas, merged by time."""
+        return await self._memory.history.summary(self._scope, self.session_id, limit)
 
     async def context(self, query: str, *, budget_tokens: int | None = None) -> Context:
         """The context for a model that answers ``query``; see :class:`Context`."""

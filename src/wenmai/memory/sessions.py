@@ -91,37 +91,38 @@ class Sessions:
         *,
         title: str | None = None,
         metadata: dict[str, Any] | None = None,
+        context: dict[str, Any] | None = None,
         fallback_ids: Callable[[], str] | None = None,
     ) -> OpenedSession:
         """Continue the session of that id, or create one.
 
         An unknown id becomes the new session's. If its session is expired or foreign, the next of ``fallback_ids``
-        that can be continued or created is used; by default these are new ids.
+        that can be continued or created is used; by default these are new ids. Title, metadata and context are those
+        of a new session.
 
         Raises:
             InvalidInput: the id or the title is not allowed.
         """
         if title is not None:
             title = checked_title(title)
+        named = {} if title is None else {"title": title, "title_by": "user"}
+        fields = {"metadata": metadata or {}, "context": context or {}, **named}
         if session_id is not None:
             checked_id("session_id", session_id)
         make_id = fallback_ids or self._make_id
         candidate = session_id or make_id()
         while True:
-            opened = await self._continue_or_create(scope, candidate, title=title, metadata=metadata)
+            opened = await self._continue_or_create(scope, candidate, fields)
             if opened is not None:
                 other = session_id is not None and candidate != session_id
                 return msgspec.structs.replace(opened, instead_of=session_id) if other else opened
             candidate = make_id()
 
-    async def _continue_or_create(
-        self, scope: Scope, session_id: str, *, title: str | None, metadata: dict[str, Any] | None
-    ) -> OpenedSession | None:
+    async def _continue_or_create(self, scope: Scope, session_id: str, fields: dict[str, Any]) -> OpenedSession | None:
         """The session of that id; None if it is expired or foreign."""
         stored = await self._documents.get(scope, Session, session_id)
         if stored is None:
-            named = {} if title is None else {"title": title, "title_by": "user"}
-            opened = await self.insert(scope, session_id, metadata=metadata or {}, **named)
+            opened = await self.insert(scope, session_id, **fields)
             if opened is not None and opened.created:
                 return opened
             stored = opened.stored if opened else None

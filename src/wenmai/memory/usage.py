@@ -10,9 +10,10 @@ import hashlib
 import random
 from collections.abc import Sequence
 from datetime import date, timedelta
-from typing import Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import msgspec
+from msgspec import Meta
 
 from wenmai.clock import Clock
 from wenmai.errors import SessionNotFound
@@ -20,7 +21,7 @@ from wenmai.memory.sessions import Sessions
 from wenmai.resilience.shielded import run_to_completion
 from wenmai.scope import Scope
 from wenmai.stores.contracts import Documents, Stored
-from wenmai.stores.records import Session, UsageRecord
+from wenmai.stores.records import Session, TokenUsage, UsageRecord
 from wenmai.stores.update import update
 from wenmai.stores.validation import MAX_KEYS
 
@@ -29,34 +30,12 @@ RETENTION = timedelta(days=400)
 """How long a day's usage is kept."""
 
 
-class TokenUsage(msgspec.Struct, frozen=True, kw_only=True):
-    """Tokens and cost of model calls; values can be added."""
-
-    calls: int = 0
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-    cost_usd: float = 0.0
-
-    @property
-    def tokens(self) -> int:
-        """Prompt and completion tokens together."""
-        return self.prompt_tokens + self.completion_tokens
-
-    def __add__(self, other: "TokenUsage") -> "TokenUsage":
-        return TokenUsage(
-            calls=self.calls + other.calls,
-            prompt_tokens=self.prompt_tokens + other.prompt_tokens,
-            completion_tokens=self.completion_tokens + other.completion_tokens,
-            cost_usd=self.cost_usd + other.cost_usd,
-        )
-
-
 class DayUsage(msgspec.Struct, frozen=True):
     """Usage of a user, and of the user's whole tenant, on a UTC day."""
 
-    day: date
-    user: TokenUsage
-    tenant: TokenUsage
+    day: Annotated[date, Meta(description="The day, UTC.")]
+    user: Annotated[TokenUsage, Meta(description="Usage of the user.")]
+    tenant: Annotated[TokenUsage, Meta(description="Usage of all users of the tenant.")]
 
 
 class _Counter(NamedTuple):

@@ -25,9 +25,10 @@ Rules for every method of every contract:
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime, timedelta
-from typing import Any, Generic, Literal, Protocol, TypeVar
+from typing import Annotated, Any, Generic, Literal, Protocol, TypeVar
 
 import msgspec
+from msgspec import Meta
 
 from wenmai.scope import Scope, ThreadKey
 from wenmai.stores.records import Message, NewMessage, Record
@@ -172,11 +173,11 @@ class Appended(msgspec.Struct, frozen=True):
 class ThreadInfo(msgspec.Struct, frozen=True):
     """A thread of a session: its number of messages and turns, and the timestamps of the first and last message."""
 
-    npc_id: str
-    message_count: int
-    turn_count: int
-    first_at: datetime
-    last_at: datetime
+    npc_id: Annotated[str, Meta(description="The persona's id.")]
+    message_count: Annotated[int, Meta(description="Number of messages.")]
+    turn_count: Annotated[int, Meta(description="Number of turns.")]
+    first_at: Annotated[datetime, Meta(description="Time of the first message.")]
+    last_at: Annotated[datetime, Meta(description="Time of the newest message.")]
 
 
 class Logs(Protocol):

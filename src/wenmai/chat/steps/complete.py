@@ -13,7 +13,16 @@ from wenmai.errors import SessionNotFound
 from wenmai.grounding.types import PolicyMode
 from wenmai.memory.sessions import title_from_question
 from wenmai.resilience.shielded import all_of, run_to_completion
-from wenmai.stores.records import Message, Session, TraceRecord
+from wenmai.stores.records import (
+    Cut,
+    Message,
+    ScoredPassage,
+    Session,
+    StoredAnswer,
+    TraceDetails,
+    TraceRecord,
+    TurnInput,
+)
 
 FOLLOWUPS = 3
 
@@ -55,11 +64,10 @@ async def _record_first_question(state: TurnState, run: TurnRun) -> None:
 
 async def record_usage(state: TurnState, run: TurnRun) -> None:
     """Add the usage of the turn's model calls to session, user and tenant; once, however the turn ends."""
-    if "opened" in state and not run.usage_recorded:
-        run.usage_recorded = True
+    if "opened" in state:
         thread = state["opened"].thread
         await run.services.memory.usage.add(
-            state["request"].scope, thread.session_id, run.meter.usage, incarnation=thread.incarnation
+            state["request"].scope, thread.session_id, run.meter.take(), incarnation=thread.incarnation
         )
 
 
@@ -166,7 +174,6 @@ def trace_of(state: TurnState, run: TurnRun, answer: TurnAnswer | None, error: s
         state.get("draft"),
         state.get("checked"),
     )
-    source, version = run.prompt_source
     usage = run.meter.usage
     completed_at = run.services.clock()
     return TraceRecord(
@@ -176,21 +183,21 @@ def trace_of(state: TurnState, run: TurnRun, answer: TurnAnswer | None, error: s
         incarnation=opened.thread.incarnation or "" if opened else "",
         npc_id=request.npc_id,
         turn_id=opened.turn_id if opened else 0,
-        request_input={
-            "query": request.query,
-            "rewritten_query": rewritten.text if rewritten else request.query,
-            "npc_id": request.npc_id,
-            "session_id": request.session_id,
-            "prompt_version": version,
-            "prompt_source": source,
-            "persona_version": state["persona"].version if "persona" in state else None,
-        },
+        request_input=TurnInput(
+            query=request.query,
+            rewritten_query=rewritten.text if rewritten else request.query,
+            npc_id=request.npc_id,
+            session_id=request.session_id,
+            prompt_version=built.version if built else None,
+            prompt_source="npc_profile" if built is None or built.version is None else "prompt_registry",
+            persona_version=state["persona"].version if "persona" in state else None,
+        ),
         tool_calls=run.steps,
         intent=understanding.dialogue_act.value if understanding else "",
         evidence_ids=[citation.evidence_id for citation in answer.citations] if answer else [],
-        policy_mode=checked.mode.value if checked else PolicyMode.CONSERVATIVE.value,
+        policy_mode=checked.mode.value if checked else "conservative",
         policy_reason=checked.reason if checked else "",
-        blocks=[msgspec.to_builtins(block) for block in built.blocks] if built else [],
+        blocks=built.blocks if built else [],
         answer=answer.answer_text if answer else "",
         model=draft.model if draft else "",
         prompt_tokens=usage.prompt_tokens,
@@ -201,18 +208,18 @@ def trace_of(state: TurnState, run: TurnRun, answer: TurnAnswer | None, error: s
         started_at=run.started_at,
         completed_at=completed_at,
         error=error,
-        details={
-            "cut": built.cut if built else {},
-            "carried": rewritten.carried if rewritten else [],
-            "matched": understanding.matched if understanding else [],
-            "passages": [
-                {"evidence_id": passage.evidence_id, "score": passage.score, "number": passage.number}
+        details=TraceDetails(
+            cut=built.cut if built else Cut(),
+            carried=rewritten.carried if rewritten else [],
+            matched=understanding.matched if understanding else [],
+            passages=[
+                ScoredPassage(evidence_id=passage.evidence_id, score=passage.score, number=passage.number)
                 for passage in (state["retrieved"].passages if "retrieved" in state else [])
             ],
-            "premises": list(verdict.unsupported_premises) if verdict else [],
-            "sources_disagree": verdict.sources_conflict if verdict else False,
-            "unsupported": checked.unsupported if checked else [],
-            "budget": [msgspec.to_builtins(status) for status in run.budget_statuses],
-            "answer": msgspec.to_builtins(answer) if answer else None,
-        },
+            premises=list(verdict.unsupported_premises) if verdict else [],
+            sources_disagree=verdict.sources_conflict if verdict else False,
+            unsupported=checked.unsupported if checked else [],
+            budget=draft.budgets if draft else [],
+            answer=msgspec.convert(msgspec.to_builtins(answer), StoredAnswer) if answer else None,
+        ),
     )

@@ -9,7 +9,7 @@ from wenmai.chat.budgets import exhausted
 from wenmai.chat.extractive import compose
 from wenmai.chat.prompts import build_prompt
 from wenmai.chat.steps.ground import NOT_SEARCHED
-from wenmai.chat.turn import Draft, TurnRun, TurnState
+from wenmai.chat.turn import Draft, Token, TurnRun, TurnState
 from wenmai.config.profile import in_language
 from wenmai.errors import ModelError
 from wenmai.grounding.answerability import Verdict
@@ -30,8 +30,6 @@ async def prompt(state: TurnState, run: TurnRun) -> TurnState:
     services, opened, recalled = run.services, state["opened"], state["recalled"]
     persona = state["persona"]
     registered = await services.prompts.active(state["request"].scope, persona.persona.npc_id)
-    if registered is not None:
-        run.prompt_source = "prompt_registry", registered.number
     built = build_prompt(
         persona=persona.persona,
         registered=registered.value["text"] if registered else None,
@@ -43,7 +41,7 @@ async def prompt(state: TurnState, run: TurnRun) -> TurnState:
         budget_tokens=services.policy.prompt_budget_tokens,
         count_tokens=services.count_tokens,
     )
-    return {"prompt": built}
+    return {"prompt": msgspec.structs.replace(built, version=registered.number) if registered else built}
 
 
 def wants_model(state: TurnState, run: TurnRun) -> bool:
@@ -63,10 +61,10 @@ async def generate(state: TurnState, run: TurnRun) -> TurnState:
     model = run.services.model
     assert model is not None  # noqa: S101 — see wants_model
     request, session_id = state["request"], state["opened"].thread.session_id
-    run.budget_statuses = await run.services.budgets.check(request.scope, session_id)
-    if budget := exhausted(run.budget_statuses):
-        composed = await compose_answer(state, run)
-        return {"draft": msgspec.structs.replace(composed["draft"], exhausted=budget)}
+    budgets = await run.services.budgets.check(request.scope, session_id)
+    if budget := exhausted(budgets):
+        draft = _composed(state, run, state["verdict"])
+        return {"draft": msgspec.structs.replace(draft, exhausted=budget, budgets=budgets)}
     stream = _CheckedStream(state, run)
     # Without a callback nothing is streamed, so the model call may be retried.
     listener = None if run.on_event is None else stream.add
@@ -74,10 +72,10 @@ async def generate(state: TurnState, run: TurnRun) -> TurnState:
         reply = await model.answer(state["prompt"].messages(), on_token=listener, on_usage=run.meter)
     except ModelError as failure:
         draft = _composed(state, run, state["verdict"])
-        return {"draft": msgspec.structs.replace(draft, failure=str(failure))}
+        return {"draft": msgspec.structs.replace(draft, failure=str(failure), budgets=budgets)}
     if listener is not None:
         await stream.end(cut_off=reply.cut_off)
-    return {"draft": Draft(text=reply.text, model=model.name, cut_off=reply.cut_off)}
+    return {"draft": Draft(text=reply.text, model=model.name, cut_off=reply.cut_off, budgets=budgets)}
 
 
 async def compose_answer(state: TurnState, run: TurnRun) -> TurnState:
@@ -131,5 +129,5 @@ class _CheckedStream:
 
     async def _deliver(self, checked: Iterator[str]) -> None:
         for text in checked:
-            await self._run.emit("token", text=text)
+            await self._run.emit(Token(text))
             await asyncio.sleep(0)  # a long piece is many sentences: let other tasks run

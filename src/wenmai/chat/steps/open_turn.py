@@ -2,7 +2,7 @@
 
 import msgspec
 
-from wenmai.chat.turn import Opened, TurnRun, TurnState
+from wenmai.chat.turn import Opened, TurnBegan, TurnRun, TurnStarted, TurnState
 from wenmai.errors import SessionExpired, SessionNotFound
 from wenmai.memory.idempotency import ClaimLost
 from wenmai.stores.records import NewMessage
@@ -32,7 +32,7 @@ async def open_turn(state: TurnState, run: TurnRun) -> TurnState:
             await run.resources.enter_async_context(memory.thread_lock.hold(request.scope, thread, request.on_conflict))
             if claim is not None and not await claim.is_held():
                 raise ClaimLost
-            await run.emit("begin")
+            await run.emit(TurnBegan())
             appended, window = await memory.transcript.append(
                 request.scope, thread, messages, window=memory.policy.window
             )
@@ -42,13 +42,7 @@ async def open_turn(state: TurnState, run: TurnRun) -> TurnState:
             continue
         break
     answer = appended.messages[1]
-    await run.emit(
-        "start",
-        trace_id=run.trace_id,
-        session_id=thread.session_id,
-        turn_id=answer.turn_id,
-        npc_id=request.npc_id,
-    )
+    await run.emit(TurnStarted(run.trace_id, thread.session_id, answer.turn_id, request.npc_id))
     previous = window.messages if window is not None and run.services.policy.memory_enabled else []
     opened = Opened(
         thread=thread,

@@ -13,7 +13,7 @@ from wenmai.cli.terminal.output import expected_errors, pluralize, print_stderr,
 from wenmai.cli.terminal.progress import bar
 from wenmai.config.settings import Settings
 from wenmai.interchange import FORMATS, Report, check_choices, import_files
-from wenmai.memory.library import ASSISTANT
+from wenmai.memory.history import ASSISTANT
 from wenmai.scope import Scope
 
 Files = Annotated[list[Path], typer.Argument(help="Files to read", exists=True, dir_okay=False, readable=True)]

@@ -181,9 +181,9 @@ class Conversation:
             return
         trace = (await self._engine.traces.get(self._scope, wanted)).record
         titles = {}
-        for passage in trace.details.get("passages", []):
-            stored = await self._engine.evidence.get(self._scope, passage["evidence_id"])
-            titles[passage["evidence_id"]] = stored.record.title if stored else ""
+        for passage in trace.details.passages:
+            stored = await self._engine.evidence.get(self._scope, passage.evidence_id)
+            titles[passage.evidence_id] = stored.record.title if stored else ""
         explain(self._console, trace, titles, self.language)
 
     async def _new_session(self, _: str) -> None:

@@ -3,7 +3,7 @@
 from rich.cells import cell_len
 from rich.console import Console
 
-from wenmai.chat.turn import TurnEvent
+from wenmai.chat.turn import Replacement, Token, TurnEvent
 from wenmai.cli.terminal.output import printable
 from wenmai.cli.terminal.wrapping import LineWrapper
 
@@ -25,11 +25,11 @@ class StreamPrinter:
 
     async def on_event(self, event: TurnEvent) -> None:
         """Print a token or a replacement."""
-        if event.kind == "replace" and self._wrapper is not None:
+        if isinstance(event, Replacement) and self._wrapper is not None:
             self.end()
             self._console.print(self._replaced, style="dim", markup=False)
-        if event.kind in ("token", "replace"):
-            self._print(self._begin().add(printable(event.data["text"])))
+        if isinstance(event, Token | Replacement):
+            self._print(self._begin().add(printable(event.text)))
 
     def end(self) -> None:
         """End the line, if one was started."""

@@ -7,8 +7,10 @@ done: an interrupted ingestion is completed by running it again.
 
 import asyncio
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Mapping, Sequence
+from typing import Annotated
 
 import msgspec
+from msgspec import Meta
 
 from wenmai.errors import ModelError
 from wenmai.grounding.evidence.fields import check_record
@@ -33,10 +35,10 @@ _CANDIDATES_PER_PASSAGE = 4
 class IngestReport(msgspec.Struct, frozen=True, kw_only=True):
     """Result of an ingestion, in passages."""
 
-    added: int = 0
-    changed: int = 0
-    unchanged: int = 0
-    removed: int = 0
+    added: Annotated[int, Meta(description="New passages.")] = 0
+    changed: Annotated[int, Meta(description="Passages with changed text or fields.")] = 0
+    unchanged: Annotated[int, Meta(description="Passages already stored with equal fields.")] = 0
+    removed: Annotated[int, Meta(description="Passages removed because the source no longer has them.")] = 0
 
 
 class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,8 +49,8 @@ class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
         degraded: ``embedder`` if it failed and the search used words alone.
     """
 
-    passages: list[Passage]
-    degraded: list[str]
+    passages: Annotated[list[Passage], Meta(description="The passages found, best first.")]
+    degraded: Annotated[list[str], Meta(description="Components that failed or were skipped; normally empty.")]
 
 
 OnProgress = Callable[[IngestReport], None]

@@ -4,34 +4,31 @@ import asyncio
 from email.message import Message as MimeHeader
 from typing import Annotated
 
-import msgspec
 from fastapi import APIRouter, Path, Query, Request
 from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
-from starlette.responses import Response
 
 from wenmai.chat.reach import reach_of
 from wenmai.errors import InvalidInput, NotFound
 from wenmai.grounding.evidence import record_from
+from wenmai.grounding.evidence.base import SearchResult
 from wenmai.http.dependencies import EngineDep
 from wenmai.http.media_types import JsonRoute
 from wenmai.http.openapi import problems
-from wenmai.http.responses import json_response
+from wenmai.http.responses import Json
 from wenmai.http.schemas.common import CursorQuery, PageLimit
-from wenmai.http.schemas.evidence import (
-    EVIDENCE_ID,
-    EvidenceBody,
+from wenmai.http.schemas.evidence import EVIDENCE_ID, EvidenceBody, EvidenceIn, SearchBody
+from wenmai.http.scope import CallerScope
+from wenmai.http.views import view_of
+from wenmai.http.views.evidence import (
+    BadLineView,
     EvidenceDeleted,
-    EvidenceIn,
     EvidencePage,
     EvidenceView,
     FileIngestResult,
     IngestResult,
-    SearchBody,
-    SearchResults,
+    evidence_view,
 )
-from wenmai.http.scope import CallerScope
-from wenmai.http.views import evidence_view
 from wenmai.stores.records import EvidenceRecord
 
 PREFIX = "/api/v1/evidence"
@@ -83,8 +80,8 @@ _FILE_BODY = {
 }
 
 
-@router.post("", summary="Ingest passages", response_model=IngestResult, responses=problems(413, 502))
-async def ingest(body: EvidenceBody, scope: CallerScope, engine: EngineDep) -> Response:
+@router.post("", summary="Ingest passages", responses=problems(413, 502))
+async def ingest(body: EvidenceBody, scope: CallerScope, engine: EngineDep) -> Json[IngestResult]:
     """A passage already stored with equal fields is unchanged; an existing id gets the new text."""
     records: list[EvidenceRecord] = []
     for index, given in enumerate(body.evidence):
@@ -93,13 +90,12 @@ async def ingest(body: EvidenceBody, scope: CallerScope, engine: EngineDep) -> R
     reach = await reach_of(engine.personas, scope)
     report = await engine.evidence.ingest(scope, reach.counted(records), replace_source=body.replace_source)
     ids = [record.evidence_id for record in records]
-    return json_response(msgspec.structs.asdict(report) | {"evidence_ids": ids, "warnings": reach.warnings()})
+    return Json(view_of(report, IngestResult, evidence_ids=ids, warnings=reach.warnings()))
 
 
 @router.post(
     "/files",
     summary="Ingest a file",
-    response_model=FileIngestResult,
     responses=problems(413, 502),
     openapi_extra={"requestBody": _FILE_BODY},
 )
@@ -109,7 +105,7 @@ async def ingest_file(
     engine: EngineDep,
     name: FileName = None,
     replace_source: ReplaceSource = False,  # noqa: FBT002 — a query parameter
-) -> Response:
+) -> Json[FileIngestResult]:
     """Markdown, text, JSONL or CSV, as the body or as the form field `file`; at most 20 MB.
 
     Lines that cannot be parsed are reported and skipped; a file without any usable line is rejected.
@@ -121,25 +117,27 @@ async def ingest_file(
         raise InvalidInput(f"{first.file}:{first.line}", "", first.reason)
     reach = await reach_of(engine.personas, scope)
     report = await engine.evidence.ingest(scope, reach.counted(found.records()), replace_source=replace_source)
-    lines = {
-        "file": file_name,
-        "bad_lines": [{"line": each.line, "reason": each.reason} for each in found.bad],
-        "bad_line_count": found.bad_count,
-        "warnings": reach.warnings(),
-    }
-    return json_response(msgspec.structs.asdict(report) | lines)
+    result = view_of(
+        report,
+        FileIngestResult,
+        file=file_name,
+        bad_lines=[view_of(each, BadLineView) for each in found.bad],
+        bad_line_count=found.bad_count,
+        warnings=reach.warnings(),
+    )
+    return Json(result)
 
 
-@router.post("/search", summary="Search passages", response_model=SearchResults, responses=problems(413))
-async def search(body: SearchBody, scope: CallerScope, engine: EngineDep) -> Response:
+@router.post("/search", summary="Search passages", responses=problems(413))
+async def search(body: SearchBody, scope: CallerScope, engine: EngineDep) -> Json[SearchResult]:
     """Search results, best first, with the score used for the grounding decision."""
     found = await engine.evidence.find(
         scope, body.query, domains=body.domains, language=body.language, limit=body.limit
     )
-    return json_response(found)
+    return Json(found)
 
 
-@router.get("", summary="List passages", response_model=EvidencePage, responses=problems())
+@router.get("", summary="List passages", responses=problems())
 async def list_evidence(
     scope: CallerScope,
     engine: EngineDep,
@@ -147,40 +145,38 @@ async def list_evidence(
     source_type: SourceTypeQuery = None,
     limit: PageLimit = 20,
     cursor: CursorQuery = None,
-) -> Response:
+) -> Json[EvidencePage]:
     """The passages of the site, newest first."""
     page = await engine.evidence.list(scope, source_ref=source_ref, source_type=source_type, limit=limit, cursor=cursor)
     views = [evidence_view(stored) for stored in page.items]
-    return json_response({"evidence": views, "next": page.next_cursor})
+    return Json(EvidencePage(evidence=views, next=page.next_cursor))
 
 
-@router.delete("", summary="Delete the passages of a source", response_model=EvidenceDeleted, responses=problems())
+@router.delete("", summary="Delete the passages of a source", responses=problems())
 async def delete_source(
     source_ref: Annotated[str, Query(min_length=1, max_length=500, description="The source.")],
     scope: CallerScope,
     engine: EngineDep,
-) -> Response:
+) -> Json[EvidenceDeleted]:
     """Delete all passages of a source; returns their number, which may be 0."""
-    return json_response({"success": True, "deleted": await engine.evidence.delete_source(scope, source_ref)})
+    return Json(EvidenceDeleted(success=True, deleted=await engine.evidence.delete_source(scope, source_ref)))
 
 
-@router.get("/{evidence_id:path}", summary="Read a passage", response_model=EvidenceView, responses=problems(404))
-async def read_evidence(evidence_id: EvidenceIdPath, scope: CallerScope, engine: EngineDep) -> Response:
+@router.get("/{evidence_id:path}", summary="Read a passage", responses=problems(404))
+async def read_evidence(evidence_id: EvidenceIdPath, scope: CallerScope, engine: EngineDep) -> Json[EvidenceView]:
     """A passage, as answers cite it."""
     stored = await engine.evidence.get(scope, evidence_id)
     if stored is None:
         raise EvidenceNotFound(evidence_id)
-    return json_response(evidence_view(stored))
+    return Json(evidence_view(stored))
 
 
-@router.delete(
-    "/{evidence_id:path}", summary="Delete a passage", response_model=EvidenceDeleted, responses=problems(404)
-)
-async def delete_evidence(evidence_id: EvidenceIdPath, scope: CallerScope, engine: EngineDep) -> Response:
+@router.delete("/{evidence_id:path}", summary="Delete a passage", responses=problems(404))
+async def delete_evidence(evidence_id: EvidenceIdPath, scope: CallerScope, engine: EngineDep) -> Json[EvidenceDeleted]:
     """Delete a passage; it is no longer found or cited."""
     if not await engine.evidence.delete(scope, evidence_id):
         raise EvidenceNotFound(evidence_id)
-    return json_response({"success": True, "deleted": 1})
+    return Json(EvidenceDeleted(success=True, deleted=1))
 
 
 class EvidenceNotFound(NotFound):

@@ -1,31 +1,70 @@
 """Liveness, readiness and metrics, for load balancers and Prometheus; not scoped."""
 
+from typing import Annotated, Literal
+
+import msgspec
 from fastapi import APIRouter
+from msgspec import UNSET, Meta, UnsetType
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.responses import Response
 
 from wenmai.http.dependencies import AppStateDep, EngineDep
-from wenmai.http.responses import json_response
-from wenmai.http.schemas.health import Liveness, Readiness
+from wenmai.http.responses import Json, StructRoute
+from wenmai.http.views import view_of
+from wenmai.resilience.breaker import State
 
-router: APIRouter = APIRouter(tags=["health"])
+router: APIRouter = APIRouter(tags=["health"], route_class=StructRoute)
 
 RETRY_SECONDS = 5
 
 
-@router.get("/healthz", summary="Liveness", response_model=Liveness)
-async def healthz() -> Response:
+class Liveness(msgspec.Struct, frozen=True, kw_only=True):
+    """The process is alive."""
+
+    status: Annotated[Literal["ok"], Meta(description="Always `ok`.")]
+
+
+class StoreHealth(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether a store is reachable, and the error if not."""
+
+    state: Annotated[Literal["ok", "down"], Meta(description="Whether the store is reachable.")]
+    error: Annotated[str | UnsetType, Meta(description="The error if it is not reachable.")] = UNSET
+
+
+class BreakerView(msgspec.Struct, frozen=True, kw_only=True):
+    """State of a circuit breaker."""
+
+    state: Annotated[State, Meta(description="`open`: calls are rejected.")]
+    failures: Annotated[int, Meta(description="Consecutive failures.")]
+    refused: Annotated[int, Meta(description="Calls rejected since the process started.")]
+
+
+class Readiness(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether requests can be served, and the state of each dependency."""
+
+    status: Annotated[
+        Literal["ok", "degraded", "down"], Meta(description="`degraded`: served without some optional dependencies.")
+    ]
+    stores: Annotated[dict[str, StoreHealth], Meta(description="Each store, by name.")]
+    breakers: Annotated[
+        dict[str, BreakerView], Meta(description="By the name of the guarded dependency, such as `model`.")
+    ]
+    degraded: Annotated[
+        list[str], Meta(description="Dependencies that are not called at present, because their breaker is not closed.")
+    ]
+
+
+@router.get("/healthz", summary="Liveness")
+async def healthz() -> Json[Liveness]:
     """200 as long as the process responds; does not check the store."""
-    return json_response({"status": "ok"})
+    return Json(Liveness(status="ok"))
 
 
 @router.get(
     "/readyz",
     summary="Readiness",
-    response_model=Readiness,
     responses={
         503: {
-            "model": Readiness,
             "description": "The store is down",
             "content": {
                 "application/json": {
@@ -40,20 +79,19 @@ async def healthz() -> Response:
         }
     },
 )
-async def readyz(engine: EngineDep) -> Response:
+async def readyz(engine: EngineDep) -> Json[Readiness]:
     """Pings the store; optional dependencies are reported by the state of their circuit breakers."""
-    stores = await engine.ready()
+    stores = msgspec.convert(await engine.ready(), dict[str, StoreHealth])
     statuses = [breaker.status for breaker in engine.breakers]
-    body = {
-        "stores": stores,
-        "breakers": {
-            each.name: {"state": each.state, "failures": each.failures, "refused": each.refused} for each in statuses
-        },
-        "degraded": sorted(each.name for each in statuses if each.state != "closed"),
-    }
-    if any(store["state"] != "ok" for store in stores.values()):
-        return json_response({"status": "down", **body}, 503, {"Retry-After": str(RETRY_SECONDS)})
-    return json_response({"status": "degraded" if body["degraded"] else "ok", **body})
+    degraded = sorted(each.name for each in statuses if each.state != "closed")
+    down = any(store.state != "ok" for store in stores.values())
+    readiness = Readiness(
+        status="down" if down else "degraded" if degraded else "ok",
+        stores=stores,
+        breakers={each.name: view_of(each, BreakerView) for each in statuses},
+        degraded=degraded,
+    )
+    return Json(readiness, 503, {"Retry-After": str(RETRY_SECONDS)}) if down else Json(readiness)
 
 
 @router.get(

@@ -1,12 +1,13 @@
 """Chat with personas: turns, session summaries, preferences and traces."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Body, Header, Path, Query, Request
+from msgspec import UNSET
 from starlette.responses import Response
 
 from wenmai.chat.pipeline import Replay
-from wenmai.chat.turn import TurnRequest
+from wenmai.chat.turn import TurnAnswer, TurnRequest
 from wenmai.engine import Engine
 from wenmai.errors import InvalidInput, SessionNotFound
 from wenmai.grounding.types import DialogueAct, PolicyMode
@@ -14,24 +15,21 @@ from wenmai.http import stream
 from wenmai.http.dependencies import AppState, AppStateDep, EngineDep
 from wenmai.http.media_types import JsonRoute
 from wenmai.http.openapi import problems
-from wenmai.http.responses import json_response
+from wenmai.http.responses import Json
 from wenmai.http.schemas.common import ID_PATTERN, CursorQuery, NpcIdQuery, PageLimit, SessionIdPath
-from wenmai.http.schemas.npc import (
-    ChatAnswer,
-    ChatBody,
-    Deleted,
-    PreferenceAnswer,
-    PreferenceBody,
-    ReplayView,
-    SessionSummary,
-    Tag,
-    TracePage,
-    TraceWithSession,
-)
+from wenmai.http.schemas.npc import ChatBody, PreferenceBody, Tag
 from wenmai.http.scope import CallerScope, IdempotencyKeyHeader, ScopeHeadersDep, TraceHeader
 from wenmai.http.turn_requests import run_turn, stream_turn
 from wenmai.http.turn_tasks import TurnTask
-from wenmai.http.views import preference_view, session_summary, trace_summary, trace_view
+from wenmai.http.views.sessions import Deleted, PreferenceAnswer, SummaryView, preference_view, summary_view
+from wenmai.http.views.traces import (
+    ReplayView,
+    TracePage,
+    TraceWithSession,
+    trace_summary,
+    trace_view,
+    trace_with_session,
+)
 from wenmai.memory.preferences import PreferenceChange
 from wenmai.scope import Scope
 
@@ -58,15 +56,41 @@ data: {"trace_id":"trace-5f0c2f7a9b1e4d33","session_id":"my-session","turn_id":1
 """
 
 
+_ANSWER_EXAMPLE = {
+    "trace_id": "trace-5f0c2f7a9b1e4d33",
+    "session_id": "session-8b6f0a1c2d3e4f50",
+    "turn_id": 1,
+    "policy_mode": "normal",
+    "answer_text": "后生问得好。家训第一条是孝悌为本。",
+    "citations": [
+        {
+            "evidence_id": "ev-0f3a",
+            "title": "严氏家训·第一条",
+            "source_ref": "family_precepts.md",
+            "excerpt": "一曰孝悌为本：事父母以诚，待兄弟以和。",
+            "score": 0.82,
+        }
+    ],
+    "followup_questions": ["有什么具体的故事吗？"],
+    "npc_id": "ancestor_yan",
+    "npc_name": "严氏先祖",
+    "latency_ms": 6.2,
+    "timestamp": "2026-01-05T14:00:00.120000Z",
+    "degraded": [],
+}
+
+
 @router.post(
     "/chat",
     summary="Ask a persona",
-    response_model=ChatAnswer,
     responses=problems(404, 409, 413)
     | {
         200: {
             "description": "The answer; or a stream of the events `start`, `step`, `token`, `replace`, `done`, `error`",
-            "content": {stream.MEDIA_TYPE: {"schema": {"type": "string"}, "example": _STREAM_EXAMPLE}},
+            "content": {
+                "application/json": {"example": _ANSWER_EXAMPLE},
+                stream.MEDIA_TYPE: {"schema": {"type": "string"}, "example": _STREAM_EXAMPLE},
+            },
         }
     },
 )
@@ -78,7 +102,7 @@ async def chat(
     accept: Annotated[str, Header(include_in_schema=False)] = "",
     trace_id: TraceHeader = None,
     idempotency_key: IdempotencyKeyHeader = None,
-) -> Response:
+) -> Json[TurnAnswer] | Response:
     """Run one turn: store the question, answer it from evidence, store the answer, then send it."""
     request = TurnRequest(
         scope=headers.scope_with(body.scope_fields()),
@@ -97,41 +121,38 @@ async def chat(
 @router.get(
     "/sessions/{session_id}",
     summary="Read a session",
-    response_model=SessionSummary,
     responses=problems(404),
 )
-async def read_session(
+async def read_conversation(
     session_id: SessionIdPath,
     scope: CallerScope,
     engine: EngineDep,
     npc_id: NpcIdQuery = None,
     max_messages: RecentLimit = 10,
-) -> Response:
+) -> Json[SummaryView]:
     """The newest messages of one persona, or of all personas merged by time, and the preferences."""
-    return json_response(await session_summary(engine, scope, session_id, npc_id, max_messages))
+    return Json(summary_view(await engine.memory.history.summary(scope, session_id, max_messages, npc_id=npc_id)))
 
 
 @router.delete(
     "/sessions/{session_id}",
     summary="Delete a session or one persona's thread",
-    response_model=Deleted,
     responses=problems(404),
 )
-async def delete_session(
+async def delete_conversation(
     session_id: SessionIdPath, scope: CallerScope, engine: EngineDep, npc_id: NpcIdQuery = None
-) -> Response:
+) -> Json[Deleted]:
     """Delete one persona's thread, or the whole session, with the traces; an absent session is 404."""
     if npc_id is not None:
         await engine.memory.sessions.delete_thread(scope, session_id, npc_id)
     elif not await engine.memory.sessions.delete(scope, session_id):
         raise SessionNotFound(session_id)
-    return json_response({"success": True, "session_id": session_id})
+    return Json(Deleted(success=True, session_id=session_id))
 
 
 @router.put(
     "/sessions/{session_id}/preference",
     summary="Set preferences",
-    response_model=PreferenceAnswer,
     responses=problems(404, 413),
 )
 async def set_preference(  # noqa: PLR0917 — FastAPI passes them by keyword
@@ -144,7 +165,7 @@ async def set_preference(  # noqa: PLR0917 — FastAPI passes them by keyword
     language: Annotated[str | None, Query(description="A BCP 47 tag.")] = None,
     interest_tag: Annotated[list[Tag], Query(description="Tags to add.")] = [],  # noqa: B006 — FastAPI copies it
     remove_interest_tag: Annotated[list[Tag], Query(description="Tags to remove.")] = [],  # noqa: B006
-) -> Response:
+) -> Json[PreferenceAnswer]:
     """By query parameters or a JSON body, not both; they apply to all personas. Returns the stored preferences."""
     by_query = PreferenceChange(
         verbosity=verbosity,
@@ -158,10 +179,10 @@ async def set_preference(  # noqa: PLR0917 — FastAPI passes them by keyword
     change = by_query if body is None else PreferenceChange(**body.model_dump())
     await engine.memory.sessions.get(scope, session_id)
     stored = await engine.memory.preferences.set(scope, session_id, change)
-    return json_response({"success": True, "preference": preference_view(stored)})
+    return Json(PreferenceAnswer(success=True, preference=preference_view(stored)))
 
 
-@router.get("/traces", summary="List traces", response_model=TracePage, responses=problems())
+@router.get("/traces", summary="List traces", responses=problems())
 async def list_traces(
     scope: CallerScope,
     engine: EngineDep,
@@ -171,18 +192,18 @@ async def list_traces(
     intent: Annotated[DialogueAct | None, Query(description="Only questions with this intent.")] = None,
     limit: PageLimit = 20,
     cursor: CursorQuery = None,
-) -> Response:
+) -> Json[TracePage]:
     """The user's traces, newest first, without the prompt blocks."""
     filters = {"session_id": session_id, "npc_id": npc_id, "policy_mode": policy_mode, "intent": intent}
     where = {field: str(value) for field, value in filters.items() if value is not None}
     page = await engine.traces.list(scope, where=where, limit=limit, cursor=cursor)
-    return json_response({"traces": [trace_summary(each.record) for each in page.items], "next": page.next_cursor})
+    summaries = [trace_summary(each.record) for each in page.items]
+    return Json(TracePage(traces=summaries, next=page.next_cursor))
 
 
 @router.get(
     "/traces/{trace_id}",
     summary="Read a trace",
-    response_model=TraceWithSession,
     responses=problems(404),
 )
 async def read_trace(
@@ -190,30 +211,23 @@ async def read_trace(
     scope: CallerScope,
     engine: EngineDep,
     include_session: Annotated[bool, Query(description="Include the current session.")] = False,  # noqa: FBT002
-) -> Response:
+) -> Json[TraceWithSession]:
     """Why a turn was answered as it was: steps, evidence, prompt blocks, policy mode and reason."""
     stored = await engine.traces.get(scope, trace_id)
-    view = trace_view(stored.record, stored.user_id)
-    if include_session:
-        view["session_summary"] = await _summary_or_none(engine, scope, stored.record.session_id)
-    return json_response(view)
+    summary = await _summary_or_none(engine, scope, stored.record.session_id) if include_session else UNSET
+    return Json(trace_with_session(stored.record, stored.user_id, summary))
 
 
 @router.post(
     "/traces/{trace_id}/replay",
     summary="Replay a trace",
-    response_model=ReplayView,
     responses=problems(404, 429, 502),
 )
-async def replay_trace(trace_id: TraceIdPath, scope: CallerScope, app_state: AppStateDep) -> Response:
+async def replay_trace(trace_id: TraceIdPath, scope: CallerScope, app_state: AppStateDep) -> Json[ReplayView]:
     """Send the same blocks to the same model; returns both answers. The transcript is not changed."""
     replay = await app_state.turns.start(lambda turn: _run_replay(app_state, scope, trace_id, turn)).answer()
-    return json_response(
-        {
-            "original": trace_view(replay.original, scope.user_id),
-            "replayed": trace_view(replay.replayed, scope.user_id),
-        }
-    )
+    original, replayed = (trace_view(each, scope.user_id) for each in (replay.original, replay.replayed))
+    return Json(ReplayView(original=original, replayed=replayed))
 
 
 async def _run_replay(app_state: AppState, scope: Scope, trace_id: str, turn: TurnTask[Replay]) -> Replay:
@@ -221,8 +235,8 @@ async def _run_replay(app_state: AppState, scope: Scope, trace_id: str, turn: Tu
     return await app_state.engine.chat.replay(scope, trace_id)
 
 
-async def _summary_or_none(engine: Engine, scope: Scope, session_id: str) -> dict[str, Any] | None:
+async def _summary_or_none(engine: Engine, scope: Scope, session_id: str) -> SummaryView | None:
     try:
-        return await session_summary(engine, scope, session_id, None, 10)
+        return summary_view(await engine.memory.history.summary(scope, session_id))
     except SessionNotFound:
         return None

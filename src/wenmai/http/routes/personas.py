@@ -3,15 +3,14 @@
 from typing import Any
 
 from fastapi import APIRouter, Request
-from starlette.responses import Response
 
-from wenmai.chat.versioning import VersionedRegistry
+from wenmai.chat.versioning import Version, VersionedRegistry
 from wenmai.http.dependencies import EngineDep, get_engine
 from wenmai.http.media_types import JsonRoute
 from wenmai.http.openapi import problems
-from wenmai.http.responses import json_response
+from wenmai.http.responses import Json
 from wenmai.http.routes.versions import add_version_routes
-from wenmai.http.schemas.registry import PersonaBody, VersionView
+from wenmai.http.schemas.registry import PersonaBody
 from wenmai.http.scope import CallerScope
 
 router: APIRouter = APIRouter(prefix="/api/v1/personas", tags=["personas"], route_class=JsonRoute)
@@ -25,13 +24,12 @@ async def _registry(request: Request) -> VersionedRegistry[Any]:
     "",
     summary="Create a persona or its next version",
     status_code=201,
-    response_model=VersionView,
     responses=problems(413),
 )
-async def create_persona(body: PersonaBody, scope: CallerScope, engine: EngineDep) -> Response:
+async def create_persona(body: PersonaBody, scope: CallerScope, engine: EngineDep) -> Json[Version]:
     """The first version of a persona is activated at once; later versions must be activated."""
     created = await engine.personas.create(scope, body.npc_id, body.persona, author=body.author, note=body.note)
-    return json_response(created, 201)
+    return Json(created, 201)
 
 
 add_version_routes(router, "persona", _registry)

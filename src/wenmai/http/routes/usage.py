@@ -1,24 +1,72 @@
 """Token usage and cost of model calls, and budget status."""
 
 from datetime import date
-from typing import Annotated
+from typing import Annotated, Any
 
+import msgspec
 from fastapi import APIRouter, Query
+from msgspec import Meta
 from pydantic import AfterValidator
-from starlette.responses import Response
 
 from wenmai.errors import InvalidInput
 from wenmai.http.dependencies import EngineDep
 from wenmai.http.openapi import problems
-from wenmai.http.responses import json_response
+from wenmai.http.responses import Json, StructRoute
 from wenmai.http.schemas.common import ID_PATTERN
-from wenmai.http.schemas.usage import UsageView
 from wenmai.http.scope import CallerScope
-from wenmai.memory.usage import TokenUsage
+from wenmai.http.views import view_of
+from wenmai.memory.usage import DayUsage
+from wenmai.stores.records import BudgetStatus, TokenUsage
 
-router: APIRouter = APIRouter(prefix="/v1/usage", tags=["usage"])
+router: APIRouter = APIRouter(prefix="/v1/usage", tags=["usage"], route_class=StructRoute)
 
 MAX_DAYS = 92
+
+_USER: dict[str, Any] = {"calls": 2, "prompt_tokens": 840, "completion_tokens": 95, "cost_usd": 0.0004}
+_TENANT: dict[str, Any] = {"calls": 41, "prompt_tokens": 17220, "completion_tokens": 1930, "cost_usd": 0.0082}
+_EXAMPLE = {
+    "from": "2026-01-05",
+    "to": "2026-01-05",
+    "user": _USER,
+    "tenant": _TENANT,
+    "days": [{"day": "2026-01-05", "user": _USER, "tenant": _TENANT}],
+    "session": {"session_id": "my-session", "total_tokens_used": 935, "total_cost_usd": 0.0004},
+    "budgets": [
+        {
+            "of": "user_day",
+            "measure": "tokens",
+            "limit": 1000,
+            "used": 935,
+            "share": 0.935,
+            "hard": True,
+            "state": "warning",
+        }
+    ],
+}
+
+
+class SessionUsage(msgspec.Struct, frozen=True, kw_only=True):
+    """Usage of a session over its lifetime."""
+
+    session_id: Annotated[str, Meta(description="The session's id.")]
+    total_tokens_used: Annotated[int, Meta(description="Tokens of all model calls.")]
+    total_cost_usd: Annotated[
+        float, Meta(description="Cost of all model calls in US dollars, for models with a configured price.")
+    ]
+
+
+class UsageView(msgspec.Struct, frozen=True, kw_only=True, rename={"from_": "from"}):
+    """Usage of the user and of the tenant, per day."""
+
+    from_: Annotated[date, Meta(description="The first day, UTC.")]
+    to: Annotated[date, Meta(description="The last day, UTC.")]
+    user: Annotated[TokenUsage, Meta(description="Usage of the user.")]
+    tenant: Annotated[TokenUsage, Meta(description="Usage of all users of the tenant.")]
+    days: Annotated[list[DayUsage], Meta(description="Every day from `from` to `to`, both included.")]
+    session: Annotated[SessionUsage | None, Meta(description="Usage of the session, with `session_id`.")]
+    budgets: Annotated[
+        list[BudgetStatus], Meta(description="The configured budgets; that of the session with `session_id`.")
+    ]
 
 
 def _validated_day(text: str) -> str:
@@ -38,14 +86,18 @@ SessionQuery = Annotated[
 ]
 
 
-@router.get("", summary="Tokens and cost", response_model=UsageView, responses=problems(404))
+@router.get(
+    "",
+    summary="Tokens and cost",
+    responses=problems(404) | {200: {"content": {"application/json": {"example": _EXAMPLE}}}},
+)
 async def usage(
     scope: CallerScope,
     engine: EngineDep,
     from_: FromQuery = None,
     to: ToQuery = None,
     session_id: SessionQuery = None,
-) -> Response:
+) -> Json[UsageView]:
     """Usage of the user and of the tenant, per day; at most 92 days."""
     last = date.fromisoformat(to) if to else engine.clock().date()
     first = date.fromisoformat(from_) if from_ else last
@@ -55,20 +107,16 @@ async def usage(
     session = None
     if session_id is not None:
         record = (await engine.memory.sessions.get(scope, session_id)).record
-        session = {
-            "session_id": session_id,
-            "total_tokens_used": record.total_tokens_used,
-            "total_cost_usd": record.total_cost_usd,
-        }
+        session = view_of(record, SessionUsage)
     days = await engine.memory.usage.totals(scope, first, last)
-    return json_response(
-        {
-            "from": first,
-            "to": last,
-            "user": sum((day.user for day in days), TokenUsage()),
-            "tenant": sum((day.tenant for day in days), TokenUsage()),
-            "days": days,
-            "session": session,
-            "budgets": await engine.budgets.statuses(scope, session_id),
-        }
+    return Json(
+        UsageView(
+            from_=first,
+            to=last,
+            user=sum((day.user for day in days), TokenUsage()),
+            tenant=sum((day.tenant for day in days), TokenUsage()),
+            days=days,
+            session=session,
+            budgets=await engine.budgets.statuses(scope, session_id),
+        )
     )

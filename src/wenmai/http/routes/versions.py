@@ -3,19 +3,34 @@
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Any
 
+import msgspec
 from fastapi import APIRouter, Depends, Path, Request
+from msgspec import Meta
 from starlette.responses import Response
 
-from wenmai.chat.versioning import VersionedRegistry
+from wenmai.chat.versioning import Activation, Version, VersionedRegistry
 from wenmai.errors import NotFound
 from wenmai.http.openapi import problems
-from wenmai.http.responses import json_response
+from wenmai.http.responses import Json
 from wenmai.http.schemas.common import MAX_SAFE_INTEGER, CursorQuery, NpcIdPath, PageLimit
-from wenmai.http.schemas.registry import ActivationBody, ActivationView, ActiveVersions, VersionPage, VersionView
+from wenmai.http.schemas.registry import ActivationBody
 from wenmai.http.scope import CallerScope
 
 NumberPath = Annotated[int, Path(ge=1, le=MAX_SAFE_INTEGER, description="The version's number.")]
 RegistryDependency = Callable[[Request], Awaitable[VersionedRegistry[Any]]]
+
+
+class ActiveVersions(msgspec.Struct, frozen=True, kw_only=True):
+    """The active version of each persona or prompt."""
+
+    versions: Annotated[list[Version], Meta(description="The active version of each.")]
+
+
+class VersionPage(msgspec.Struct, frozen=True, kw_only=True):
+    """Versions, newest first; `next` is null on the last page."""
+
+    versions: Annotated[list[Version], Meta(description="The versions of this page.")]
+    next: Annotated[str | None, Meta(description="Cursor of the next page; null on the last page.")]
 
 
 def add_version_routes(router: APIRouter, what: str, get_registry: RegistryDependency) -> None:
@@ -31,29 +46,29 @@ def add_version_routes(router: APIRouter, what: str, get_registry: RegistryDepen
 
 
 def _add_read_routes(router: APIRouter, what: str, get_registry: RegistryDependency) -> None:
-    @router.get("", summary=f"List {what}s", response_model=ActiveVersions, responses=problems())
+    @router.get("", name=f"list_{what}s", summary=f"List {what}s", responses=problems())
     async def list_active(
         scope: CallerScope, registry: Annotated[VersionedRegistry[Any], Depends(get_registry)]
-    ) -> Response:
+    ) -> Json[ActiveVersions]:
         """The active version for each persona."""
-        return json_response({"versions": await registry.all_active(scope)})
+        return Json(ActiveVersions(versions=await registry.all_active(scope)))
 
-    @router.get("/{npc_id}", summary=f"The active {what}", response_model=VersionView, responses=problems(404))
+    @router.get("/{npc_id}", name=f"read_{what}", summary=f"The active {what}", responses=problems(404))
     async def read_active(
         npc_id: NpcIdPath,
         scope: CallerScope,
         registry: Annotated[VersionedRegistry[Any], Depends(get_registry)],
-    ) -> Response:
+    ) -> Json[Version]:
         """The active version."""
         active = await registry.active(scope, npc_id)
         if active is None:
             raise NotFound(npc_id)
-        return json_response(active)
+        return Json(active)
 
     @router.get(
         "/{npc_id}/versions",
+        name=f"list_{what}_versions",
         summary=f"Versions of a {what}",
-        response_model=VersionPage,
         responses=problems(404),
     )
     async def list_versions(
@@ -62,17 +77,17 @@ def _add_read_routes(router: APIRouter, what: str, get_registry: RegistryDepende
         registry: Annotated[VersionedRegistry[Any], Depends(get_registry)],
         limit: PageLimit = 20,
         cursor: CursorQuery = None,
-    ) -> Response:
+    ) -> Json[VersionPage]:
         """All versions, newest first."""
         versions, next_cursor = await registry.versions(scope, npc_id, limit=limit, cursor=cursor)
         if not versions and cursor is None:
             raise NotFound(npc_id)
-        return json_response({"versions": versions, "next": next_cursor})
+        return Json(VersionPage(versions=versions, next=next_cursor))
 
     @router.get(
         "/{npc_id}/versions/{number}",
+        name=f"read_{what}_version",
         summary=f"One version of a {what}",
-        response_model=VersionView,
         responses=problems(404),
     )
     async def read_version(
@@ -80,16 +95,16 @@ def _add_read_routes(router: APIRouter, what: str, get_registry: RegistryDepende
         number: NumberPath,
         scope: CallerScope,
         registry: Annotated[VersionedRegistry[Any], Depends(get_registry)],
-    ) -> Response:
+    ) -> Json[Version]:
         """One version, active or not."""
-        return json_response(await registry.get(scope, npc_id, number))
+        return Json(await registry.get(scope, npc_id, number))
 
 
 def _add_write_routes(router: APIRouter, what: str, get_registry: RegistryDependency) -> None:
     @router.post(
         "/{npc_id}/set-active",
+        name=f"activate_{what}",
         summary=f"Activate a version of a {what}",
-        response_model=ActivationView,
         responses=problems(404, 409, 413),
     )
     async def set_active(
@@ -97,12 +112,13 @@ def _add_write_routes(router: APIRouter, what: str, get_registry: RegistryDepend
         body: ActivationBody,
         scope: CallerScope,
         registry: Annotated[VersionedRegistry[Any], Depends(get_registry)],
-    ) -> Response:
+    ) -> Json[Activation]:
         """Takes effect with the next turn. With `expected`, only if that version is active (compare-and-set)."""
-        return json_response(await registry.set_active(scope, npc_id, body.number, expected=body.expected))
+        return Json(await registry.set_active(scope, npc_id, body.number, expected=body.expected))
 
     @router.delete(
         "/{npc_id}/versions/{number}",
+        name=f"delete_{what}_version",
         summary=f"Delete a version of a {what}",
         status_code=204,
         responses=problems(404, 409),

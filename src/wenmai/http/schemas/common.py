@@ -58,12 +58,6 @@ CursorQuery = Annotated[str | None, Query(min_length=1, max_length=1024, descrip
 PageLimit = Annotated[int, Query(ge=1, le=500, description="Maximum number of items per page.")]
 
 
-class ResponseModel(BaseModel):
-    """Base of responses and their parts."""
-
-    model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
-
-
 class StrictModel(BaseModel):
     """Base of requests and their parts; unknown fields are rejected."""
 
@@ -82,30 +76,3 @@ class StrictModel(BaseModel):
 
 class RequestBody(StrictModel):
     """Base of whole request bodies."""
-
-
-class FieldProblem(ResponseModel):
-    """An invalid field and its allowed values."""
-
-    field: str = Field(description="The field, such as `messages[1].role`.")
-    allowed: str = Field(description="The allowed values.")
-
-
-class Problem(ResponseModel):
-    """Problem details (RFC 9457). Absent resources and those of another scope give the same one."""
-
-    type: str = Field(description="A URN that identifies the problem type.")
-    title: str = Field(description="A short title of the problem type.")
-    status: int = Field(description="The HTTP status.")
-    detail: str = Field(description="What went wrong in this request.")
-    errors: list[FieldProblem] | None = Field(default=None, description="The invalid fields, with status 422.")
-
-
-class PreferenceView(ResponseModel):
-    """The user's preferences. `updated_at` is null while they are the defaults."""
-
-    verbosity: str = Field(description="`brief`, `normal` or `detailed`.")
-    tone: str = Field(description="`casual`, `formal` or `respectful`.")
-    interest_tags: list[str] = Field(description="The user's interests.")
-    language: str = Field(description="A BCP 47 tag, such as `zh` or `en`.")
-    updated_at: datetime | None = Field(description="Last change; null while they are the defaults.")

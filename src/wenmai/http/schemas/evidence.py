@@ -1,12 +1,11 @@
 """Models of evidence: ingestion, stored passages, search."""
 
-from datetime import datetime
 from typing import Annotated, Any, ClassVar
 
 from pydantic import ConfigDict, Field, StrictBool, StrictStr
 
 from wenmai.grounding.evidence.fields import ID_CHARACTERS, TEXT_CHARACTERS, TITLE_CHARACTERS
-from wenmai.http.schemas.common import RequestBody, ResponseModel, StrictModel, WholeNumber
+from wenmai.http.schemas.common import RequestBody, StrictModel, WholeNumber
 from wenmai.http.schemas.npc import Question
 
 MAX_RECORDS = 1000
@@ -75,62 +74,6 @@ class EvidenceBody(RequestBody):
 Warnings = Annotated[list[str], Field(description="Warnings, such as passages that no persona finds.")]
 
 
-class IngestResult(ResponseModel):
-    """The result of an ingestion, in passages, and their ids in request order."""
-
-    added: int = Field(description="New passages.")
-    changed: int = Field(description="Passages with changed text or fields.")
-    unchanged: int = Field(description="Passages already stored with equal fields.")
-    removed: int = Field(description="Passages removed because the source no longer has them.")
-    evidence_ids: list[str] = Field(description="The ids, in request order.")
-    warnings: Warnings
-
-
-class BadLineView(ResponseModel):
-    """A line that could not be parsed."""
-
-    line: int = Field(description="Line number, from 1.")
-    reason: str = Field(description="What is wrong with the line.")
-
-
-class FileIngestResult(ResponseModel):
-    """The result of ingesting a file, with the first 100 bad lines and their total number."""
-
-    file: str = Field(description="The file's name.")
-    added: int = Field(description="New passages.")
-    changed: int = Field(description="Passages with changed text or fields.")
-    unchanged: int = Field(description="Passages already stored with equal fields.")
-    removed: int = Field(description="Passages removed because the source no longer has them.")
-    bad_lines: list[BadLineView] = Field(description="The first lines that could not be parsed.")
-    bad_line_count: int = Field(description="Total number of bad lines.")
-    warnings: Warnings
-
-
-class EvidenceView(ResponseModel):
-    """A stored passage."""
-
-    evidence_id: str = Field(description="The passage's id.")
-    title: str = Field(description="Its title.")
-    text: str = Field(description="The text.")
-    source_type: str = Field(description="The type of the source, such as `book`.")
-    source_ref: str = Field(description="The source, such as a book and page.")
-    source_url: str = Field(description="URL of the source.")
-    domains: list[str] = Field(description="Domains of the passage; a persona is limited to its own domains.")
-    language: str = Field(description="A BCP 47 tag, such as `zh` or `en`.")
-    confidence: float = Field(description="Reliability of the source, 0 to 1.")
-    verified: bool = Field(description="Whether the passage has been verified.")
-    tags: list[str] = Field(description="Free tags.")
-    created_at: datetime = Field(description="Creation time.")
-    updated_at: datetime = Field(description="Last change.")
-
-
-class EvidencePage(ResponseModel):
-    """Passages, newest first; `next` is null on the last page."""
-
-    evidence: list[EvidenceView] = Field(description="The passages of this page.")
-    next: str | None = Field(description="Cursor of the next page; null on the last page.")
-
-
 class SearchBody(RequestBody):
     """A search."""
 
@@ -144,32 +87,3 @@ class SearchBody(RequestBody):
         default=None, description="A BCP 47 tag, such as `zh` or `en`."
     )
     limit: WholeNumber = Field(default=6, ge=1, le=50, description="Maximum number of passages.")
-
-
-class PassageView(ResponseModel):
-    """A search result; `score`, 0 to 1, is the part of the query that it covers."""
-
-    evidence_id: str = Field(description="The passage's id.")
-    title: str = Field(description="Its title.")
-    text: str = Field(description="The text.")
-    source_ref: str = Field(description="The source, such as a book and page.")
-    score: float = Field(description="The part of the query that it covers, 0 to 1.")
-    number: int = Field(description="Rank, from 1.")
-    language: str = Field(description="A BCP 47 tag, such as `zh` or `en`.")
-    verified: bool = Field(description="Whether the passage has been verified.")
-    confidence: float = Field(description="Reliability of the source, 0 to 1.")
-    domains: list[str] = Field(description="Domains of the passage; a persona is limited to its own domains.")
-
-
-class SearchResults(ResponseModel):
-    """Search results, best first; `degraded` contains `embedder` if only lexical search was used."""
-
-    passages: list[PassageView] = Field(description="The passages found, best first.")
-    degraded: list[str] = Field(description="Components that failed or were skipped; normally empty.")
-
-
-class EvidenceDeleted(ResponseModel):
-    """The result of a deletion."""
-
-    success: bool = Field(description="Always true.")
-    deleted: int = Field(description="Number of passages deleted.")

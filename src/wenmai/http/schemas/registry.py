@@ -1,6 +1,5 @@
 """Models of the persona and prompt registries."""
 
-from datetime import datetime
 from typing import Annotated, Any, ClassVar
 
 import msgspec
@@ -8,7 +7,7 @@ from pydantic import ConfigDict, Field, StrictStr, WithJsonSchema
 
 from wenmai.chat.prompts import PROMPT_LIMIT
 from wenmai.config.profile import Persona
-from wenmai.http.schemas.common import Count, Id, RequestBody, ResponseModel
+from wenmai.http.schemas.common import Count, Id, RequestBody
 
 Note = Annotated[StrictStr, Field(max_length=500)]
 
@@ -67,31 +66,6 @@ class PromptBody(RequestBody):
     note: Note = Field(default="", description="What this version changes.")
 
 
-class VersionView(ResponseModel):
-    """One version. `created_at` is null for a version from the profile."""
-
-    npc_id: str = Field(description="The persona's id.")
-    number: int = Field(description="The version's number.")
-    active: bool = Field(description="Whether this version is active.")
-    value: dict[str, Any] = Field(description="The persona, or the prompt's `text` and `language`.")
-    author: str = Field(description="Author of this version.")
-    note: str = Field(description="What this version changes.")
-    created_at: datetime | None = Field(description="Creation time; null for a version from the profile.")
-
-
-class ActiveVersions(ResponseModel):
-    """The active version of each persona or prompt."""
-
-    versions: list[VersionView] = Field(description="The active version of each.")
-
-
-class VersionPage(ResponseModel):
-    """Versions, newest first; `next` is null on the last page."""
-
-    versions: list[VersionView] = Field(description="The versions of this page.")
-    next: str | None = Field(description="Cursor of the next page; null on the last page.")
-
-
 class ActivationBody(RequestBody):
     """The version to activate."""
 
@@ -99,10 +73,3 @@ class ActivationBody(RequestBody):
 
     number: Count = Field(description="The version to activate.")
     expected: Count | None = Field(default=None, description="Compare-and-set: 409 unless this version is active.")
-
-
-class ActivationView(ResponseModel):
-    """The previously and the currently active version."""
-
-    previous: int | None = Field(description="The previously active version; null if there was none.")
-    current: int = Field(description="The currently active version.")

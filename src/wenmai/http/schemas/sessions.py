@@ -1,14 +1,12 @@
 """Models of the plain memory API."""
 
-from datetime import datetime
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, StrictStr, WithJsonSchema
 
-from wenmai.http.schemas.common import NO_NUL, Count, Id, RequestBody, ResponseModel, StrictModel, Timestamp
+from wenmai.http.schemas.common import NO_NUL, Count, Id, RequestBody, StrictModel, Timestamp
 from wenmai.memory.sessions import checked_title
 from wenmai.memory.transcript import CONTENT_LIMIT, NAME_LIMIT
-from wenmai.stores.records import Role
 
 MAX_MESSAGES = 1000
 CONTEXT_QUERY_LIMIT = 100_000
@@ -31,50 +29,6 @@ class SessionBody(RequestBody):
     npc_id: Id | None = Field(default=None, description="The persona of messages without `npc_id`.")
     title: Title | None = Field(default=None, description="Your own title; default: derived from the first question.")
     metadata: dict[str, Any] = Field(default={}, description="Your own data; returned unchanged.")
-
-
-class SessionRecord(ResponseModel):
-    """A stored session."""
-
-    session_id: str = Field(description="The session's id.")
-    tenant_id: str = Field(description="The tenant.")
-    site_id: str = Field(description="The tenant's site.")
-    user_id: str = Field(description="The user.")
-    npc_id: str = Field(description="The persona of messages without `npc_id`.")
-    title: str = Field(description="Your title, or one derived from the first question.")
-    first_question: str = Field(description="The first user message.")
-    created_at: datetime = Field(description="Creation time.")
-    updated_at: datetime = Field(description="Last change.")
-    expires_at: datetime = Field(description="Extended by activity; nothing can be appended after it.")
-    context: dict[str, Any] = Field(description="Variables of the session, such as `npc_id`.")
-    metadata: dict[str, Any] = Field(description="Your own data; returned unchanged.")
-    total_tokens_used: int = Field(description="Tokens of all model calls.")
-    total_cost_usd: float = Field(
-        description="Cost of all model calls in US dollars, for models with a configured price."
-    )
-
-
-class ThreadView(ResponseModel):
-    """One persona's thread."""
-
-    npc_id: str = Field(description="The persona's id.")
-    message_count: int = Field(description="Number of messages.")
-    turn_count: int = Field(description="Number of turns.")
-    first_at: datetime = Field(description="Time of the first message.")
-    last_at: datetime = Field(description="Time of the newest message.")
-
-
-class SessionDetail(SessionRecord):
-    """A session with its threads, oldest first."""
-
-    threads: list[ThreadView] = Field(description="One thread per persona, oldest first.")
-
-
-class SessionPage(ResponseModel):
-    """The user's sessions, newest first; `next` is null on the last page."""
-
-    sessions: list[SessionRecord] = Field(description="The sessions of this page.")
-    next: str | None = Field(description="Cursor of the next page; null on the last page.")
 
 
 class TitleBody(RequestBody):
@@ -177,37 +131,6 @@ class MessagesBody(RequestBody):
     )
 
 
-class MessageView(ResponseModel):
-    """A stored message; `seq` numbers the messages of its thread, `turn_id` the turns."""
-
-    id: str = Field(description="The message's id, yours or generated.")
-    seq: int = Field(description="The message's number in its thread, from 1.")
-    turn_id: int = Field(description="The turn's number in its thread, from 1.")
-    npc_id: str = Field(description="The persona of its thread.")
-    role: Role = Field(description="The role of the author.")
-    content: str = Field(description="The text.")
-    timestamp: datetime = Field(description="Time of the message.")
-    name: str | None = Field(description="The speaker, if there are several.")
-    tool_calls: list[dict[str, Any]] | None = Field(description="Tool calls requested by the message.")
-    tool_call_id: str | None = Field(description="The tool call that this message answers.")
-    tokens: int = Field(description="Estimated tokens.")
-    completed: bool = Field(description="False for an incomplete answer: in progress or cancelled.")
-    metadata: dict[str, Any] = Field(description="Your own data; returned unchanged.")
-
-
-class Messages(ResponseModel):
-    """Stored messages."""
-
-    messages: list[MessageView] = Field(description="The messages, in request order.")
-
-
-class MessagePage(ResponseModel):
-    """Messages, oldest first; `next` is the `before` of the page of older messages, null if there are none."""
-
-    messages: list[MessageView] = Field(description="The messages of this page, oldest first.")
-    next: str | None = Field(description="The `before` of the page of older messages; null if there are none.")
-
-
 class ContextBody(RequestBody):
     """The question for your model."""
 
@@ -220,20 +143,3 @@ class ContextBody(RequestBody):
         default=None, description="Token budget of blocks and messages together; null for no limit."
     )
     npc_id: Id | None = Field(default=None, description="The persona; default: the session's persona.")
-
-
-class BlockView(ResponseModel):
-    """A block for the system prompt."""
-
-    kind: str = Field(description="The kind of block, such as `preferences`.")
-    text: str = Field(description="The text.")
-    tokens: int = Field(description="Estimated tokens.")
-
-
-class ContextAnswer(ResponseModel):
-    """The context for your model: blocks for the system prompt, then the messages."""
-
-    blocks: list[BlockView] = Field(description="Blocks for the system prompt.")
-    messages: list[dict[str, Any]] = Field(description="The history window, with the question as the last message.")
-    tokens: int = Field(description="Estimated tokens in total.")
-    cut: dict[str, Any] = Field(description="What was cut to stay within the limits.")

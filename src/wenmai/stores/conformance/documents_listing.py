@@ -8,7 +8,7 @@ from wenmai.stores.conformance.case import case
 from wenmai.stores.conformance.expect import equal, raises, require
 from wenmai.stores.conformance.harness import Harness, keys
 from wenmai.stores.conformance.samples import evidence, small_record, trace
-from wenmai.stores.records import EvidenceRecord, IdempotentTurn, TraceRecord
+from wenmai.stores.records import Block, EvidenceRecord, IdempotentTurn, TraceRecord
 
 FORGED_CURSORS = (
     "",
@@ -66,7 +66,7 @@ async def listings_are_newest_first_in_pages(harness: Harness) -> None:
 async def a_listing_equals_what_get_returns(harness: Harness) -> None:
     """A listed record is equal to the one that get returns, with its version, owner and timestamps."""
     scope = harness.scope()
-    await harness.documents.put(scope, trace("t", blocks=[{"深": [1, None]}]))
+    await harness.documents.put(scope, trace("t", blocks=[Block("深", "孝", 1)]))
     harness.clock.advance(timedelta(seconds=1))
     await harness.documents.put(scope, trace("t", answer="孝"))
     page = await harness.documents.list(scope, TraceRecord)

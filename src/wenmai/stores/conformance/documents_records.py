@@ -13,8 +13,8 @@ from wenmai.stores.conformance.harness import Harness
 from wenmai.stores.conformance.samples import (
     AWKWARD_TEXT,
     FORBIDDEN_KEYS,
+    FULL_DETAILS,
     HOSTILE_KEYS,
-    NESTED,
     SIMILAR_KEYS,
     bare_records,
     evidence,
@@ -24,7 +24,7 @@ from wenmai.stores.conformance.samples import (
     without_incarnation,
 )
 from wenmai.stores.contracts import Stored
-from wenmai.stores.records import IdempotentTurn, Record, Session, TraceRecord
+from wenmai.stores.records import Block, IdempotentTurn, Record, Session, TraceRecord
 
 SECOND = timedelta(seconds=1)
 
@@ -80,7 +80,7 @@ async def an_absent_key_reads_none_and_deletes_nothing(harness: Harness) -> None
 async def a_put_replaces_the_whole_record(harness: Harness) -> None:
     """A put increments the version, changes only updated_at, and keeps no field of the old record."""
     scope, first = harness.scope(), harness.clock()
-    full = trace("trace-full", answer=AWKWARD_TEXT, error="timeout", replay_of="trace-0", details=NESTED)
+    full = trace("trace-full", answer=AWKWARD_TEXT, error="timeout", replay_of="trace-0", details=FULL_DETAILS)
     for version, record in enumerate((full, trace("trace-full"), full), start=1):
         put = await harness.documents.put(scope, record)
         got = await harness.documents.get(scope, TraceRecord, "trace-full")
@@ -271,9 +271,9 @@ async def racing_changes_succeed_when_retried(harness: Harness) -> None:
 
 @case("documents", "extended")
 async def large_records_round_trip(harness: Harness) -> None:
-    """A trace with 200 000 Chinese characters and 2 000 nested blocks is read back equal."""
+    """A trace with 200 000 Chinese characters and 2 000 blocks is read back equal."""
     scope = harness.scope()
-    blocks = [{"kind": "history", "text": f"第{number}段", "tokens": number} for number in range(2_000)]
+    blocks = [Block("history", f"第{number}段", number) for number in range(2_000)]
     record = trace("trace-1", answer="严" * 200_000, blocks=blocks)
     await harness.documents.put(scope, record)
     got = await harness.documents.get(scope, TraceRecord, "trace-1")

@@ -7,16 +7,23 @@ from msgspec.structs import replace
 
 from wenmai.stores.records import (
     ActiveVersion,
+    Block,
+    Cut,
     EvidenceRecord,
+    HistoryCut,
     IdempotentTurn,
     Marker,
     PersonaVersion,
     Preferences,
     PromptVersion,
     Record,
+    ScoredPassage,
     Session,
+    TraceDetails,
     TraceRecord,
+    TurnInput,
     TurnLease,
+    TurnStep,
     UsageRecord,
 )
 
@@ -109,6 +116,16 @@ SIMILAR_KEYS: tuple[str, ...] = (
 FORBIDDEN_KEYS: tuple[str, ...] = ("", "x" * 513, "a\0b")
 
 
+FULL_DETAILS = TraceDetails(
+    cut=Cut(preferences=3, history=HistoryCut(messages=2)),
+    carried=[AWKWARD_TEXT],
+    passages=[ScoredPassage(evidence_id="e-1", score=0.1, number=1)],
+    sources_disagree=True,
+    budget=[],
+)
+"""Details of a trace with values of every kind."""
+
+
 def full_records() -> list[Record]:
     """One record of every type, with every field set to a value other than its default."""
     return [
@@ -150,7 +167,10 @@ def full_records() -> list[Record]:
             answer=AWKWARD_TEXT,
             error="timeout",
             replay_of="trace-0",
-            details=NESTED,
+            request_input=TurnInput(query=AWKWARD_TEXT, prompt_source="prompt_registry", prompt_version=2),
+            tool_calls=[TurnStep("open", "ok", 1.5)],
+            blocks=[Block("history", AWKWARD_TEXT, 7)],
+            details=FULL_DETAILS,
         ),
         PersonaVersion(ref="elder:1", npc_id="elder", number=1, persona=NESTED, author="编者", note="first\nsecond"),
         PromptVersion(
@@ -208,7 +228,6 @@ def trace(trace_id: str, **changes: object) -> TraceRecord:
         trace_id=trace_id,
         npc_id="elder",
         turn_id=1,
-        request_input={},
         tool_calls=[],
         intent="fact_seeking",
         evidence_ids=[],

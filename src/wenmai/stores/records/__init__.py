@@ -14,26 +14,51 @@ from wenmai.stores.records.markers import Marker
 from wenmai.stores.records.messages import Message, NewMessage, Role
 from wenmai.stores.records.registry import ActiveVersion, PersonaVersion, PromptVersion
 from wenmai.stores.records.sessions import Preferences, Session
+from wenmai.stores.records.traces import (
+    Block,
+    Cut,
+    HistoryCut,
+    PolicyModeName,
+    ScoredPassage,
+    StepStatus,
+    StoredAnswer,
+    TraceDetails,
+    TurnInput,
+    TurnStep,
+)
 from wenmai.stores.records.turns import IdempotentTurn, TraceRecord, TurnLease
-from wenmai.stores.records.usage import UsageRecord
+from wenmai.stores.records.usage import BudgetKind, BudgetStatus, TokenUsage, UsageRecord
 
 __all__ = [
     "RECORDS",
     "ActiveVersion",
+    "Block",
+    "BudgetKind",
+    "BudgetStatus",
+    "Cut",
     "EvidenceRecord",
+    "HistoryCut",
     "IdempotentTurn",
     "Marker",
     "Message",
     "NewMessage",
     "PersonaVersion",
+    "PolicyModeName",
     "Preferences",
     "PromptVersion",
     "Record",
     "RecordSpec",
     "Role",
+    "ScoredPassage",
     "Session",
+    "StepStatus",
+    "StoredAnswer",
+    "TokenUsage",
+    "TraceDetails",
     "TraceRecord",
+    "TurnInput",
     "TurnLease",
+    "TurnStep",
     "UsageRecord",
     "bound_records",
     "cached_records",

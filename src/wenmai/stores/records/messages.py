@@ -1,9 +1,10 @@
 """Messages of a thread, as appended and as stored."""
 
 from datetime import datetime
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
+from msgspec import Meta
 
 Role = Literal["user", "assistant", "system", "tool"]
 
@@ -21,19 +22,19 @@ class Message(msgspec.Struct, frozen=True):
 
     private: ClassVar = ("content", "name", "tool_calls", "metadata")
 
-    id: str
-    seq: int
-    turn_id: int
-    npc_id: str
-    role: Role
-    content: str
-    timestamp: datetime
-    name: str | None = None
-    tool_calls: list[dict[str, Any]] | None = None
-    tool_call_id: str | None = None
-    tokens: int = 0
-    completed: bool = True
-    metadata: dict[str, Any] = {}
+    id: Annotated[str, Meta(description="The message's id, yours or generated.")]
+    seq: Annotated[int, Meta(description="The message's number in its thread, from 1.")]
+    turn_id: Annotated[int, Meta(description="The turn's number in its thread, from 1.")]
+    npc_id: Annotated[str, Meta(description="The persona of its thread.")]
+    role: Annotated[Role, Meta(description="The role of the author.")]
+    content: Annotated[str, Meta(description="The text.")]
+    timestamp: Annotated[datetime, Meta(description="Time of the message.")]
+    name: Annotated[str | None, Meta(description="The speaker, if there are several.")] = None
+    tool_calls: Annotated[list[dict[str, Any]] | None, Meta(description="Tool calls requested by the message.")] = None
+    tool_call_id: Annotated[str | None, Meta(description="The tool call that this message answers.")] = None
+    tokens: Annotated[int, Meta(description="Estimated tokens.")] = 0
+    completed: Annotated[bool, Meta(description="False for an incomplete answer: in progress or cancelled.")] = True
+    metadata: Annotated[dict[str, Any], Meta(description="Your own data; returned unchanged.")] = {}
 
 
 class NewMessage(msgspec.Struct, frozen=True, kw_only=True):

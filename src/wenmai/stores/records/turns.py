@@ -1,9 +1,10 @@
 """Records of turns: the lease on a thread, idempotent requests and traces."""
 
 from datetime import datetime
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 from wenmai.stores.records.base import Record, RecordSpec
+from wenmai.stores.records.traces import Block, PolicyModeName, TraceDetails, TurnInput, TurnStep
 
 
 class TurnLease(Record, frozen=True, kw_only=True):
@@ -70,13 +71,13 @@ class TraceRecord(Record, frozen=True, kw_only=True):
     incarnation: str = ""
     npc_id: str = ""
     turn_id: int = 0
-    request_input: dict[str, Any] = {}
-    tool_calls: list[dict[str, Any]] = []
+    request_input: TurnInput = TurnInput()
+    tool_calls: list[TurnStep] = []
     intent: str = ""
     evidence_ids: list[str] = []
-    policy_mode: Literal["normal", "conservative", "refuse"] = "conservative"
+    policy_mode: PolicyModeName = "conservative"
     policy_reason: str = ""
-    blocks: list[dict[str, Any]] = []
+    blocks: list[Block] = []
     answer: str = ""
     model: str = ""
     prompt_tokens: int = 0
@@ -86,4 +87,4 @@ class TraceRecord(Record, frozen=True, kw_only=True):
     degraded: list[str] = []
     error: str | None = None
     replay_of: str | None = None
-    details: dict[str, Any] = {}
+    details: TraceDetails = TraceDetails()
