@@ -66,7 +66,7 @@ def check_entries(entries: Sequence[SearchEntry], dimension: int | None) -> int 
         if entry.vector is not None:
             dimension = check_vector(f"{path}.vector", entry.vector, dimension)
         for name, values in entry.fields.items():
-            check_key(f"{path}.fields", name)
+            check_text(f"{path}.fields", name)
             _check_values(f"{path}.fields.{name}", values)
     return dimension
 
@@ -119,7 +119,7 @@ def check_where(path: str, where: Where) -> None:
         InvalidInput: naming the field as ``{path}.year``.
     """
     for name, wanted in where.items():
-        check_key(path, name)
+        check_text(path, name)
         at = f"{path}.{name}"
         if isinstance(wanted, Range):
             bounds = {bound: value for bound in ("low", "high") if (value := getattr(wanted, bound)) is not None}

@@ -1,0 +1,167 @@
+"""One collection of one scope in process: an inverted index in dictionaries, the vectors, and the statistics."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from heapq import nsmallest
+
+from wenmai.stores.bm25 import cosine, coverage, idf, normalised, term_score
+from wenmai.stores.contracts import FieldValue, Hit, SearchEntry, SearchQuery, Where
+from wenmai.stores.fusion import Scores, best
+from wenmai.stores.search_values import matches, text_digest
+from wenmai.text.cjk import query_terms, terms
+
+
+@dataclass(slots=True)
+class IndexedEntry:
+    """An indexed entry: digest of the text, term frequencies, the normalised vector, and a copy of the fields."""
+
+    digest: bytes
+    counts: Counter[str]
+    length: int
+    vector: tuple[float, ...] | None
+    fields: dict[str, FieldValue | Sequence[FieldValue]]
+
+
+def analysed(entry: SearchEntry) -> IndexedEntry:
+    """The entry as it is indexed."""
+    counts = Counter(terms(entry.text))
+    return IndexedEntry(
+        digest=text_digest(entry.text),
+        counts=counts,
+        length=counts.total(),
+        vector=None if entry.vector is None else normalised(entry.vector),
+        fields=_copied(entry.fields),
+    )
+
+
+@dataclass(slots=True)
+class Partition:
+    """The entries and statistics of one collection of one scope.
+
+    Attributes:
+        entries: by id.
+        postings: term → ids of the entries that contain it.
+        total_length: of the entries, in terms.
+        vectors: number of entries with a vector; if 0, the next vector sets the collection's dimension.
+    """
+
+    entries: dict[str, IndexedEntry] = field(default_factory=dict)
+    postings: dict[str, set[str]] = field(default_factory=dict)
+    total_length: int = 0
+    vectors: int = 0
+    _dimension: int = 0
+
+    @property
+    def dimension(self) -> int | None:
+        """The length of the vectors; None without vectors."""
+        return self._dimension if self.vectors else None
+
+    def add(self, id_: str, indexed: IndexedEntry) -> None:
+        """Add or replace the entry; without a vector it keeps the one that it had with the same text."""
+        old = self.entries.get(id_)
+        if old is not None and indexed.vector is None and old.digest == indexed.digest:
+            indexed.vector = old.vector
+        self.drop(id_)
+        self.entries[id_] = indexed
+        self.total_length += indexed.length
+        for term in indexed.counts:
+            self.postings.setdefault(term, set()).add(id_)
+        if indexed.vector is not None:
+            self.vectors += 1
+            self._dimension = len(indexed.vector)
+
+    def drop(self, id_: str) -> bool:
+        """Remove the entry; True if there was one."""
+        indexed = self.entries.pop(id_, None)
+        if indexed is None:
+            return False
+        self.total_length -= indexed.length
+        self.vectors -= indexed.vector is not None
+        for term in indexed.counts:
+            self.postings[term].discard(id_)
+            if not self.postings[term]:
+                del self.postings[term]
+        return True
+
+    def embed(self, id_: str, text: str, vector: Sequence[float]) -> bool:
+        """Set the vector of the entry, if it has that text; True if it does."""
+        indexed = self.entries.get(id_)
+        if indexed is None or indexed.digest != text_digest(text):
+            return False
+        self.vectors += indexed.vector is None
+        indexed.vector = normalised(vector)
+        self._dimension = len(vector)
+        return True
+
+    def matching(self, where: Where) -> list[str]:
+        """The ids of the entries that satisfy the filter."""
+        return [id_ for id_, indexed in self.entries.items() if matches(indexed.fields, where)]
+
+    def hits(self, query: SearchQuery) -> list[Hit]:
+        """The query's hits; see :meth:`wenmai.stores.contracts.Search.query`."""
+        weights = self._weights(query.text)
+        lexical = self._lexical(query, weights)
+        similar = self._similar(query)
+        if query.ids is not None:
+            candidates = set(self._allowed(query, query.ids))
+        else:
+            depth = query.limit if query.text is None or query.vector is None else query.pool
+            candidates = {*_top(lexical, depth), *_top(similar, depth)}
+        scores = {id_: Scores(lexical.get(id_, 0.0), similar.get(id_)) for id_ in candidates}
+        return [self._hit(id_, scores[id_], weights) for id_ in best(query, scores)]
+
+    def _weights(self, text: str | None) -> dict[str, float]:
+        """The idf of the query's distinct terms over all entries of the partition."""
+        wanted = query_terms(text) if text is not None else []
+        return {term: idf(len(self.entries), len(self.postings.get(term, ()))) for term in wanted}
+
+    def _lexical(self, query: SearchQuery, weights: Mapping[str, float]) -> dict[str, float]:
+        """The BM25 score of each allowed entry that contains a term of the query."""
+        found = {id_ for term in weights for id_ in self.postings.get(term, ())}
+        average = self.total_length / max(1, len(self.entries))
+        allowed = self._allowed(query, found if query.ids is None else found.intersection(query.ids))
+        return {id_: _score(self.entries[id_], weights, average) for id_ in allowed}
+
+    def _similar(self, query: SearchQuery) -> dict[str, float]:
+        """The cosine of each allowed entry that has a vector."""
+        if query.vector is None:
+            return {}
+        vector = normalised(query.vector)
+        return {
+            id_: cosine(vector, stored)
+            for id_ in self._allowed(query, self.entries if query.ids is None else query.ids)
+            if (stored := self.entries[id_].vector) is not None
+        }
+
+    def _allowed(self, query: SearchQuery, ids: Iterable[str]) -> list[str]:
+        """Those of the ids that are indexed and satisfy the query's filter."""
+        return [id_ for id_ in ids if id_ in self.entries and matches(self.entries[id_].fields, query.where)]
+
+    def _hit(self, id_: str, scores: Scores, weights: Mapping[str, float]) -> Hit:
+        indexed = self.entries[id_]
+        return Hit(
+            id=id_,
+            lexical=scores.lexical,
+            coverage=coverage(weights, [term for term in weights if term in indexed.counts]),
+            similarity=scores.similarity,
+            fields=_copied(indexed.fields),
+        )
+
+
+def _score(indexed: IndexedEntry, weights: Mapping[str, float], average: float) -> float:
+    return sum(
+        term_score(weight, indexed.counts[term], indexed.length, average)
+        for term, weight in weights.items()
+        if term in indexed.counts
+    )
+
+
+def _copied(
+    fields: Mapping[str, FieldValue | Sequence[FieldValue]],
+) -> dict[str, FieldValue | Sequence[FieldValue]]:
+    return {name: value if isinstance(value, str | int | float) else list(value) for name, value in fields.items()}
+
+
+def _top(scores: Mapping[str, float], depth: int) -> list[str]:
+    return nsmallest(depth, scores, key=lambda id_: (-scores[id_], id_))
