@@ -243,7 +243,7 @@ async def test_deleting_is_exact_and_complete(store: Store, evidence: EvidenceBa
     assert await evidence.delete_source(SITE, "族谱") == 1
     assert await evidence.delete_source(SITE, "族谱") == 0
     if store.search is not None:
-        assert await store.search.count(SITE, "evidence", shared=True) == 2
+        assert (await store.search.size(SITE, "evidence", shared=True)).entries == 2
     page = await evidence.list(SITE)
     assert {stored.record.evidence_id for stored in page.items} == {"bridge-1", "bridge-2"}
 

@@ -5,7 +5,7 @@ and a slow batch says nothing about questions.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import TypeVar
 
 import msgspec
@@ -17,7 +17,7 @@ from wenmai.providers.embedders import Embedder
 from wenmai.resilience.breaker import MODEL, Breaker, BreakerPolicy
 from wenmai.resilience.degradation import note_degraded
 from wenmai.scope import Scope
-from wenmai.stores.contracts import Hit, Search, SearchEntry
+from wenmai.stores.contracts import Hit, Search, SearchEntry, SearchQuery
 from wenmai.stores.records import EvidenceRecord
 
 T = TypeVar("T")
@@ -104,7 +104,7 @@ class EvidenceIndex:
         Raises:
             StoreUnavailable: the search failed or timed out, or its breaker is open.
         """
-        return await self._guarded(lambda: self._search.count(scope, self._collection, shared=True)) == 0
+        return (await self._guarded(lambda: self._search.size(scope, self._collection, shared=True))).entries == 0
 
     async def search(
         self, scope: Scope, query: str, *, domains: Sequence[str], language: str | None, limit: int
@@ -118,22 +118,15 @@ class EvidenceIndex:
         """
         vector, failed = await self._embed_query(query)
 
-        async def hits(where: Mapping[str, str | Sequence[str]]) -> list[Hit]:
-            return await self._search.query(
-                scope, self._collection, text=query, vector=vector, where=where, limit=limit, shared=True
-            )
-
-        async def preferring_language() -> list[Hit]:
-            where: dict[str, str | Sequence[str]] = {"domains": tuple(domains)} if domains else {}
-            if language is None:
-                return await hits(where)
-            preferred = await hits(where | {"language": primary_language(language)})
-            if _best(preferred) >= STRONG:
-                return preferred
-            any_language = await hits(where)
-            return any_language if _best(any_language) > _best(preferred) else preferred
-
-        return SearchHits(await self._guarded(preferring_language), failed)
+        where: dict[str, str | Sequence[str]] = {"domains": tuple(domains)} if domains else {}
+        wheres = [where] if language is None else [where | {"language": primary_language(language)}, where]
+        queries = [SearchQuery(text=query, vector=vector, where=each, limit=limit) for each in wheres]
+        preferred, *others = await self._guarded(
+            lambda: self._search.query(scope, self._collection, queries, shared=True)
+        )
+        weak = _best(preferred) < STRONG
+        better = [hits for hits in others if weak and _best(hits) > _best(preferred)]
+        return SearchHits(better[0] if better else preferred, failed)
 
     async def close(self) -> None:
         """Stop background tasks: there are none."""
