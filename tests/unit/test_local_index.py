@@ -260,7 +260,7 @@ async def test_the_least_recently_used_sites_are_evicted(documents: Documents, m
     monkeypatch.setattr(local_index, "MAX_PASSAGES", 3)
     assert ids(await reader.find(scopes[0], "通济桥")) == ["bridge"]
     assert kept() == ["a"]
-    assert list(index._local_search._partitions) == [("evidence", "village", "a")]
+    assert list(index._local_search._partitions) == [("evidence:2", "village", "a")]
 
 
 async def test_a_site_in_use_is_not_evicted(documents: Documents, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,8 +17,9 @@ from wenmai.providers.embedders import Embedder
 from wenmai.resilience.breaker import MODEL, Breaker, BreakerPolicy
 from wenmai.resilience.degradation import note_degraded
 from wenmai.scope import Scope
-from wenmai.stores.contracts import Hit, Search, SearchEntry, SearchQuery
+from wenmai.stores.contracts import Hit, Range, Search, SearchEntry, SearchQuery
 from wenmai.stores.records import EvidenceRecord
+from wenmai.text.cjk import ANALYSIS
 
 T = TypeVar("T")
 Vector = Sequence[float]
@@ -47,7 +48,7 @@ class SearchHits(msgspec.Struct, frozen=True):
 
 
 class EvidenceIndex:
-    """A collection of a search store, one per embedder: vectors of different embedders are not comparable.
+    """A collection of a search store, one per embedder and analysis of texts: others are not comparable.
 
     Args:
         search: the store.
@@ -57,7 +58,10 @@ class EvidenceIndex:
 
     Attributes:
         embedder_breaker, search_breaker: circuit breakers of the two.
+        stored: whether the index outlives the process, so that it can be empty while there are documents.
     """
+
+    stored = True
 
     def __init__(
         self,
@@ -72,7 +76,9 @@ class EvidenceIndex:
         self._search = search
         self._embedder = embedder
         self._search_seconds = search_seconds
-        self._collection = f"evidence:{embedder.name}" if embedder else "evidence"
+        suffix = f":{embedder.name}" if embedder else ""
+        self._collection = f"evidence:{ANALYSIS}{suffix}"
+        self._earlier_collection = f"evidence{suffix}"
 
     async def prepare(self, scope: Scope, records: Sequence[EvidenceRecord]) -> None:
         """Index records before their documents are written.
@@ -98,13 +104,14 @@ class EvidenceIndex:
         """Remove the passages of these ids."""
         await self._search.remove(scope, self._collection, ids, shared=True)
 
-    async def is_empty(self, scope: Scope) -> bool:
-        """Whether the site has no indexed passage.
+    async def remove_earlier(self, scope: Scope) -> None:
+        """Remove what was indexed with the first analysis, when the collection's name had no version."""
+        every_language = {"language": Range(low="")}
+        await self._search.remove(scope, self._earlier_collection, where=every_language, shared=True)
 
-        Raises:
-            StoreUnavailable: the search failed or timed out, or its breaker is open.
-        """
-        return (await self._guarded(lambda: self._search.size(scope, self._collection, shared=True))).entries == 0
+    async def is_empty(self, scope: Scope) -> bool:
+        """Whether the site has no indexed passage."""
+        return (await self._search.size(scope, self._collection, shared=True)).entries == 0
 
     async def search(
         self, scope: Scope, query: str, *, domains: Sequence[str], language: str | None, limit: int

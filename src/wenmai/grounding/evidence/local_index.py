@@ -100,6 +100,8 @@ class LocalIndex(EvidenceIndex):
         search_seconds: timeout of the search for a question, once the index is fresh.
     """
 
+    stored = False
+
     def __init__(
         self,
         documents: Documents,
