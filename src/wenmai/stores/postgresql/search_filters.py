@@ -1,6 +1,7 @@
 """Filters of searches: values as sort keys, so that one index serves equality and ranges, of texts and of numbers."""
 
-from collections.abc import Iterator
+import json
+from collections.abc import Sequence
 from struct import pack, unpack
 from typing import Any
 
@@ -19,7 +20,7 @@ FILTERS = f"""
   SELECT w.*, ARRAY(SELECT left(k, {INDEXED_PREFIX}) FROM unnest(w.sort_keys) k) AS prefixes
   FROM jsonb_to_recordset({{0}}::text::jsonb)
     AS w (query integer, field text, sort_keys text[], low text COLLATE "C", high text COLLATE "C")"""
-"""The rows of a parameter that holds :func:`filter_rows` as JSON; a statement names them ``filters``."""
+"""The rows of a parameter, made by :func:`filters_json`; a statement names them ``filters``."""
 
 MATCHES = """NOT EXISTS (
       SELECT FROM filters w WHERE w.query = {query} AND NOT EXISTS (
@@ -46,15 +47,18 @@ MATCHING = f"""
 """All entries of a partition that satisfy the filters of a query, of which there is at least one; by the index."""
 
 
-def filter_rows(query: int, where: Where) -> Iterator[dict[str, Any]]:
-    """A row for each filter of the query with that number."""
-    for field, wanted in where.items():
-        row: dict[str, Any] = {"query": query, "field": escape(field)}
-        if isinstance(wanted, Range):
-            row["low"], row["high"] = _bounds(wanted)
-        else:
-            row["sort_keys"] = [escape(sort_key(value)) for value in values_of(wanted)]
-        yield row
+def filters_json(wheres: Sequence[Where]) -> str:
+    """A row for each field of each filter, with the filter's index as ``query``."""
+    rows = []
+    for query, where in enumerate(wheres):
+        for field, wanted in where.items():
+            row: dict[str, Any] = {"query": query, "field": escape(field)}
+            if isinstance(wanted, Range):
+                row["low"], row["high"] = _bounds(wanted)
+            else:
+                row["sort_keys"] = [escape(sort_key(value)) for value in values_of(wanted)]
+            rows.append(row)
+    return json.dumps(rows)
 
 
 def sort_key(value: FieldValue) -> str:

@@ -4,7 +4,6 @@ Each runs in a transaction that has locked the partition, so the numbers of a pa
 their commits.
 """
 
-import json
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -13,10 +12,11 @@ import msgspec
 
 from wenmai.stores.contracts import SearchEntry, Where
 from wenmai.stores.postgresql.database import Run
-from wenmai.stores.postgresql.search_filters import FILTERS, MATCHING, filter_rows, sort_key
+from wenmai.stores.postgresql.search_filters import FILTERS, MATCHING, filters_json, sort_key
 from wenmai.stores.postgresql.search_query import OWNER, Owner, index_term
-from wenmai.stores.postgresql.search_vectors import to_bytes
+from wenmai.stores.postgresql.search_vectors import BYTE_ORDER
 from wenmai.stores.search_values import text_digest, values_of
+from wenmai.stores.vector_matrix import to_bytes
 from wenmai.text.cjk import terms
 
 REMOVAL_BATCH = 1_000
@@ -75,7 +75,8 @@ fields AS (
   FROM unnest($11::text[], $12::text[], $13::text[]) AS u (id, field, sort_key) JOIN fresh f USING (id)
 ),
 new_sums AS (
-  SELECT count(*) AS entries, coalesce(sum(g.length), 0)::bigint AS length, count(*) FILTER (WHERE f.embedded) AS vectors
+  SELECT count(*) AS entries, coalesce(sum(g.length), 0)::bigint AS length,
+    count(*) FILTER (WHERE f.embedded) AS vectors
   FROM given g JOIN fresh f USING (id)
 ),
 old_sums AS (
@@ -152,9 +153,7 @@ class EntryRows:
 
     def __init__(self, entries: Sequence[SearchEntry]) -> None:
         counted = [(entry, Counter(map(index_term, terms(entry.text)))) for entry in entries]
-        postings = [
-            (entry.id, *posting, counts.total()) for entry, counts in counted for posting in counts.items()
-        ]
+        postings = [(entry.id, *posting, counts.total()) for entry, counts in counted for posting in counts.items()]
         fields = [
             (entry.id, field, key)
             for entry in entries
@@ -167,7 +166,7 @@ class EntryRows:
             [counts.total() for _, counts in counted],
             [text_digest(entry.text) for entry in entries],
             [msgspec.json.encode(entry.fields).decode() for entry in entries],
-            [None if entry.vector is None else to_bytes(entry.vector) for entry in entries],
+            [None if entry.vector is None else to_bytes(entry.vector, BYTE_ORDER) for entry in entries],
             *([row[column] for row in postings] for column in range(4)),
             *([row[column] for row in fields] for column in range(3)),
         ]
@@ -187,7 +186,7 @@ async def embed(run: Run, partition: Partition, entries: Sequence[SearchEntry]) 
         partition.number,
         [entry.id for entry in latest],
         [text_digest(entry.text) for entry in latest],
-        [to_bytes(entry.vector or ()) for entry in latest],
+        [to_bytes(entry.vector or (), BYTE_ORDER) for entry in latest],
         max(len(entry.vector or ()) for entry in latest),
     )
     return rows[0]["given"] if rows else 0
@@ -203,7 +202,7 @@ async def remove(run: Run, partition: Partition, ids: Sequence[str]) -> int:
 
 async def remove_matching(run: Run, partition: Partition, where: Where) -> int:
     """Remove the entries that match; return how many there were."""
-    filters = json.dumps(list(filter_rows(0, where)))
+    filters = filters_json([where])
     removed = 0
     while batch := await _removed(run, _REMOVE_MATCHING, partition, filters):
         removed += batch

@@ -5,16 +5,17 @@ statistics. A posting has the length of its entry; an entry's row is read only i
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
 from wenmai.stores.contracts import BM25_B, BM25_K1, Hit, SearchQuery
 from wenmai.stores.fusion import Scores, best
 from wenmai.stores.postgresql.database import Row, escape, unescape
-from wenmai.stores.postgresql.search_filters import FILTERS, MATCHES, filter_rows
+from wenmai.stores.postgresql.search_filters import FILTERS, MATCHES, filters_json
+from wenmai.stores.vector_matrices import State
 from wenmai.text.cjk import query_terms
 
 LONGEST_TERM = 200
@@ -24,6 +25,9 @@ Owner = tuple[str, str, str, bool, str]
 """Tenant, site, user (empty if shared), whether it is shared, and collection."""
 
 OWNER = "tenant_id = $1 AND site_id = $2 AND user_id = $3 AND shared = $4 AND collection = $5"
+
+STATE = "part.changes, part.vectors, CASE WHEN part.vectors > 0 THEN part.dimension ELSE 0 END AS dimension"
+"""Begins the columns of a statement, for :func:`state_of`."""
 
 _SCORE = f"""w.weight * {BM25_K1 + 1}::float8 * p.count
       / (p.count + {BM25_K1 * (1 - BM25_B)}::float8 + part.by_length * p.length)"""
@@ -94,7 +98,7 @@ found AS (
     WHERE w.query = n.query
   ) s
 )
-SELECT part.dimension, part.vectors, part.changes, h.query, h.id, h.fields, h.number, h.score, h.coverage
+SELECT {STATE}, h.query, h.id, h.fields, h.number, h.score, h.coverage
 FROM part LEFT JOIN (
   SELECT f.query, e.id, e.fields, v.number, f.score,
     f.covered / (SELECT sum(w.weight ORDER BY w.place) FROM weighted w WHERE w.query = f.query) AS coverage
@@ -104,20 +108,6 @@ FROM part LEFT JOIN (
 ) h ON TRUE"""
 
 
-class State(NamedTuple):
-    """The state of a partition in one snapshot; all zeros if there is none.
-
-    Attributes:
-        dimension: the length of its vectors; None if it has none.
-        vectors: how many entries have one.
-        changes: incremented by every write.
-    """
-
-    dimension: int | None
-    vectors: int
-    changes: int
-
-
 def index_term(term: str) -> str:
     """The term as it stands in the postings."""
     if len(term) <= LONGEST_TERM:
@@ -125,7 +115,12 @@ def index_term(term: str) -> str:
     return term[:LONGEST_TERM] + sha256(term.encode()).hexdigest()
 
 
-def arguments(queries: Sequence[SearchQuery], vectors: Mapping[int, Sequence[int]]) -> tuple[str, str]:
+def depth(query: SearchQuery) -> int:
+    """How many of the best entries, by words or by vector, are candidates."""
+    return query.limit if query.text is None or query.vector is None else query.pool
+
+
+def arguments(queries: Sequence[SearchQuery], vectors: Mapping[int, Iterable[int]]) -> tuple[str, str]:
     """The parameters of :data:`QUERY` after the owner.
 
     Args:
@@ -136,23 +131,19 @@ def arguments(queries: Sequence[SearchQuery], vectors: Mapping[int, Sequence[int
         {
             "query": number,
             "terms": [] if query.text is None else [escape(index_term(term)) for term in query_terms(query.text)],
-            "best": query.limit if query.vector is None else query.pool,
+            "best": depth(query),
             "filtered": bool(query.where),
             "ids": None if query.ids is None else [escape(id_) for id_ in query.ids],
             "vectors": list(vectors.get(number, ())),
         }
         for number, query in enumerate(queries)
     ]
-    filters = [row for number, query in enumerate(queries) for row in filter_rows(number, query.where)]
-    return json.dumps(asked), json.dumps(filters)
+    return json.dumps(asked), filters_json([query.where for query in queries])
 
 
 def state_of(rows: Sequence[Row]) -> State:
-    """The state of the partition that the rows of a statement begin with."""
-    if not rows:
-        return State(None, 0, 0)
-    dimension, vectors, changes = rows[0][:3]
-    return State(dimension if vectors else None, vectors, changes)
+    """The state of the partition, with which the rows of a statement begin; zeros if there is none."""
+    return State(*rows[0][:3]) if rows else State(0, 0, 0)
 
 
 _decode_fields = msgspec.json.Decoder(dict[str, Any]).decode
@@ -168,6 +159,8 @@ def hits_of(query: SearchQuery, rows: Sequence[Row], similarities: Mapping[int, 
     """
     found = {unescape(row["id"]): row for row in rows}
     scores = {id_: Scores(row["score"] or 0.0, similarities.get(row["number"])) for id_, row in found.items()}
+    if query.ids is None:
+        scores = _pooled(scores, depth(query))
     return [
         Hit(
             id=id_,
@@ -178,3 +171,10 @@ def hits_of(query: SearchQuery, rows: Sequence[Row], similarities: Mapping[int, 
         )
         for id_ in best(query, scores)
     ]
+
+
+def _pooled(scores: Mapping[str, Scores], count: int) -> dict[str, Scores]:
+    """The best by words and by vector: the rows also have what equals the last of them."""
+    words = sorted((-score.lexical, id_) for id_, score in scores.items() if score.lexical > 0)
+    vectors = sorted((-score.similarity, id_) for id_, score in scores.items() if score.similarity is not None)
+    return {id_: scores[id_] for ranked in (words, vectors) for _, id_ in ranked[:count]}
