@@ -14,7 +14,6 @@ from msgspec.structs import replace
 from wenmai.clock import Clock
 from wenmai.errors import SessionExpired
 from wenmai.scope import Scope, ThreadKey
-from wenmai.stores.bm25 import normalised
 from wenmai.stores.contracts import (
     Appended,
     FieldValue,
@@ -33,7 +32,7 @@ from wenmai.stores.inprocess.logs import InProcessLogs
 from wenmai.stores.inprocess.rows import Row, decode, encode
 from wenmai.stores.inprocess.search import InProcessSearch
 from wenmai.stores.records import Message, NewMessage, Record, Session
-from wenmai.stores.search_values import check_entries, check_removal, values_of
+from wenmai.stores.search_values import check_entries, check_removal, text_digest, values_of
 
 R = TypeVar("R", bound=Record)
 
@@ -444,10 +443,10 @@ class EmbedsWhateverText(InProcessSearch):
         self, scope: Scope, collection: str, entries: Sequence[SearchEntry], *, shared: bool = False
     ) -> int:
         embedded = await super().embed(scope, collection, entries, shared=shared)
+        partition = self._partition(scope, collection, shared=shared)
         for entry in entries:
-            indexed = self._partition(scope, collection, shared=shared).entries.get(entry.id)
-            if indexed is not None and entry.vector is not None:
-                indexed.vector = normalised(entry.vector)
+            if entry.id in partition.entries and entry.vector is not None:
+                partition.vectors.put(entry.id, entry.vector)
         return embedded
 
 
@@ -470,12 +469,11 @@ class KeepsOldVectors(InProcessSearch):
     async def index(
         self, scope: Scope, collection: str, entries: Sequence[SearchEntry], *, shared: bool = False
     ) -> None:
-        partition = self._partition(scope, collection, shared=shared)
-        old = {entry.id: partition.entries[entry.id].vector for entry in entries if entry.id in partition.entries}
-        await super().index(scope, collection, entries, shared=shared)
+        stored = self._partition(scope, collection, shared=shared).entries
         for entry in entries:
-            if entry.vector is None and old.get(entry.id) is not None:
-                partition.embed(entry.id, entry.text, old[entry.id] or ())
+            if entry.id in stored:
+                stored[entry.id].digest = text_digest(entry.text)
+        await super().index(scope, collection, entries, shared=shared)
 
 
 class RemovesTheFirstMatch(InProcessSearch):

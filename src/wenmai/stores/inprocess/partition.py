@@ -5,21 +5,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import nsmallest
 
-from wenmai.stores.bm25 import cosine, coverage, idf, normalised, term_score
+from wenmai.stores.bm25 import coverage, idf, term_score
 from wenmai.stores.contracts import FieldValue, Hit, SearchEntry, SearchQuery, Where
 from wenmai.stores.fusion import Scores, best
+from wenmai.stores.inprocess.vectors import Vectors
 from wenmai.stores.search_values import matches, text_digest
 from wenmai.text.cjk import query_terms, terms
 
 
 @dataclass(slots=True)
 class IndexedEntry:
-    """An indexed entry: digest of the text, term frequencies, the normalised vector, and a copy of the fields."""
+    """An indexed entry but for its vector: digest of the text, term frequencies, and a copy of the fields."""
 
     digest: bytes
     counts: Counter[str]
     length: int
-    vector: tuple[float, ...] | None
     fields: dict[str, FieldValue | Sequence[FieldValue]]
 
 
@@ -30,7 +30,6 @@ def analysed(entry: SearchEntry) -> IndexedEntry:
         digest=text_digest(entry.text),
         counts=counts,
         length=counts.total(),
-        vector=None if entry.vector is None else normalised(entry.vector),
         fields=_copied(entry.fields),
     )
 
@@ -43,41 +42,37 @@ class Partition:
         entries: by id.
         postings: term → ids of the entries that contain it.
         total_length: of the entries, in terms.
-        vectors: number of entries with a vector; if 0, the next vector sets the collection's dimension.
+        vectors: of the entries that have one.
     """
 
     entries: dict[str, IndexedEntry] = field(default_factory=dict)
     postings: dict[str, set[str]] = field(default_factory=dict)
     total_length: int = 0
-    vectors: int = 0
-    _dimension: int = 0
+    vectors: Vectors = field(default_factory=Vectors)
 
-    @property
-    def dimension(self) -> int | None:
-        """The length of the vectors; None without vectors."""
-        return self._dimension if self.vectors else None
-
-    def add(self, id_: str, indexed: IndexedEntry) -> None:
+    def add(self, id_: str, indexed: IndexedEntry, vector: Sequence[float] | None) -> None:
         """Add or replace the entry; without a vector it keeps the one that it had with the same text."""
         old = self.entries.get(id_)
-        if old is not None and indexed.vector is None and old.digest == indexed.digest:
-            indexed.vector = old.vector
-        self.drop(id_)
+        if vector is not None:
+            self.vectors.put(id_, vector)
+        elif old is not None and old.digest != indexed.digest:
+            self.vectors.discard(id_)
+        self._drop_words(id_)
         self.entries[id_] = indexed
         self.total_length += indexed.length
         for term in indexed.counts:
             self.postings.setdefault(term, set()).add(id_)
-        if indexed.vector is not None:
-            self.vectors += 1
-            self._dimension = len(indexed.vector)
 
     def drop(self, id_: str) -> bool:
         """Remove the entry; True if there was one."""
+        self.vectors.discard(id_)
+        return self._drop_words(id_)
+
+    def _drop_words(self, id_: str) -> bool:
         indexed = self.entries.pop(id_, None)
         if indexed is None:
             return False
         self.total_length -= indexed.length
-        self.vectors -= indexed.vector is not None
         for term in indexed.counts:
             self.postings[term].discard(id_)
             if not self.postings[term]:
@@ -89,9 +84,7 @@ class Partition:
         indexed = self.entries.get(id_)
         if indexed is None or indexed.digest != text_digest(text):
             return False
-        self.vectors += indexed.vector is None
-        indexed.vector = normalised(vector)
-        self._dimension = len(vector)
+        self.vectors.put(id_, vector)
         return True
 
     def matching(self, where: Where) -> list[str]:
@@ -102,12 +95,15 @@ class Partition:
         """The query's hits; see :meth:`wenmai.stores.contracts.Search.query`."""
         weights = self._weights(query.text)
         lexical = self._lexical(query, weights)
-        similar = self._similar(query)
         if query.ids is not None:
             candidates = set(self._allowed(query, query.ids))
+            similar: dict[str, float] = {}
         else:
             depth = query.limit if query.text is None or query.vector is None else query.pool
+            similar = self._nearest(query, depth)
             candidates = {*_top(lexical, depth), *_top(similar, depth)}
+        if query.vector is not None:
+            similar |= self.vectors.similarities(query.vector, candidates - similar.keys())
         scores = {id_: Scores(lexical.get(id_, 0.0), similar.get(id_)) for id_ in candidates}
         return [self._hit(id_, scores[id_], weights) for id_ in best(query, scores)]
 
@@ -123,16 +119,11 @@ class Partition:
         allowed = self._allowed(query, found if query.ids is None else found.intersection(query.ids))
         return {id_: _score(self.entries[id_], weights, average) for id_ in allowed}
 
-    def _similar(self, query: SearchQuery) -> dict[str, float]:
-        """The cosine of each allowed entry that has a vector."""
+    def _nearest(self, query: SearchQuery, depth: int) -> dict[str, float]:
+        """The cosines of at least the ``depth`` best of the allowed entries that have a vector."""
         if query.vector is None:
             return {}
-        vector = normalised(query.vector)
-        return {
-            id_: cosine(vector, stored)
-            for id_ in self._allowed(query, self.entries if query.ids is None else query.ids)
-            if (stored := self.entries[id_].vector) is not None
-        }
+        return self.vectors.top(query.vector, depth, self._allowed(query, self.entries) if query.where else None)
 
     def _allowed(self, query: SearchQuery, ids: Iterable[str]) -> list[str]:
         """Those of the ids that are indexed and satisfy the query's filter."""

@@ -26,13 +26,13 @@ class InProcessSearch:
         self, scope: Scope, collection: str, entries: Sequence[SearchEntry], *, shared: bool = False
     ) -> None:
         """See :meth:`wenmai.stores.contracts.Search.index`."""
-        check_entries(entries, self._partition(scope, collection, shared=shared).dimension)
+        check_entries(entries, self._partition(scope, collection, shared=shared).vectors.dimension)
         latest = {entry.id: entry for entry in entries}
         indexed = await asyncio.to_thread(lambda: {id_: analysed(entry) for id_, entry in latest.items()})
         partition = self._partition(scope, collection, shared=shared)
-        check_entries(entries, partition.dimension)  # another vector may have come meanwhile
+        check_entries(entries, partition.vectors.dimension)  # another vector may have come meanwhile
         for id_, copy in indexed.items():
-            partition.add(id_, copy)
+            partition.add(id_, copy, latest[id_].vector)
         if partition.entries:
             self._partitions[_key(scope, collection, shared=shared)] = partition
 
@@ -41,7 +41,7 @@ class InProcessSearch:
     ) -> int:
         """See :meth:`wenmai.stores.contracts.Search.embed`."""
         partition = self._partition(scope, collection, shared=shared)
-        check_vectors(entries, partition.dimension)
+        check_vectors(entries, partition.vectors.dimension)
         latest = {entry.id: entry for entry in entries}
         return sum(partition.embed(id_, entry.text, entry.vector or ()) for id_, entry in latest.items())
 
@@ -50,15 +50,15 @@ class InProcessSearch:
     ) -> list[str]:
         """See :meth:`wenmai.stores.contracts.Search.without_vector`."""
         check_page(after, limit)
-        entries = self._partition(scope, collection, shared=shared).entries
-        return sorted(id_ for id_, indexed in entries.items() if indexed.vector is None and id_ > after)[:limit]
+        partition = self._partition(scope, collection, shared=shared)
+        return sorted(id_ for id_ in partition.entries if id_ not in partition.vectors and id_ > after)[:limit]
 
     async def query(
         self, scope: Scope, collection: str, queries: Sequence[SearchQuery], *, shared: bool = False
     ) -> list[list[Hit]]:
         """See :meth:`wenmai.stores.contracts.Search.query`."""
         partition = self._partition(scope, collection, shared=shared)
-        check_queries(queries, partition.dimension)
+        check_queries(queries, partition.vectors.dimension)
         return [partition.hits(query) for query in queries]
 
     async def remove(
@@ -81,7 +81,7 @@ class InProcessSearch:
     async def size(self, scope: Scope, collection: str, *, shared: bool = False) -> CollectionSize:
         """See :meth:`wenmai.stores.contracts.Search.size`."""
         partition = self._partition(scope, collection, shared=shared)
-        return CollectionSize(len(partition.entries), partition.vectors)
+        return CollectionSize(len(partition.entries), len(partition.vectors))
 
     def clear(self, scope: Scope, collection: str, *, shared: bool = False) -> None:
         """Remove all entries that the scope has in the collection, at once."""
