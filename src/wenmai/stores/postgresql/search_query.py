@@ -32,8 +32,8 @@ STATE = "part.changes, part.vectors, CASE WHEN part.vectors > 0 THEN part.dimens
 _SCORE = f"""w.weight * {BM25_K1 + 1}::float8 * p.count
       / (p.count + {BM25_K1 * (1 - BM25_B)}::float8 + part.by_length * p.length)"""
 
-# $6 queries, $7 filters. Equal entries score equally to the last bit, because their sums are in the order of the terms:
-# a hash aggregate adds in the order of its input.
+# $6 queries, $7 filters. Equal entries score equally to the last bit, because their sums are in the order of the terms: an
+# aggregate adds in the order of its input, and here it is never sorted.
 QUERY = f"""
 WITH part AS MATERIALIZED (
   SELECT partition, entries, vectors, dimension, changes,
@@ -54,6 +54,9 @@ weighted AS MATERIALIZED (
     SELECT count(*) AS entries FROM search_postings p WHERE p.partition = part.partition AND p.term = t.term
   ) held
   ORDER BY q.query, t.place
+),
+totals AS MATERIALIZED (
+  SELECT q.query, (SELECT sum(w.weight) FROM weighted w WHERE w.query = q.query) AS weight FROM asked q
 ),
 by_words AS MATERIALIZED (
   SELECT q.query, s.entry, s.score, s.covered
@@ -90,7 +93,7 @@ found AS (
   UNION ALL
   SELECT n.query, n.entry, s.score, s.covered
   FROM part CROSS JOIN named n CROSS JOIN LATERAL (
-    SELECT sum({_SCORE} ORDER BY w.place) AS score, sum(w.weight ORDER BY w.place) AS covered
+    SELECT sum({_SCORE}) AS score, sum(w.weight) AS covered
     FROM weighted w CROSS JOIN LATERAL (
       SELECT p.count, p.length FROM search_postings p
       WHERE p.partition = part.partition AND p.term = w.term AND p.entry = n.entry OFFSET 0
@@ -101,7 +104,7 @@ found AS (
 SELECT {STATE}, h.query, h.id, h.fields, h.number, h.score, h.coverage
 FROM part LEFT JOIN (
   SELECT f.query, e.id, e.fields, v.number, f.score,
-    f.covered / (SELECT sum(w.weight ORDER BY w.place) FROM weighted w WHERE w.query = f.query) AS coverage
+    f.covered / (SELECT t.weight FROM totals t WHERE t.query = f.query) AS coverage
   FROM found f
   CROSS JOIN LATERAL (SELECT e.id, e.fields FROM search_entries e WHERE e.entry = f.entry OFFSET 0) e
   LEFT JOIN LATERAL (SELECT v.number FROM search_vectors v WHERE v.entry = f.entry OFFSET 0) v ON TRUE
