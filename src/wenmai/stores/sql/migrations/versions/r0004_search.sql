@@ -18,7 +18,7 @@ ALTER TABLE search_partitions ADD COLUMN changes bigint NOT NULL DEFAULT 0;
 ALTER TABLE search_entries ADD COLUMN digest bytea NOT NULL DEFAULT '';
 ALTER TABLE search_entries ADD COLUMN fields json NOT NULL DEFAULT '{}';
 ALTER TABLE search_entries ADD COLUMN embedded boolean NOT NULL DEFAULT FALSE;
-UPDATE search_entries e SET fields = f.fields
+UPDATE search_entries e SET fields = replace(f.fields::text, U&'\+10FFFF' || '0', '\u0000')::json
 FROM (
   SELECT v.entry, json_object_agg(v.field, v.held) AS fields
   FROM (
@@ -28,15 +28,19 @@ FROM (
   GROUP BY v.entry
 ) f WHERE f.entry = e.entry;
 
--- Only databases that were created with pgvector have the old column.
+-- Only databases that were created with pgvector have the old column. If the extension's library is not installed any
+-- more, the vectors cannot be read and are given up: they arrive again when the entries are indexed again.
 DO $$ BEGIN
   IF EXISTS (
     SELECT FROM pg_attribute a
     WHERE a.attrelid = 'search_entries'::regclass AND a.attname = 'vector' AND NOT a.attisdropped
   ) THEN
-    EXECUTE 'INSERT INTO search_vectors (partition, entry, vector)
-      SELECT e.partition, e.entry, substring(vector_send(e.vector) FROM 5) FROM search_entries e
-      WHERE e.vector IS NOT NULL ORDER BY e.entry';
+    BEGIN
+      EXECUTE 'INSERT INTO search_vectors (partition, entry, vector)
+        SELECT e.partition, e.entry, substring(vector_send(e.vector) FROM 5) FROM search_entries e
+        WHERE e.vector IS NOT NULL ORDER BY e.entry';
+    EXCEPTION WHEN undefined_file THEN NULL;
+    END;
     EXECUTE 'ALTER TABLE search_entries DROP COLUMN vector';
     UPDATE search_entries e SET embedded = TRUE FROM search_vectors v WHERE v.entry = e.entry;
     UPDATE search_partitions p SET vectors = (SELECT count(*) FROM search_vectors v WHERE v.partition = p.partition);
