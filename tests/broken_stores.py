@@ -490,7 +490,7 @@ class RemovesTheFirstMatch(InProcessSearch):
     ) -> int:
         if ids is None and where:
             check_removal(ids, where)
-            ids, where = self._partition(scope, collection, shared=shared).matching(where)[:1], None
+            ids, where = sorted(self._partition(scope, collection, shared=shared).matching(where))[:1], None
         return await super().remove(scope, collection, ids, where=where, shared=shared)
 
 

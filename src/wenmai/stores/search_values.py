@@ -1,9 +1,9 @@
-"""Validation of searches and the test of a filter, so that every backend accepts, refuses and matches the same.
+"""Validation of searches, so that every backend accepts and refuses the same.
 
 The bounds are stated in :mod:`wenmai.stores.contracts`. Values are checked before the work is queued.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from hashlib import sha256
 from math import isfinite
 
@@ -31,9 +31,14 @@ def values_of(values: FieldValue | Sequence[FieldValue]) -> Sequence[FieldValue]
     return [values] if isinstance(values, str | int | float) else values
 
 
-def matches(fields: Mapping[str, FieldValue | Sequence[FieldValue]], where: Where) -> bool:
-    """Whether an entry's fields satisfy every filter; a missing field has no values."""
-    return all(_matches(values_of(fields.get(field, ())), wanted) for field, wanted in where.items())
+def is_within(value: FieldValue, wanted: Range) -> bool:
+    """Whether the value is in the range."""
+    bounds = (wanted.low, wanted.high)
+    if any(bound is not None and isinstance(bound, str) != isinstance(value, str) for bound in bounds):
+        return False
+    return (wanted.low is None or wanted.low <= value) and (  # type: ignore[operator]  # of one kind, as checked
+        wanted.high is None or value < wanted.high  # type: ignore[operator]
+    )
 
 
 def check_collection(scope: Scope, collection: str) -> None:
@@ -228,18 +233,3 @@ def _are_components(vector: Sequence[float]) -> bool:
         return all(map(isfinite, vector)) and min(vector) >= -MAX_COMPONENT and max(vector) <= MAX_COMPONENT
     except (TypeError, OverflowError):
         return False
-
-
-def _matches(values: Sequence[FieldValue], wanted: FieldValue | Sequence[FieldValue] | Range) -> bool:
-    if isinstance(wanted, Range):
-        return any(_is_within(value, wanted) for value in values)
-    return not set(values_of(wanted)).isdisjoint(values)
-
-
-def _is_within(value: FieldValue, wanted: Range) -> bool:
-    bounds = (wanted.low, wanted.high)
-    if any(bound is not None and isinstance(bound, str) != isinstance(value, str) for bound in bounds):
-        return False
-    return (wanted.low is None or wanted.low <= value) and (  # type: ignore[operator]  # of one kind, as checked
-        wanted.high is None or value < wanted.high  # type: ignore[operator]
-    )

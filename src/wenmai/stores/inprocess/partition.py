@@ -1,16 +1,19 @@
 """One collection of one scope in process: an inverted index in dictionaries, the vectors, and the statistics."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import nsmallest
+from typing import TypeVar
 
 from wenmai.stores.bm25 import coverage, idf, term_score
-from wenmai.stores.contracts import FieldValue, Hit, SearchEntry, SearchQuery, Where
+from wenmai.stores.contracts import FieldValue, Hit, Range, SearchEntry, SearchQuery, Where
 from wenmai.stores.fusion import Scores, best
 from wenmai.stores.inprocess.vectors import Vectors
-from wenmai.stores.search_values import matches, text_digest
+from wenmai.stores.search_values import is_within, text_digest, values_of
 from wenmai.text.cjk import query_terms, terms
+
+K = TypeVar("K", bound=Hashable)
 
 
 @dataclass(slots=True)
@@ -41,12 +44,14 @@ class Partition:
     Attributes:
         entries: by id.
         postings: term → ids of the entries that contain it.
+        values: field and value → ids of the entries that have it.
         total_length: of the entries, in terms.
         vectors: of the entries that have one.
     """
 
     entries: dict[str, IndexedEntry] = field(default_factory=dict)
     postings: dict[str, set[str]] = field(default_factory=dict)
+    values: dict[tuple[str, FieldValue], set[str]] = field(default_factory=dict)
     total_length: int = 0
     vectors: Vectors = field(default_factory=Vectors)
 
@@ -62,6 +67,8 @@ class Partition:
         self.total_length += indexed.length
         for term in indexed.counts:
             self.postings.setdefault(term, set()).add(id_)
+        for value in _values(indexed):
+            self.values.setdefault(value, set()).add(id_)
 
     def drop(self, id_: str) -> bool:
         """Remove the entry; True if there was one."""
@@ -74,9 +81,9 @@ class Partition:
             return False
         self.total_length -= indexed.length
         for term in indexed.counts:
-            self.postings[term].discard(id_)
-            if not self.postings[term]:
-                del self.postings[term]
+            _discard(self.postings, term, id_)
+        for value in _values(indexed):
+            _discard(self.values, value, id_)
         return True
 
     def embed(self, id_: str, text: str, vector: Sequence[float]) -> bool:
@@ -87,21 +94,23 @@ class Partition:
         self.vectors.put(id_, vector)
         return True
 
-    def matching(self, where: Where) -> list[str]:
-        """The ids of the entries that satisfy the filter."""
-        return [id_ for id_, indexed in self.entries.items() if matches(indexed.fields, where)]
+    def matching(self, where: Where) -> set[str]:
+        """The ids of the entries that satisfy a filter of at least one field."""
+        return set.intersection(*(self._having(name, wanted) for name, wanted in where.items()))
 
     def hits(self, query: SearchQuery) -> list[Hit]:
         """The query's hits; see :meth:`wenmai.stores.contracts.Search.query`."""
-        weights = self._weights(query.text)
-        lexical = self._lexical(query, weights)
+        allowed = self.matching(query.where) if query.where else None
         if query.ids is not None:
-            candidates = set(self._allowed(query, query.ids))
-            similar: dict[str, float] = {}
-        else:
-            depth = query.limit if query.text is None or query.vector is None else query.pool
-            similar = self._nearest(query, depth)
-            candidates = {*_top(lexical, depth), *_top(similar, depth)}
+            given = self.entries.keys() & set(query.ids)
+            allowed = given if allowed is None else given & allowed
+        weights = self._weights(query.text)
+        lexical = self._lexical(weights, allowed)
+        depth = query.limit if query.text is None or query.vector is None else query.pool
+        similar: dict[str, float] = {}
+        if query.vector is not None and query.ids is None:
+            similar = self.vectors.top(query.vector, depth, allowed)
+        candidates = {*_top(lexical, depth), *_top(similar, depth)} if query.ids is None else allowed or set()
         if query.vector is not None:
             similar |= self.vectors.similarities(query.vector, candidates - similar.keys())
         scores = {id_: Scores(lexical.get(id_, 0.0), similar.get(id_)) for id_ in candidates}
@@ -112,22 +121,21 @@ class Partition:
         wanted = query_terms(text) if text is not None else []
         return {term: idf(len(self.entries), len(self.postings.get(term, ()))) for term in wanted}
 
-    def _lexical(self, query: SearchQuery, weights: Mapping[str, float]) -> dict[str, float]:
+    def _lexical(self, weights: Mapping[str, float], allowed: set[str] | None) -> dict[str, float]:
         """The BM25 score of each allowed entry that contains a term of the query."""
         found = {id_ for term in weights for id_ in self.postings.get(term, ())}
         average = self.total_length / max(1, len(self.entries))
-        allowed = self._allowed(query, found if query.ids is None else found.intersection(query.ids))
-        return {id_: _score(self.entries[id_], weights, average) for id_ in allowed}
+        return {
+            id_: _score(self.entries[id_], weights, average) for id_ in (found if allowed is None else found & allowed)
+        }
 
-    def _nearest(self, query: SearchQuery, depth: int) -> dict[str, float]:
-        """The cosines of at least the ``depth`` best of the allowed entries that have a vector."""
-        if query.vector is None:
-            return {}
-        return self.vectors.top(query.vector, depth, self._allowed(query, self.entries) if query.where else None)
-
-    def _allowed(self, query: SearchQuery, ids: Iterable[str]) -> list[str]:
-        """Those of the ids that are indexed and satisfy the query's filter."""
-        return [id_ for id_ in ids if id_ in self.entries and matches(self.entries[id_].fields, query.where)]
+    def _having(self, name: str, wanted: FieldValue | Sequence[FieldValue] | Range) -> set[str]:
+        """The ids of the entries whose field has one of the values, or one within the range."""
+        if isinstance(wanted, Range):
+            keys = [key for key in self.values if key[0] == name and is_within(key[1], wanted)]
+        else:
+            keys = [(name, value) for value in values_of(wanted)]
+        return set().union(*(self.values.get(key, ()) for key in keys))
 
     def _hit(self, id_: str, scores: Scores, weights: Mapping[str, float]) -> Hit:
         indexed = self.entries[id_]
@@ -152,6 +160,17 @@ def _copied(
     fields: Mapping[str, FieldValue | Sequence[FieldValue]],
 ) -> dict[str, FieldValue | Sequence[FieldValue]]:
     return {name: value if isinstance(value, str | int | float) else list(value) for name, value in fields.items()}
+
+
+def _values(indexed: IndexedEntry) -> set[tuple[str, FieldValue]]:
+    return {(name, value) for name, those in indexed.fields.items() for value in values_of(those)}
+
+
+def _discard(sets: dict[K, set[str]], key: K, id_: str) -> None:
+    """Remove the id from the set of that key, and an empty set too."""
+    sets[key].discard(id_)
+    if not sets[key]:
+        del sets[key]
 
 
 def _top(scores: Mapping[str, float], depth: int) -> list[str]:
