@@ -100,8 +100,9 @@ async def searched(postgres_server: PostgresServer) -> AsyncIterator[Explain]:
             nearest = {0: [row["number"] for row in numbers] if query.vector else []}
             given = ", ".join(f"'{each}'" for each in arguments([query], nearest))
             execute = f"EXECUTE search ({owner}, FALSE, 'c', {given})"
-            plan: dict[str, Any] = json.loads(await connection.fetchval(f"EXPLAIN (ANALYZE, FORMAT JSON) {execute}"))[0]
-            return plan["Plan"]
+            explained = json.loads(await connection.fetchval(f"EXPLAIN (ANALYZE, FORMAT JSON) {execute}"))
+            plan: dict[str, Any] = explained[0]["Plan"]
+            return plan
 
         try:
             await run(SearchQuery(text="孤本"))
