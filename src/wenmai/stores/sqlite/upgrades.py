@@ -168,7 +168,7 @@ _SEARCH = (
   terms TEXT NOT NULL,
   UNIQUE (partition, id)
 ) STRICT""",
-    """INSERT INTO entries_without_vector SELECT e.entry, e.partition, e.id, e.length, 
+    """INSERT INTO entries_without_vector SELECT e.entry, e.partition, e.id, e.length,
   iif(e.vector IS NULL, NULL, e.entry),
   x'', (SELECT json_group_object(f.field, json(f.listed)) FROM (
     SELECT field, iif(count(*) = 1, json_quote(min(value)), json_group_array(value)) AS listed
