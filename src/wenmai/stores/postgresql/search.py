@@ -10,11 +10,11 @@ from collections.abc import Sequence
 
 from wenmai.scope import Scope
 from wenmai.stores.contracts import CollectionSize, Hit, SearchEntry, SearchQuery, Where
-from wenmai.stores.postgresql import search_index
 from wenmai.stores.postgresql.database import Database, unescape
-from wenmai.stores.postgresql.search_index import EntryRows
-from wenmai.stores.postgresql.search_query import OWNER, Owner
+from wenmai.stores.postgresql.search_entries import EntryRows, embed_entries, replace_entries
+from wenmai.stores.postgresql.search_partitions import OWNER, Owner, lock, lock_or_create
 from wenmai.stores.postgresql.search_reading import Reader
+from wenmai.stores.postgresql.search_removal import remove_ids, remove_matching
 from wenmai.stores.search_values import (
     check_collection,
     check_entries,
@@ -50,9 +50,9 @@ class PostgresqlSearch:
             return
         rows = await asyncio.to_thread(EntryRows, list({entry.id: entry for entry in entries}.values()))
         async with self._database.transaction() as run:
-            partition = await search_index.lock_or_create(run, _owner(scope, collection, shared))
+            partition = await lock_or_create(run, _owner(scope, collection, shared))
             dimension = check_entries(entries, partition.dimension)
-            await search_index.replace(run, partition, rows, dimension)
+            await replace_entries(run, partition, rows, dimension)
 
     async def embed(
         self, scope: Scope, collection: str, entries: Sequence[SearchEntry], *, shared: bool = False
@@ -63,11 +63,11 @@ class PostgresqlSearch:
         if not entries:
             return 0
         async with self._database.transaction() as run:
-            partition = await search_index.lock(run, _owner(scope, collection, shared))
+            partition = await lock(run, _owner(scope, collection, shared))
             if partition is None:
                 return 0
             check_vectors(entries, partition.dimension)
-            return await search_index.embed(run, partition, entries)
+            return await embed_entries(run, partition, entries)
 
     async def without_vector(
         self, scope: Scope, collection: str, *, after: str = "", limit: int = 500, shared: bool = False
@@ -99,12 +99,12 @@ class PostgresqlSearch:
         check_collection(scope, collection)
         check_removal(ids, where)
         async with self._database.transaction() as run:
-            partition = await search_index.lock(run, _owner(scope, collection, shared))
+            partition = await lock(run, _owner(scope, collection, shared))
             if partition is None:
                 return 0
             if where is not None:
-                return await search_index.remove_matching(run, partition, where)
-            return await search_index.remove(run, partition, list(dict.fromkeys(ids or ())))
+                return await remove_matching(run, partition, where)
+            return await remove_ids(run, partition, list(dict.fromkeys(ids or ())))
 
     async def size(self, scope: Scope, collection: str, *, shared: bool = False) -> CollectionSize:
         """See :meth:`wenmai.stores.contracts.Search.size`."""

@@ -6,34 +6,19 @@ statistics. A posting has the length of its entry; an entry's row is read only i
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from hashlib import sha256
-from typing import Any
 
-import msgspec
-
-from wenmai.stores.contracts import BM25_B, BM25_K1, Hit, SearchQuery
-from wenmai.stores.fusion import Scores, best
-from wenmai.stores.postgresql.database import Row, escape, unescape
+from wenmai.stores.contracts import BM25_B, BM25_K1, SearchQuery
+from wenmai.stores.postgresql.database import escape
 from wenmai.stores.postgresql.search_filters import FILTERS, MATCHES, filters_json
-from wenmai.stores.vector_matrices import State
+from wenmai.stores.postgresql.search_partitions import OWNER, STATE
+from wenmai.stores.postgresql.search_terms import index_term
 from wenmai.text.cjk import query_terms
-
-LONGEST_TERM = 200
-"""Characters; a longer term is indexed by its prefix and a digest, so that it fits into an index entry."""
-
-Owner = tuple[str, str, str, bool, str]
-"""Tenant, site, user (empty if shared), whether it is shared, and collection."""
-
-OWNER = "tenant_id = $1 AND site_id = $2 AND user_id = $3 AND shared = $4 AND collection = $5"
-
-STATE = "part.changes, part.vectors, CASE WHEN part.vectors > 0 THEN part.dimension ELSE 0 END AS dimension"
-"""Begins the columns of a statement, for :func:`state_of`."""
 
 _SCORE = f"""w.weight * {BM25_K1 + 1}::float8 * p.count
       / (p.count + {BM25_K1 * (1 - BM25_B)}::float8 + part.by_length * p.length)"""
 
-# $6 queries, $7 filters. Equal entries score equally to the last bit, because their sums are in the order of the terms: an
-# aggregate adds in the order of its input, and here it is never sorted.
+# $6 queries, $7 filters. Equal entries score equally to the last bit, because their sums are in the order of the terms:
+# an aggregate adds in the order of its input, and here it is never sorted.
 QUERY = f"""
 WITH part AS MATERIALIZED (
   SELECT partition, entries, vectors, dimension, changes,
@@ -111,13 +96,6 @@ FROM part LEFT JOIN (
 ) h ON TRUE"""
 
 
-def index_term(term: str) -> str:
-    """The term as it stands in the postings."""
-    if len(term) <= LONGEST_TERM:
-        return term
-    return term[:LONGEST_TERM] + sha256(term.encode()).hexdigest()
-
-
 def depth(query: SearchQuery) -> int:
     """How many of the best entries, by words or by vector, are candidates."""
     return query.limit if query.text is None or query.vector is None else query.pool
@@ -142,42 +120,3 @@ def arguments(queries: Sequence[SearchQuery], vectors: Mapping[int, Iterable[int
         for number, query in enumerate(queries)
     ]
     return json.dumps(asked), filters_json([query.where for query in queries])
-
-
-def state_of(rows: Sequence[Row]) -> State:
-    """The state of the partition, with which the rows of a statement begin; zeros if there is none."""
-    return State(*rows[0][:3]) if rows else State(0, 0, 0)
-
-
-_decode_fields = msgspec.json.Decoder(dict[str, Any]).decode
-
-
-def hits_of(query: SearchQuery, rows: Sequence[Row], similarities: Mapping[int, float]) -> list[Hit]:
-    """The hits of a query.
-
-    Args:
-        query: valid.
-        rows: those of :data:`QUERY` for this query.
-        similarities: of the vectors, by their number.
-    """
-    found = {unescape(row["id"]): row for row in rows}
-    scores = {id_: Scores(row["score"] or 0.0, similarities.get(row["number"])) for id_, row in found.items()}
-    if query.ids is None:
-        scores = _pooled(scores, depth(query))
-    return [
-        Hit(
-            id=id_,
-            lexical=scores[id_].lexical,
-            coverage=min(1.0, found[id_]["coverage"] or 0.0),
-            similarity=scores[id_].similarity,
-            fields=_decode_fields(unescape(found[id_]["fields"])),
-        )
-        for id_ in best(query, scores)
-    ]
-
-
-def _pooled(scores: Mapping[str, Scores], count: int) -> dict[str, Scores]:
-    """The best by words and by vector: the rows also have what equals the last of them."""
-    words = sorted((-score.lexical, id_) for id_, score in scores.items() if score.lexical > 0)
-    vectors = sorted((-score.similarity, id_) for id_, score in scores.items() if score.similarity is not None)
-    return {id_: scores[id_] for ranked in (words, vectors) for _, id_ in ranked[:count]}

@@ -11,7 +11,9 @@ from collections.abc import Sequence
 from wenmai.stores.contracts import Hit, SearchQuery
 from wenmai.stores.postgresql.database import Database, Row, Run
 from wenmai.stores.postgresql.search_filters import FILTERS, MATCHING, filters_json
-from wenmai.stores.postgresql.search_query import OWNER, QUERY, STATE, Owner, arguments, depth, hits_of, state_of
+from wenmai.stores.postgresql.search_hits import hits_of
+from wenmai.stores.postgresql.search_partitions import OWNER, STATE, Owner, state_of
+from wenmai.stores.postgresql.search_query import QUERY, arguments, depth
 from wenmai.stores.postgresql.search_vectors import SnapshotVectors, Vectors, Wanted
 from wenmai.stores.search_values import check_queries
 

@@ -6,7 +6,7 @@ from collections.abc import Generator, Sequence
 from typing import Any, NamedTuple
 
 from wenmai.stores.postgresql.database import Run
-from wenmai.stores.postgresql.search_query import OWNER, STATE, Owner, state_of
+from wenmai.stores.postgresql.search_partitions import OWNER, STATE, Owner, state_of
 from wenmai.stores.vector_matrices import Missing, Read, State, VectorMatrices
 from wenmai.stores.vector_matrix import ByteOrder, VectorMatrix, merged
 

@@ -1,32 +1,24 @@
-"""The statements that change a search index: entries, late vectors, removals.
+"""Entries of a search index, and vectors that arrive later.
 
-Each runs in a transaction that has locked the partition, so the numbers of a partition's vectors are in the order of
-their commits.
+The statements run in a transaction that has locked the partition, so the numbers of a partition's vectors are in the
+order of their commits.
 """
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
-from wenmai.stores.contracts import SearchEntry, Where
+from wenmai.stores.contracts import SearchEntry
 from wenmai.stores.postgresql.database import Run
-from wenmai.stores.postgresql.search_filters import FILTERS, MATCHING, filters_json, sort_key
-from wenmai.stores.postgresql.search_query import OWNER, Owner, index_term
+from wenmai.stores.postgresql.search_filters import sort_key
+from wenmai.stores.postgresql.search_partitions import Partition
+from wenmai.stores.postgresql.search_terms import index_term
 from wenmai.stores.postgresql.search_vectors import BYTE_ORDER
 from wenmai.stores.search_values import text_digest, values_of
 from wenmai.stores.vector_matrix import to_bytes
 from wenmai.text.cjk import terms
-
-REMOVAL_BATCH = 1_000
-"""Entries that a statement removes, so that each is short."""
-
-_LOCK = f"""
-SELECT partition, CASE WHEN vectors > 0 THEN dimension END FROM search_partitions WHERE {OWNER} FOR UPDATE"""
-_CREATE = """
-INSERT INTO search_partitions (tenant_id, site_id, user_id, shared, collection, entries, length)
-VALUES ($1, $2, $3, $4, $5, 0, 0) ON CONFLICT DO NOTHING"""
 
 _CLEAR = """
 WITH old AS (SELECT entry FROM search_entries WHERE partition = $1 AND id = ANY ($2::text[])),
@@ -104,49 +96,6 @@ sums AS (SELECT count(*) AS given, count(*) FILTER (WHERE NOT embedded) AS vecto
 UPDATE search_partitions p SET dimension = $5, changes = p.changes + 1, vectors = p.vectors + sums.vectors
 FROM sums WHERE p.partition = $1 AND sums.given > 0 RETURNING sums.given"""
 
-_REMOVE = """
-WITH {filters}doomed AS MATERIALIZED ({doomed}),
-  gone AS (DELETE FROM search_entries e USING doomed d WHERE e.entry = d.entry RETURNING e.entry, e.length, e.embedded),
-  postings AS (DELETE FROM search_postings p USING gone WHERE p.entry = gone.entry),
-  fields AS (DELETE FROM search_fields f USING gone WHERE f.entry = gone.entry),
-  vectors AS (DELETE FROM search_vectors v USING gone WHERE v.entry = gone.entry),
-  sums AS (
-    SELECT count(*) AS entries, coalesce(sum(length), 0)::bigint AS length, count(*) FILTER (WHERE embedded) AS vectors
-    FROM gone
-  )
-UPDATE search_partitions p SET changes = p.changes + 1,
-  entries = p.entries - sums.entries, length = p.length - sums.length, vectors = p.vectors - sums.vectors
-FROM sums WHERE p.partition = $1 AND sums.entries > 0 RETURNING sums.entries"""
-_REMOVE_IDS = _REMOVE.format(
-    filters="", doomed="SELECT entry FROM search_entries WHERE partition = $1 AND id = ANY ($2::text[])"
-)
-_REMOVE_MATCHING = _REMOVE.format(
-    filters=f"filters AS MATERIALIZED ({FILTERS.format('$2')}\n),\n",
-    doomed=f"{MATCHING.format(partition='$1', query='0')}\n    LIMIT {REMOVAL_BATCH}",
-)
-
-
-class Partition(NamedTuple):
-    """A locked partition; the dimension is None while it has no vector."""
-
-    number: int
-    dimension: int | None
-
-
-async def lock(run: Run, owner: Owner) -> Partition | None:
-    """Lock the partition, if it exists, until the transaction ends."""
-    rows = await run(_LOCK, *owner)
-    return Partition(*rows[0]) if rows else None
-
-
-async def lock_or_create(run: Run, owner: Owner) -> Partition:
-    """Lock the partition, created if needed, until the transaction ends."""
-    locked = await lock(run, owner)
-    while locked is None:
-        await run(_CREATE, *owner)
-        locked = await lock(run, owner)
-    return locked
-
 
 class EntryRows:
     """Arrays for the insert of entries with different ids: of the entries, of postings and of fields."""
@@ -165,21 +114,21 @@ class EntryRows:
             self.ids,
             [counts.total() for _, counts in counted],
             [text_digest(entry.text) for entry in entries],
-            [msgspec.json.encode(entry.fields).decode() for entry in entries],
+            [msgspec.json.encode(dict(entry.fields)).decode() for entry in entries],
             [None if entry.vector is None else to_bytes(entry.vector, BYTE_ORDER) for entry in entries],
             *([row[column] for row in postings] for column in range(4)),
             *([row[column] for row in fields] for column in range(3)),
         ]
 
 
-async def replace(run: Run, partition: Partition, rows: EntryRows, dimension: int | None) -> None:
+async def replace_entries(run: Run, partition: Partition, rows: EntryRows, dimension: int | None) -> None:
     """Add or replace the entries; ``dimension`` is that of the collection with them."""
     await run(_CLEAR, partition.number, rows.ids)
     await run(_INSERT, partition.number, *rows.columns, dimension)
 
 
-async def embed(run: Run, partition: Partition, entries: Sequence[SearchEntry]) -> int:
-    """Store the vectors of entries whose text is the indexed one; return of how many."""
+async def embed_entries(run: Run, partition: Partition, entries: Sequence[SearchEntry]) -> int:
+    """Give those entries their vector that are indexed with the same text; return how many."""
     latest = {entry.id: entry for entry in entries}.values()
     rows = await run(
         _EMBED,
@@ -190,25 +139,3 @@ async def embed(run: Run, partition: Partition, entries: Sequence[SearchEntry]) 
         max(len(entry.vector or ()) for entry in latest),
     )
     return rows[0]["given"] if rows else 0
-
-
-async def remove(run: Run, partition: Partition, ids: Sequence[str]) -> int:
-    """Remove the entries with these ids; return how many there were."""
-    removed = 0
-    for first in range(0, len(ids), REMOVAL_BATCH):
-        removed += await _removed(run, _REMOVE_IDS, partition, list(ids[first : first + REMOVAL_BATCH]))
-    return removed
-
-
-async def remove_matching(run: Run, partition: Partition, where: Where) -> int:
-    """Remove the entries that match; return how many there were."""
-    filters = filters_json([where])
-    removed = 0
-    while batch := await _removed(run, _REMOVE_MATCHING, partition, filters):
-        removed += batch
-    return removed
-
-
-async def _removed(run: Run, sql: str, partition: Partition, wanted: list[str] | str) -> int:
-    rows = await run(sql, partition.number, wanted)
-    return rows[0]["entries"] if rows else 0
