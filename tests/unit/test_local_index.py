@@ -309,3 +309,12 @@ async def test_other_tasks_run_while_a_large_site_is_indexed(
     ticking.cancel()
     assert rounds >= len(many) / SLICE
     assert pages == -(-len(many) // PAGE)
+
+
+async def test_an_index_without_an_embedder_can_be_built_ahead(documents: Documents) -> None:
+    """``reindex`` indexes words alone, and tells how many passages."""
+    base = process(documents)
+    await base.ingest(SITE, [BRIDGE, TREE])
+    assert await base.reindex(SITE) == 2
+    found = await base.find(SITE, "通济桥")
+    assert (ids(found)[0], found.degraded) == ("bridge", [])

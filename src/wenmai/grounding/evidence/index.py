@@ -139,7 +139,7 @@ class EvidenceIndex:
         """Stop background tasks: there are none."""
 
     async def _put(self, scope: Scope, records: Sequence[EvidenceRecord], vectors: Sequence[Vector | None]) -> None:
-        entries = [_entry(record, vector) for record, vector in zip(records, vectors, strict=True)]
+        entries = [entry_of(record, vector) for record, vector in zip(records, vectors, strict=True)]
         await self._search.index(scope, self._collection, entries, shared=True)
 
     async def _embed_passages(self, records: Sequence[EvidenceRecord]) -> Sequence[Vector | None]:
@@ -181,7 +181,8 @@ def batches(records: Sequence[EvidenceRecord], most: int) -> Iterator[Sequence[E
             start, characters = end, 0
 
 
-def _entry(record: EvidenceRecord, vector: Vector | None) -> SearchEntry:
+def entry_of(record: EvidenceRecord, vector: Vector | None) -> SearchEntry:
+    """The passage as it is indexed."""
     return SearchEntry(
         id=record.evidence_id,
         # Words of the title count twice: they say what the passage is about.
