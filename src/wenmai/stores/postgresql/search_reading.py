@@ -79,10 +79,12 @@ async def _search(
     if state_of(rows) != vectors.state:
         return None
     hits = []
-    for query, found in zip(queries, _by_query(queries, rows), strict=True):
-        numbers = [row["number"] for row in found if row["number"] is not None]
-        similarities = {} if query.vector is None else await vectors.similarities(run, query.vector, numbers)
-        hits.append(hits_of(query, found, similarities))
+    for number, (query, found) in enumerate(zip(queries, _by_query(queries, rows), strict=True)):
+        known = nearest.get(number, {})
+        if query.vector is not None:
+            others = {row["number"] for row in found}.difference(known, [None])
+            known |= await vectors.similarities(run, query.vector, list(others))
+        hits.append(hits_of(query, found, known))
     return hits
 
 
