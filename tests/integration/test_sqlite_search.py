@@ -13,6 +13,7 @@ from wenmai.scope import Scope
 from wenmai.stores import vector_matrices
 from wenmai.stores.contracts import CollectionSize, Hit, Range, Search, SearchEntry, SearchQuery
 from wenmai.stores.opening import open_store
+from wenmai.stores.search_values import values_of
 from wenmai.text.cjk import terms
 
 SCOPE = Scope()
@@ -45,7 +46,7 @@ def _fill(old: OldSqlite) -> None:
         for term, count in counted.items():
             old.rows(f"INSERT INTO search_postings VALUES (1, '{term}', {row}, {count})")  # noqa: S608
         for field, values in entry.fields.items():
-            for value in [values] if isinstance(values, str) else values:
+            for value in values_of(values):
                 old.rows(f"INSERT INTO search_fields VALUES (1, '{field}', '{value}', {row})")  # noqa: S608
 
 

@@ -196,5 +196,6 @@ def _normalised(rows: NDArray[Any]) -> Rows:
 
     exact = rows.astype(np.float64)
     lengths = np.sqrt((exact * exact).sum(axis=1, keepdims=True))
-    rows = np.divide(exact, lengths, out=np.zeros_like(exact), where=lengths > 0)
-    return rows.astype(np.float32)
+    lengths[lengths == 0] = 1
+    exact /= lengths
+    return exact.astype(np.float32)
