@@ -14,11 +14,14 @@ from wenmai.stores.postgresql.search_partitions import OWNER, STATE
 from wenmai.stores.postgresql.search_terms import index_term
 from wenmai.text.cjk import query_terms
 
-_SCORE = f"""w.weight * {BM25_K1 + 1}::float8 * p.count
-      / (p.count + {BM25_K1 * (1 - BM25_B)}::float8 + part.by_length * p.length)"""
+_UNIT = f"{2**32}::float8"
+"""Weights and scores of a term are whole numbers of 2^-32: their sums are exact, so equal entries score equally to the
+last bit, whatever the order in which a plan adds."""
 
-# $6 queries, $7 filters. Equal entries score equally to the last bit, because their sums are in the order of the terms:
-# an aggregate adds in the order of its input, and here it is never sorted.
+_SCORE = f"""round(w.weight * {BM25_K1 + 1}::float8 * p.count
+      / (p.count + {BM25_K1 * (1 - BM25_B)}::float8 + part.by_length * p.length))"""
+
+# $6 queries, $7 filters.
 QUERY = f"""
 WITH part AS MATERIALIZED (
   SELECT partition, entries, vectors, dimension, changes,
@@ -32,13 +35,12 @@ asked AS MATERIALIZED (
 filters AS MATERIALIZED ({FILTERS.format("$7")}
 ),
 weighted AS MATERIALIZED (
-  SELECT q.query, t.term, t.place,
-    ln(1 + (part.entries - held.entries + 0.5::float8) / (held.entries + 0.5::float8)) AS weight
-  FROM part CROSS JOIN asked q CROSS JOIN LATERAL unnest(q.terms) WITH ORDINALITY AS t (term, place)
+  SELECT q.query, t.term,
+    round({_UNIT} * ln(1 + (part.entries - held.entries + 0.5::float8) / (held.entries + 0.5::float8))) AS weight
+  FROM part CROSS JOIN asked q CROSS JOIN LATERAL unnest(q.terms) AS t (term)
   CROSS JOIN LATERAL (
     SELECT count(*) AS entries FROM search_postings p WHERE p.partition = part.partition AND p.term = t.term
   ) held
-  ORDER BY q.query, t.place
 ),
 totals AS MATERIALIZED (
   SELECT q.query, (SELECT sum(w.weight) FROM weighted w WHERE w.query = q.query) AS weight FROM asked q
@@ -88,7 +90,7 @@ found AS (
 )
 SELECT {STATE}, h.query, h.id, h.fields, h.number, h.score, h.coverage
 FROM part LEFT JOIN (
-  SELECT f.query, e.id, e.fields, v.number, f.score,
+  SELECT f.query, e.id, e.fields, v.number, f.score / {_UNIT} AS score,
     f.covered / (SELECT t.weight FROM totals t WHERE t.query = f.query) AS coverage
   FROM found f
   CROSS JOIN LATERAL (SELECT e.id, e.fields FROM search_entries e WHERE e.entry = f.entry OFFSET 0) e
