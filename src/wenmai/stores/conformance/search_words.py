@@ -44,6 +44,17 @@ async def chinese_is_found_by_words_and_characters(harness: Harness) -> None:
 
 
 @case("search")
+async def traditional_and_simplified_find_each_other(harness: Harness) -> None:
+    """A text in traditional characters is found by simplified ones, and the other way round, with the same score."""
+    scope = harness.scope()
+    await harness.index(scope, "c", entries_of(PRECEPTS | {"p6": "通濟橋建於雍正六年。"}))
+    hits = await harness.hits(scope, "c", text="通济桥")
+    equal(ids(hits), ["p6"], "found by simplified characters")
+    equal(await harness.hits(scope, "c", text="通濟橋"), hits, "hits by traditional characters")
+    equal(await _found(harness, scope, "勤儉"), ["p2"], "a simplified text by traditional characters")
+
+
+@case("search")
 async def english_is_found_by_stems(harness: Harness) -> None:
     """English ignores case and endings but respects word boundaries; adjacent Chinese is a word boundary."""
     scope = harness.scope()
