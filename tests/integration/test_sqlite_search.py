@@ -5,15 +5,18 @@ from collections import Counter
 from itertools import cycle
 from pathlib import Path
 from struct import pack
+from typing import Any
 
+import apsw
 import pytest
 from old_stores import OldSqlite
 
 from wenmai.scope import Scope
 from wenmai.stores import vector_matrices
-from wenmai.stores.contracts import CollectionSize, Hit, Range, Search, SearchEntry, SearchQuery
+from wenmai.stores.contracts import CollectionSize, Hit, Range, Search, SearchEntry, SearchQuery, Where
 from wenmai.stores.opening import open_store
 from wenmai.stores.search_values import values_of
+from wenmai.stores.sqlite import connection_threads, search, search_index, search_query, search_vectors
 from wenmai.text.cjk import terms
 
 SCOPE = Scope()
@@ -136,3 +139,43 @@ async def test_words_and_vectors_are_of_one_snapshot(tmp_path: Path) -> None:
             await writing
             if min(seen[name] for name in expected) > 100:
                 return
+
+
+@pytest.fixture
+def plans(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[str]]:
+    """The plan of each statement that a search or a write of its index has run."""
+    explained: dict[str, list[str]] = {}
+
+    def fetch(connection: apsw.Connection, sql: str, bindings: Any = ()) -> list[tuple[Any, ...]]:
+        rows = connection_threads.fetch(connection, f"EXPLAIN QUERY PLAN {sql}", bindings)
+        explained[sql] = [detail for *_, detail in rows]
+        return connection_threads.fetch(connection, sql, bindings)
+
+    for module in (search, search_index, search_query, search_vectors):
+        monkeypatch.setattr(module, "fetch", fetch)
+    return explained
+
+
+async def test_no_statement_reads_a_whole_table(tmp_path: Path, plans: dict[str, list[str]]) -> None:
+    """Right after loading, without statistics, every statement looks up the rows that it needs by an index."""
+    entries = [
+        SearchEntry(id=str(number), text="孝悌" if number < 3 else "耕读", vector=[1.0, number], fields={"n": number})
+        for number in range(50)
+    ]
+    wheres: list[Where] = [{}, {"n": 3}, {"n": Range(low=3)}, {"n": Range(high=40.5), "t": ["x", "y"]}]
+    async with open_store(f"sqlite:///{tmp_path}/wenmai.db") as store:
+        assert store.search is not None
+        await store.search.index(SCOPE, "c", entries)
+        await store.search.index(SCOPE, "c", [SearchEntry(id="3", text="耕"), entries[4]])
+        await store.search.embed(SCOPE, "c", [SearchEntry(id="3", text="耕", vector=[1.0, 0.0])])
+        for ids in (None, ["1", "2"]):
+            queries = [SearchQuery(text="孝悌", vector=[1.0, 0.0], where=where, ids=ids) for where in wheres]
+            await store.search.query(SCOPE, "c", queries)
+        await store.search.without_vector(SCOPE, "c")
+        assert await store.search.remove(SCOPE, "c", ["1"]) == 1
+        assert await store.search.remove(SCOPE, "c", where=wheres[2]) == 46
+        await store.search.query(SCOPE, "c", [SearchQuery(vector=[1.0, 0.0])])
+    assert any("HAVING TRUE AND" in sql for sql in plans)
+    assert len(plans) > 20
+    steps = [step for plan in plans.values() for step in plan]
+    assert [step for step in steps if step.startswith(("SCAN search", "SCAN e", "SCAN p", "SCAN v", "SCAN f"))] == []
