@@ -17,7 +17,7 @@ from wenmai.providers.embedders import Embedder
 from wenmai.resilience.breaker import MODEL, Breaker, BreakerPolicy
 from wenmai.resilience.degradation import note_degraded
 from wenmai.scope import Scope
-from wenmai.stores.contracts import Hit, Range, Search, SearchEntry, SearchQuery
+from wenmai.stores.contracts import Hit, Range, Search, SearchEntry, SearchQuery, Where
 from wenmai.stores.records import EvidenceRecord
 from wenmai.text.cjk import ANALYSIS
 
@@ -125,15 +125,22 @@ class EvidenceIndex:
         """
         vector, failed = await self._embed_query(query)
 
-        where: dict[str, str | Sequence[str]] = {"domains": tuple(domains)} if domains else {}
-        wheres = [where] if language is None else [where | {"language": primary_language(language)}, where]
-        queries = [SearchQuery(text=query, vector=vector, where=each, limit=limit) for each in wheres]
-        preferred, *others = await self._guarded(
-            lambda: self._search.query(scope, self._collection, queries, shared=True)
-        )
-        weak = _best(preferred) < STRONG
-        better = [hits for hits in others if weak and _best(hits) > _best(preferred)]
-        return SearchHits(better[0] if better else preferred, failed)
+        async def hits(where: Where) -> list[Hit]:
+            asked = SearchQuery(text=query, vector=vector, where=where, limit=limit)
+            [found] = await self._search.query(scope, self._collection, [asked], shared=True)
+            return found
+
+        async def preferring_language() -> list[Hit]:
+            where: Where = {"domains": tuple(domains)} if domains else {}
+            if language is None:
+                return await hits(where)
+            preferred = await hits({**where, "language": primary_language(language)})
+            if _best(preferred) >= STRONG:
+                return preferred
+            any_language = await hits(where)
+            return any_language if _best(any_language) > _best(preferred) else preferred
+
+        return SearchHits(await self._guarded(preferring_language), failed)
 
     async def close(self) -> None:
         """Stop background tasks: there are none."""
