@@ -26,7 +26,8 @@ WITH old AS (SELECT entry FROM search_entries WHERE partition = $1 AND id = ANY 
 DELETE FROM search_fields f USING old WHERE f.entry = old.entry"""
 """Prepares the entries with these ids to be replaced."""
 
-# $2 to $6 the entries, $7 to $10 postings, $11 to $13 fields, $14 the dimension. An entry keeps its number.
+# $2 to $6 the entries, $7 to $10 postings, $11 to $13 fields, $14 the dimension. An entry keeps its number. The postings
+# of a term lie together: until the table is vacuumed, a search reads the page of each.
 _INSERT = """
 WITH given AS MATERIALIZED (
   SELECT * FROM unnest($2::text[], $3::bigint[], $4::bytea[], $5::text[], $6::bytea[])
@@ -60,6 +61,7 @@ postings AS (
   SELECT $1, u.term, f.entry, u.count, u.length
   FROM unnest($7::text[], $8::text[], $9::integer[], $10::integer[]) AS u (id, term, count, length)
   JOIN fresh f USING (id)
+  ORDER BY u.term, f.entry
 ),
 fields AS (
   INSERT INTO search_fields (partition, field, sort_key, entry)

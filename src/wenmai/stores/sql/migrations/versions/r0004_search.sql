@@ -58,7 +58,8 @@ CREATE TABLE search_postings_with_length (
   CONSTRAINT search_postings_by_term PRIMARY KEY (partition, term, entry) INCLUDE (count, length)
 );
 INSERT INTO search_postings_with_length (partition, term, entry, count, length)
-SELECT p.partition, p.term, p.entry, p.count, e.length FROM search_postings p JOIN search_entries e USING (entry);
+SELECT p.partition, p.term, p.entry, p.count, e.length FROM search_postings p JOIN search_entries e USING (entry)
+ORDER BY p.partition, p.term, p.entry;
 DROP TABLE search_postings;
 ALTER TABLE search_postings_with_length RENAME TO search_postings;
 CREATE INDEX search_postings_by_entry ON search_postings (entry);
