@@ -21,7 +21,7 @@ from benchmarks.pool import NotInstalled
 from benchmarks.results import Searched
 from wenmai.clock import system_clock
 from wenmai.scope import Scope
-from wenmai.stores.contracts import Search, SearchEntry
+from wenmai.stores.contracts import Search, SearchEntry, SearchQuery
 from wenmai.stores.opening import open_store
 
 SIZES = (1_000, 10_000, 100_000)
@@ -92,7 +92,7 @@ async def _ask(search: Search, sizes: Sequence[int]) -> dict[int, Searched]:
         for size in sizes:
             for number, asked in enumerate(kinds):
                 start = time.perf_counter()
-                hits = await search.query(Scope(), str(size), limit=LIMIT, **asked(text, vector))
+                [hits] = await search.query(Scope(), str(size), [SearchQuery(limit=LIMIT, **asked(text, vector))])
                 times.setdefault((size, number), []).append(1e3 * (time.perf_counter() - start))
                 if not hits:
                     raise AssertionError(f"nothing found: {text}")

@@ -21,7 +21,7 @@ READY_SECONDS = 20.0
 
 @contextmanager
 def postgresql(parent: Path | None) -> Iterator[str]:
-    """The URL of a PostgreSQL server with pgvector, behind a Unix socket; as it comes, so ``fsync`` is on.
+    """The URL of a PostgreSQL server, behind a Unix socket; as it comes, so ``fsync`` is on.
 
     Args:
         parent: where its folder is made; it must let another user in, for PostgreSQL does not run as root.

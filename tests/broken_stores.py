@@ -6,6 +6,7 @@ import asyncio
 import base64
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from math import inf, nextafter
 from typing import TypeVar
 
 from msgspec.structs import replace
@@ -13,13 +14,25 @@ from msgspec.structs import replace
 from wenmai.clock import Clock
 from wenmai.errors import SessionExpired
 from wenmai.scope import Scope, ThreadKey
-from wenmai.stores.contracts import Appended, Hit, Page, Stored
+from wenmai.stores.contracts import (
+    Appended,
+    FieldValue,
+    Hit,
+    Page,
+    Range,
+    RankFusion,
+    SearchEntry,
+    SearchQuery,
+    Stored,
+    Where,
+)
 from wenmai.stores.identity import bind_to, bound_session
 from wenmai.stores.inprocess.documents import InProcessDocuments
 from wenmai.stores.inprocess.logs import InProcessLogs
 from wenmai.stores.inprocess.rows import Row, decode, encode
 from wenmai.stores.inprocess.search import InProcessSearch
 from wenmai.stores.records import Message, NewMessage, Record, Session
+from wenmai.stores.search_values import check_entries, check_removal, text_digest, values_of
 
 R = TypeVar("R", bound=Record)
 
@@ -324,37 +337,178 @@ class CountsAllScopes(InProcessSearch):
     """Scores by the number of entries of all scopes."""
 
     async def query(
-        self,
-        scope: Scope,
-        collection: str,
-        *,
-        text: str | None = None,
-        vector: Sequence[float] | None = None,
-        where: Mapping[str, str | Sequence[str]] | None = None,
-        limit: int = 10,
-        shared: bool = False,
-    ) -> list[Hit]:
+        self, scope: Scope, collection: str, queries: Sequence[SearchQuery], *, shared: bool = False
+    ) -> list[list[Hit]]:
         all_entries = sum(len(partition.entries) for partition in self._partitions.values())
-        hits = await super().query(scope, collection, text=text, vector=vector, where=where, limit=limit, shared=shared)
-        return [replace(hit, lexical=hit.lexical * (1 + all_entries)) for hit in hits]
+        found = await super().query(scope, collection, queries, shared=shared)
+        return [[replace(hit, lexical=hit.lexical * (1 + all_entries)) for hit in hits] for hits in found]
+
+
+class ChangesQueries(InProcessSearch):
+    """Base of stores that run another query than the given one."""
+
+    def changed(self, query: SearchQuery) -> SearchQuery:
+        raise NotImplementedError
+
+    async def query(
+        self, scope: Scope, collection: str, queries: Sequence[SearchQuery], *, shared: bool = False
+    ) -> list[list[Hit]]:
+        await super().query(scope, collection, queries, shared=shared)
+        return await super().query(scope, collection, [self.changed(query) for query in queries], shared=shared)
 
 
 class FiltersAfterLimit(InProcessSearch):
     """Applies the limit first, then the filters."""
 
     async def query(
+        self, scope: Scope, collection: str, queries: Sequence[SearchQuery], *, shared: bool = False
+    ) -> list[list[Hit]]:
+        passing = await super().query(
+            scope, collection, [replace(query, limit=500, pool=1_000) for query in queries], shared=shared
+        )
+        await super().query(scope, collection, queries, shared=shared)
+        best = await super().query(scope, collection, [replace(query, where={}) for query in queries], shared=shared)
+        allowed = [{hit.id for hit in hits} for hits in passing]
+        return [[hit for hit in hits if hit.id in ids] for hits, ids in zip(best, allowed, strict=True)]
+
+
+class FusesTheLimit(ChangesQueries):
+    """Fuses the best ``limit`` of each list."""
+
+    def changed(self, query: SearchQuery) -> SearchQuery:
+        return replace(query, pool=query.limit)
+
+
+class FusesByRankAlone(ChangesQueries):
+    """Has no weighted fusion."""
+
+    def changed(self, query: SearchQuery) -> SearchQuery:
+        return replace(query, fusion=RankFusion())
+
+
+class IncludesTheHighBound(ChangesQueries):
+    """Selects the high bound of a range too."""
+
+    def changed(self, query: SearchQuery) -> SearchQuery:
+        return replace(query, where={name: self._widened(wanted) for name, wanted in query.where.items()})
+
+    @staticmethod
+    def _widened(wanted: FieldValue | Sequence[FieldValue] | Range) -> FieldValue | Sequence[FieldValue] | Range:
+        if not isinstance(wanted, Range) or wanted.high is None:
+            return wanted
+        high = wanted.high
+        return replace(wanted, high=f"{high}\0" if isinstance(high, str) else nextafter(high, inf))
+
+
+class DropsUnmatchedIds(InProcessSearch):
+    """Returns of the given ids only those that match."""
+
+    async def query(
+        self, scope: Scope, collection: str, queries: Sequence[SearchQuery], *, shared: bool = False
+    ) -> list[list[Hit]]:
+        found = await super().query(scope, collection, queries, shared=shared)
+        return [[hit for hit in hits if hit.lexical or hit.similarity is not None] for hits in found]
+
+
+class RepeatsTheFirstQuery(InProcessSearch):
+    """Answers every query with the hits of the first."""
+
+    async def query(
+        self, scope: Scope, collection: str, queries: Sequence[SearchQuery], *, shared: bool = False
+    ) -> list[list[Hit]]:
+        found = await super().query(scope, collection, queries, shared=shared)
+        return found[:1] * len(found)
+
+
+class StoresNumbersAsText(InProcessSearch):
+    """Stores and compares all values as texts."""
+
+    async def index(
+        self, scope: Scope, collection: str, entries: Sequence[SearchEntry], *, shared: bool = False
+    ) -> None:
+        check_entries(entries, None)
+        written = [
+            replace(
+                entry, fields={name: [str(value) for value in values_of(those)] for name, those in entry.fields.items()}
+            )
+            for entry in entries
+        ]
+        await super().index(scope, collection, written, shared=shared)
+
+
+class EmbedsWhateverText(InProcessSearch):
+    """Gives an entry its vector, whatever text it has now."""
+
+    async def embed(
+        self, scope: Scope, collection: str, entries: Sequence[SearchEntry], *, shared: bool = False
+    ) -> int:
+        embedded = await super().embed(scope, collection, entries, shared=shared)
+        partition = self._partition(scope, collection, shared=shared)
+        for entry in entries:
+            if entry.id in partition.entries and entry.vector is not None:
+                partition.vectors.put(entry.id, entry.vector)
+        return embedded
+
+
+class ForgetsVectors(InProcessSearch):
+    """Drops the vector of an entry that is indexed again without one."""
+
+    async def index(
+        self, scope: Scope, collection: str, entries: Sequence[SearchEntry], *, shared: bool = False
+    ) -> None:
+        await super().index(scope, collection, entries, shared=shared)
+        for entry in entries:
+            if entry.vector is None:
+                self._partition(scope, collection, shared=shared).drop(entry.id)
+        await super().index(scope, collection, entries, shared=shared)
+
+
+class KeepsOldVectors(InProcessSearch):
+    """Keeps the vector of an entry whose text has changed."""
+
+    async def index(
+        self, scope: Scope, collection: str, entries: Sequence[SearchEntry], *, shared: bool = False
+    ) -> None:
+        stored = self._partition(scope, collection, shared=shared).entries
+        for entry in entries:
+            if entry.id in stored:
+                stored[entry.id].digest = text_digest(entry.text)
+        await super().index(scope, collection, entries, shared=shared)
+
+
+class RemovesTheFirstMatch(InProcessSearch):
+    """Removes one entry at most by a filter."""
+
+    async def remove(
         self,
         scope: Scope,
         collection: str,
+        ids: Sequence[str] | None = None,
         *,
-        text: str | None = None,
-        vector: Sequence[float] | None = None,
-        where: Mapping[str, str | Sequence[str]] | None = None,
-        limit: int = 10,
+        where: Where | None = None,
         shared: bool = False,
-    ) -> list[Hit]:
-        best = await super().query(scope, collection, text=text, vector=vector, limit=limit, shared=shared)
-        passing = await super().query(
-            scope, collection, text=text, vector=vector, where=where, limit=500, shared=shared
-        )
-        return [hit for hit in best if hit.id in {one.id for one in passing}]
+    ) -> int:
+        if ids is None and where:
+            check_removal(ids, where)
+            ids, where = sorted(self._partition(scope, collection, shared=shared).matching(where))[:1], None
+        return await super().remove(scope, collection, ids, where=where, shared=shared)
+
+
+class ListsInOrderOfIndexing(InProcessSearch):
+    """Lists the ids without a vector in the order of indexing."""
+
+    async def without_vector(
+        self, scope: Scope, collection: str, *, after: str = "", limit: int = 500, shared: bool = False
+    ) -> list[str]:
+        found = set(await super().without_vector(scope, collection, after=after, limit=limit, shared=shared))
+        return [id_ for id_ in reversed(self._partition(scope, collection, shared=shared).entries) if id_ in found]
+
+
+class ChecksNothing(InProcessSearch):
+    """Searches with whatever it is given."""
+
+    async def query(
+        self, scope: Scope, collection: str, queries: Sequence[SearchQuery], *, shared: bool = False
+    ) -> list[list[Hit]]:
+        partition = self._partition(scope, collection, shared=shared)
+        return [partition.hits(query) for query in queries]

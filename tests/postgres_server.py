@@ -1,4 +1,4 @@
-"""A real PostgreSQL with pgvector, from a wheel, in a folder of its own and behind a Unix socket."""
+"""A real PostgreSQL, from a wheel, in a folder of its own and behind a Unix socket."""
 
 import tempfile
 import warnings

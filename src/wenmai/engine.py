@@ -35,7 +35,7 @@ from wenmai.stores.contracts import Documents, Store
 from wenmai.stores.key_prefix import with_key_prefix
 from wenmai.stores.opening import open_stores
 from wenmai.stores.records import EvidenceRecord
-from wenmai.text.cjk import load_stemmer
+from wenmai.text.cjk import load_dictionaries
 from wenmai.text.tokens import estimate_tokens
 
 __all__ = ["Engine", "load_engine_settings", "open_engine", "profile_path"]
@@ -100,7 +100,7 @@ async def open_engine(
     connections = AsyncExitStack()
     embedder = open_embedder(settings.embedder, connections=connections)
     lexicon = Lexicon(profile.lexicon)
-    for load in (load_stemmer, partial(prepare, lexicon)):
+    for load in (load_dictionaries, partial(prepare, lexicon)):
         await asyncio.to_thread(load)  # else the first question would block the event loop
     store_url, hot_url = (with_key_prefix(url, settings.key_prefix) for url in (settings.store, settings.hot))
     async with open_stores(store_url, hot_url, clock=clock, breaker_policy=breaker_policy) as (store, store_breakers):

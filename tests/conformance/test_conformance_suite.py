@@ -71,7 +71,27 @@ BROKEN_STORES: dict[type[InProcessDocuments | InProcessLogs | InProcessSearch], 
     },
     broken_stores.MovesExpiryBack: {"a_put_never_moves_expires_at_back"},
     broken_stores.CountsAllScopes: {"other_scopes_change_no_score"},
-    broken_stores.FiltersAfterLimit: {"filters_select_by_any_value"},
+    broken_stores.FiltersAfterLimit: {"filters_select_by_any_value", "ranges_and_values_must_all_match"},
+    broken_stores.FusesTheLimit: {"the_order_does_not_depend_on_the_limit"},
+    broken_stores.FusesByRankAlone: {
+        "scores_are_fused_by_weight",
+        "without_a_vector_an_entry_weighs_as_the_mean",
+        "ids_are_scored_exactly",
+    },
+    broken_stores.IncludesTheHighBound: {"ranges_select_numbers", "ranges_select_texts_by_code_points"},
+    broken_stores.DropsUnmatchedIds: {"ids_are_scored_exactly"},
+    broken_stores.RepeatsTheFirstQuery: {"several_queries_are_as_each_alone"},
+    broken_stores.StoresNumbersAsText: {
+        "hits_carry_their_fields",
+        "numbers_and_texts_are_different_values",
+        "ranges_select_numbers",
+    },
+    broken_stores.EmbedsWhateverText: {"vectors_of_another_text_are_ignored"},
+    broken_stores.ForgetsVectors: {"the_same_text_keeps_its_vector"},
+    broken_stores.KeepsOldVectors: {"the_same_text_keeps_its_vector", "indexing_again_replaces"},
+    broken_stores.RemovesTheFirstMatch: {"removal_by_filter_is_exact"},
+    broken_stores.ListsInOrderOfIndexing: {"entries_without_a_vector_are_listed"},
+    broken_stores.ChecksNothing: {"queries_need_text_or_vector", "refused_queries_name_their_field"},
 }
 """Broken store → the cases that must fail on it."""
 

@@ -116,7 +116,6 @@ async def test_postgresql_is_backed_up_while_it_is_written_to(tmp_path: Path, po
     owner, restored = "keeper", "restored"
     postgres_server.sql(f"CREATE ROLE {owner} LOGIN")
     postgres_server.sql(f"CREATE DATABASE {restored} OWNER {owner} ENCODING 'UTF8' TEMPLATE template0")
-    postgres_server.sql(f"\\c {restored}\nCREATE EXTENSION vector")
     async with busy(live) as writers:
         before = writers.turns.copy()
         await run(command("pg_dump"), tmp_path, DATABASE=live)

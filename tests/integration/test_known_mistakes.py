@@ -20,7 +20,7 @@ from wenmai.memory.library import Memory, open_memory
 from wenmai.memory.window import WindowLimits
 from wenmai.scope import Scope, ThreadKey
 from wenmai.stores.conformance import CASES
-from wenmai.stores.contracts import SearchEntry
+from wenmai.stores.contracts import SearchEntry, SearchQuery
 from wenmai.stores.opening import open_store
 from wenmai.stores.records import TraceRecord
 from wenmai.stores.sqlite.schema import connect
@@ -183,7 +183,8 @@ class TestWhatReadingCosts:
 
             async def cost(**asked: Any) -> int:
                 counted.clear()
-                assert len(await search.query(VISITOR, "c", text="old bridge", limit=5, **asked)) == 5
+                [hits] = await search.query(VISITOR, "c", [SearchQuery(text="old bridge", limit=5, **asked)])
+                assert len(hits) == 5
                 return counted[_STEPS]
 
             await add(0, 20, "the old bridge")

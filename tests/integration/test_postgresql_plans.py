@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import timedelta
 from typing import Any
 from uuid import uuid4
@@ -11,11 +12,11 @@ import pytest
 from postgres_server import PostgresServer
 from wenmai.clock import MovableClock, system_clock
 from wenmai.scope import Scope, ThreadKey
-from wenmai.stores.contracts import SearchEntry
+from wenmai.stores.contracts import Range, SearchEntry, SearchQuery, Where
 from wenmai.stores.postgresql import open_store
 from wenmai.stores.postgresql.address import parse_url
 from wenmai.stores.postgresql.database import Database, connect
-from wenmai.stores.postgresql.search import _filters, _query
+from wenmai.stores.postgresql.search_query import QUERY, arguments
 from wenmai.stores.postgresql.tables import LISTING_HINT, by_key
 from wenmai.stores.records import RECORDS, NewMessage, Record, Session
 
@@ -66,32 +67,83 @@ def rows_read(node: dict[str, Any], table: str) -> int:
     return own + sum(rows_read(part, table) for part in node.get("Plans", ()))
 
 
-@pytest.mark.parametrize("where", [{}, {"language": "en"}], ids=["all", "filtered"])
-async def test_a_word_search_planned_on_empty_tables_reads_only_the_postings_of_its_words(
-    where: dict[str, str], postgres_server: PostgresServer
-) -> None:
-    """A connection keeps a plan made on empty tables: a rare word is still found through the index."""
+RARE, COMMON = 5, 1_500
+"""Entries with the rare word, and with the common one."""
+
+
+def entries() -> list[SearchEntry]:
+    """Entries of different lengths, all with a vector and in English."""
+    return [
+        SearchEntry(id=f"{word}-{n}", text=f"{word} {'x ' * n}", vector=[1.0, n], fields={"language": "en", "year": n})
+        for word, count in (("孤本", RARE), ("祠堂", COMMON))
+        for n in range(count)
+    ]
+
+
+WHERE = {"all": {}, "by value": {"language": "en"}, "by range": {"year": Range(low=0, high=COMMON)}}
+
+
+Explain = Callable[[SearchQuery], Awaitable[dict[str, Any]]]
+
+
+@pytest.fixture(params=["empty", "analysed"])
+async def searched(request: pytest.FixtureRequest, postgres_server: PostgresServer) -> AsyncIterator[Explain]:
+    """Runs a search and returns the plan with the rows read; planned on empty tables, or with all statistics."""
     url = postgres_server.database()
     async with open_store(url, clock=system_clock) as store:
-        rare = [SearchEntry(id=f"rare-{n}", text="孤本", fields={"language": "en"}) for n in range(5)]
-        common = [SearchEntry(id=f"{n}", text=f"祠堂 word{n}", fields={"language": "en"}) for n in range(1_500)]
         connection = await connect(parse_url(url))
-        await connection.execute(f"PREPARE search AS {_query(_filters(where, first=10)[0])}")
-        filters = ", 'language', '{en}', '{en}'" if where else ""
+        await connection.execute(f"PREPARE search AS {QUERY}")
         owner = ", ".join(f"'{part}'" for part in SCOPE)
-        execute = f"EXECUTE search ({owner}, FALSE, 'c', '{{孤本}}', NULL, NULL, 10{filters})"
+
+        async def run(query: SearchQuery) -> dict[str, Any]:
+            numbers = await connection.fetch("SELECT number FROM search_vectors ORDER BY number LIMIT 10")
+            nearest = {0: [row["number"] for row in numbers] if query.vector else []}
+            given = ", ".join(f"'{each}'" for each in arguments([query], nearest))
+            execute = f"EXECUTE search ({owner}, FALSE, 'c', {given})"
+            explained = json.loads(await connection.fetchval(f"EXPLAIN (ANALYZE, FORMAT JSON) {execute}"))
+            plan: dict[str, Any] = explained[0]["Plan"]
+            return plan
+
         try:
-            assert await connection.fetch(execute) == []
-            await store.search.index(SCOPE, "c", common + rare)
-            await store.search.index(SCOPE._replace(user_id="other"), "c", common)
-            plan = json.loads(await connection.fetchval(f"EXPLAIN (ANALYZE, FORMAT JSON) {execute}"))[0]["Plan"]
+            await run(SearchQuery(text="孤本"))
+            await store.search.index(SCOPE, "c", entries())
+            await store.search.index(SCOPE._replace(user_id="other"), "c", entries())
+            if request.param == "analysed":
+                await connection.execute(f"ANALYZE; DEALLOCATE search; PREPARE search AS {QUERY}")
+            yield run
         finally:
             await connection.close()
-        found = await store.search.query(SCOPE, "c", text="孤本", where=where)
-    assert len(found) == 5
-    assert 0 < rows_read(plan, "search_postings") <= 2 * 5
-    assert rows_read(plan, "search_entries") <= 5
-    assert rows_read(plan, "search_fields") <= 5 * len(where)
+
+
+@pytest.mark.parametrize("where", WHERE.values(), ids=WHERE)
+async def test_a_word_search_reads_only_the_postings_of_its_words(where: Where, searched: Explain) -> None:
+    """A connection may keep a plan made on empty tables: a rare word is still found through the index."""
+    plan = await searched(SearchQuery(text="孤本", where=where))
+    assert plan["Actual Rows"] == RARE
+    assert 0 < rows_read(plan, "search_postings") <= 2 * RARE
+    assert rows_read(plan, "search_entries") == RARE
+    assert rows_read(plan, "search_fields") == RARE * len(where)
+
+
+async def test_a_search_reads_the_entries_of_its_pool_only(
+    searched: Explain,
+) -> None:
+    """A common word is ranked by its postings, a vector by its number; only the best entries are read."""
+    plan = await searched(SearchQuery(text="祠堂", limit=10))
+    assert rows_read(plan, "search_postings") == 2 * COMMON
+    assert rows_read(plan, "search_entries") == rows_read(plan, "search_vectors") == 10
+    plan = await searched(SearchQuery(text="孤本 祠堂", vector=[1.0, 0.0], limit=10, pool=20))
+    assert rows_read(plan, "search_entries") <= 20 + 10
+    assert rows_read(plan, "search_postings") <= 2 * (COMMON + RARE) + 2 * 10
+
+
+async def test_ids_are_scored_without_the_postings_of_other_entries(
+    searched: Explain,
+) -> None:
+    """A common word is looked up in the given entries, and counted for its weight."""
+    plan = await searched(SearchQuery(text="祠堂", ids=["祠堂-1", "祠堂-2", "孤本-1", "absent"]))
+    assert plan["Actual Rows"] == 3
+    assert rows_read(plan, "search_postings") == COMMON + 2
 
 
 async def test_a_taken_number_is_not_an_error(postgres_server: PostgresServer) -> None:

@@ -18,7 +18,7 @@ from wenmai.errors import InvalidInput, SessionNotFound, StoreTooNew, StoreUnava
 from wenmai.scope import Scope, ThreadKey
 from wenmai.stores.conformance.incarnations import bound_records
 from wenmai.stores.conformance.samples import trace, without_incarnation
-from wenmai.stores.contracts import SearchEntry
+from wenmai.stores.contracts import Range, SearchEntry, SearchQuery
 from wenmai.stores.postgresql import PostgresqlStore, open_store
 from wenmai.stores.postgresql.ddl import definitions_of, table_ddl
 from wenmai.stores.records import RECORDS, NewMessage, Preferences, Session, TraceRecord
@@ -439,8 +439,13 @@ async def test_nul_round_trips(url: str) -> None:
         appended = await store.logs.append(SCOPE, THREAD, [message], tail=1)
         assert appended.tail == appended.messages == await store.logs.read(SCOPE, THREAD)
         assert (appended.tail[0].content, appended.tail[0].metadata) == (odd, {odd: odd})
-        await store.search.index(SCOPE, "c", [SearchEntry(id=odd, text="孝", fields={"f": odd})])
-        assert [hit.id for hit in await store.search.query(SCOPE, "c", text="孝", where={"f": odd})] == [odd]
+        entry = SearchEntry(id=odd[3:], text="孝", fields={"f": odd, odd[3:]: [odd, "a\x01b"]})
+        await store.search.index(SCOPE, "c", [entry, SearchEntry(id="other", text="孝", fields={"f": "a"})])
+        for where in ({"f": odd}, {odd[3:]: "a\x01b"}, {"f": Range(low="a\0", high="a\x01")}):
+            [[hit]] = await store.search.query(SCOPE, "c", [SearchQuery(text="孝", where=where)])
+            assert (hit.id, hit.fields) == (entry.id, entry.fields)
+        [[hit]] = await store.search.query(SCOPE, "c", [SearchQuery(text="孝", ids=[odd[3:]])])
+        assert hit.id == entry.id
 
 
 async def test_long_names_and_values_fit_the_indexes(url: str) -> None:
@@ -459,9 +464,9 @@ async def test_long_names_and_values_fit_the_indexes(url: str) -> None:
             SearchEntry(id="other", text=word + "b", fields={"ref": rare * 9 + "x"}),
         ]
         await store.search.index(SCOPE, rare, entries)
-        assert [hit.id for hit in await store.search.query(SCOPE, rare, text=word)] == [rare]
-        found = await store.search.query(SCOPE, rare, text=f"{word} {word}b", where={"ref": rare * 9})
-        assert [hit.id for hit in found] == [rare]
+        both = SearchQuery(text=f"{word} {word}b", where={"ref": rare * 9})
+        found = await store.search.query(SCOPE, rare, [SearchQuery(text=word), both])
+        assert [[hit.id for hit in hits] for hits in found] == [[rare], [rare]]
 
 
 async def test_unstorable_values_are_invalid_input(url: str) -> None:
@@ -481,7 +486,7 @@ async def test_a_zero_vector_has_similarity_0(url: str) -> None:
     """The cosine with a zero vector is 0, not undefined."""
     async with opened(url) as store:
         await store.search.index(SCOPE, "c", [SearchEntry(id="a", text="x", vector=[0.0, 0.0])])
-        [hit] = await store.search.query(SCOPE, "c", vector=[1.0, 0.0])
+        [[hit]] = await store.search.query(SCOPE, "c", [SearchQuery(vector=[1.0, 0.0])])
     assert hit.similarity == 0
 
 
@@ -507,4 +512,5 @@ def test_the_sql_of_the_revisions_is_shipped() -> None:
         "r0003_incarnations.sql",
         "r0003_purged.sql",
         "r0004_purge.sql",
+        "r0005_search.sql",
     }

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wenmai.text.cjk import find_words, normalise, query_terms, sentences, terms
+from wenmai.text.cjk import content_words, find_words, normalise, query_terms, sentences, terms
 
 
 def test_full_width_and_invisible_characters_do_not_matter() -> None:
@@ -113,3 +113,12 @@ def test_found_words_are_returned_as_given_and_in_order() -> None:
 def test_a_phrase_is_not_found_across_chinese() -> None:
     """Words on both sides of Chinese are no phrase, and an empty word is found nowhere."""
     assert find_words("speak 中文 english", ["speak english", "", "，"]) == []
+
+
+def test_traditional_and_simplified_characters_are_the_same_terms() -> None:
+    """A text in either form has the terms of the other, and so has a question, without its stop words."""
+    traditional, simplified = "通濟橋建於雍正六年，頭髮與發展。", "通济桥建于雍正六年，头发与发展。"
+    assert sorted(terms(traditional)) == sorted(terms(simplified))
+    assert query_terms("這座橋是什麼時候建的？") == query_terms("这座桥是什么时候建的？")
+    assert query_terms("乾隆") == ["干隆"]
+    assert content_words("座橋") == ["座橋"], "words for display stay as they are"

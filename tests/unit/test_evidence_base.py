@@ -12,7 +12,7 @@ from wenmai.grounding.evidence import EvidenceBase, IngestReport, SearchResult, 
 from wenmai.grounding.evidence.ranking import SEMANTIC_WEIGHT, fused_order, scores
 from wenmai.providers.embedders import BundledEmbedder, Embedder, open_embedder
 from wenmai.scope import Scope
-from wenmai.stores.contracts import Hit, Search, Store
+from wenmai.stores.contracts import Hit, Search, SearchEntry, Store
 from wenmai.stores.opening import open_store
 from wenmai.stores.records import EvidenceRecord
 
@@ -243,7 +243,7 @@ async def test_deleting_is_exact_and_complete(store: Store, evidence: EvidenceBa
     assert await evidence.delete_source(SITE, "族谱") == 1
     assert await evidence.delete_source(SITE, "族谱") == 0
     if store.search is not None:
-        assert await store.search.count(SITE, "evidence", shared=True) == 2
+        assert (await store.search.size(SITE, "evidence:2", shared=True)).entries == 2
     page = await evidence.list(SITE)
     assert {stored.record.evidence_id for stored in page.items} == {"bridge-1", "bridge-2"}
 
@@ -331,6 +331,21 @@ async def test_another_embedder_gets_its_own_index_at_the_first_question(
     assert await with_vectors.reindex(SITE) == len(PRECEPTS)
     without = over(store, open_embedder("none"))
     assert ids(await without.find(USER, "家训第一条"))[0] == "precept-1"
+
+
+@pytest.mark.parametrize("store", ["with-search"], indirect=True)
+async def test_an_index_of_the_first_analysis_is_built_anew(store: Store) -> None:
+    """Passages indexed before texts were folded are found after the next ingestion, and their old index is removed."""
+    assert store.search is not None
+    base = over(store)
+    await base.ingest(SITE, PRECEPTS[:2])
+    await store.search.remove(SITE, "evidence:2", where={"language": "zh"}, shared=True)
+    old = SearchEntry(id="precept-1", text="家训", fields={"language": "zh", "domains": []})
+    await store.search.index(SITE, "evidence", [old], shared=True)
+    await over(store).ingest(SITE, PRECEPTS[2:])
+    assert ids(await base.find(USER, "家訓第二條"))[0] == "precept-2"
+    assert ids(await base.find(USER, "通濟橋"))
+    assert (await store.search.size(SITE, "evidence", shared=True)).entries == 0
 
 
 @pytest.mark.parametrize(

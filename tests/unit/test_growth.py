@@ -25,7 +25,7 @@ from wenmai.grounding.types import AnswerType, DialogueAct, Passage
 from wenmai.grounding.verification import citations, verify_answer
 from wenmai.memory.sessions import title_from_question
 from wenmai.stores.records import Message
-from wenmai.text.cjk import find_words, load_stemmer, normalise, query_terms, sentences, terms
+from wenmai.text.cjk import find_words, load_dictionaries, normalise, query_terms, sentences, terms
 from wenmai.text.tokens import estimate_tokens
 
 
@@ -155,6 +155,6 @@ FUNCTIONS: dict[str, tuple[int, Callable[[str], object]]] = {
 def test_reading_text_takes_linear_time(name: str) -> None:
     """For any repeated unit."""
     size, work = FUNCTIONS[name]
-    load_stemmer()
+    load_dictionaries()
     for unit in UNITS:
         check_growth(work, unit, size)

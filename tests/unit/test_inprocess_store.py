@@ -4,12 +4,14 @@ from datetime import timedelta
 from math import isclose, log
 
 import pytest
+from msgspec.structs import replace
 
 from wenmai.clock import MovableClock
 from wenmai.errors import InvalidInput, UnsupportedUrl
 from wenmai.scope import Scope, ThreadKey
-from wenmai.stores.bm25 import coverage, fuse, idf, term_score
-from wenmai.stores.contracts import SearchEntry
+from wenmai.stores.bm25 import coverage, idf, term_score
+from wenmai.stores.contracts import RankFusion, SearchEntry, SearchQuery, WeightedFusion
+from wenmai.stores.fusion import Scores, best
 from wenmai.stores.inprocess import InProcessStore
 from wenmai.stores.inprocess.documents import InProcessDocuments
 from wenmai.stores.inprocess.logs import InProcessLogs
@@ -102,16 +104,36 @@ async def test_scores_are_exactly_bm25() -> None:
     search = InProcessSearch()
     texts = {"a": "lantern", "b": "buffalo seed water"}
     await search.index(SCOPE, "c", [SearchEntry(id=id_, text=text) for id_, text in texts.items()])
-    [hit] = await search.query(SCOPE, "c", text="lantern")
+    [[hit]] = await search.query(SCOPE, "c", [SearchQuery(text="lantern")])
     by_hand = log(2) * 1.9 / (1 + 0.9 * (1 - 0.4 + 0.4 * 1 / 2))
     assert isclose(hit.lexical, by_hand)
 
 
 def test_ranking_functions_match_their_definitions() -> None:
-    """idf, term score, coverage and fusion have the values of their definitions."""
+    """idf, term score and coverage have the values of their definitions."""
     assert isclose(idf(10, 2), log(1 + 8.5 / 2.5))
     assert idf(10, 10) > 0
     assert isclose(term_score(2.0, 3, 4, 4.0), 2.0 * 3 * 1.9 / 3.9)
     assert isclose(coverage({"a": 3.0, "b": 1.0}, ["a"]), 0.75)
     assert coverage({}, []) == 0.0
-    assert fuse([["x", "y"], ["y", "z"], ["w"]]) == ["y", "w", "x", "z"]
+
+
+def test_candidates_are_fused_as_the_query_asks() -> None:
+    """Both fusions order the same candidates differently, by figures computed by hand; the limit only cuts."""
+    candidates = {"a": Scores(3.0, 0.1), "b": Scores(2.0, 0.9), "c": Scores(0.0, 0.8), "d": Scores(1.0, None)}
+    by_rank = SearchQuery(text="x", vector=[1.0], fusion=RankFusion(constant=1))
+    # a 1/2 + 1/4, b 1/3 + 1/2, c 1/3, d 1/4
+    assert best(by_rank, candidates) == ["b", "a", "c", "d"]
+    by_weight = SearchQuery(text="x", vector=[1.0], fusion=WeightedFusion(words=0.5, vector=0.5))
+    # z: words 1.342, 0.447, -1.342, -0.447; similarity -1.405, 0.843, 0.562, 0
+    assert best(by_weight, candidates) == ["b", "a", "d", "c"]
+    assert best(replace(by_weight, limit=2), candidates) == ["b", "a"]
+    assert best(SearchQuery(text="x"), candidates) == ["a", "b", "d", "c"]
+    assert best(SearchQuery(vector=[1.0]), candidates) == ["b", "c", "a", "d"]
+
+
+def test_equal_scores_fuse_to_the_order_of_ids() -> None:
+    """Scores that differ by rounding alone have no weight."""
+    candidates = {id_: Scores(0.1 + 1e-12 * number, 0.7) for number, id_ in enumerate(("c", "b", "a"))}
+    query = SearchQuery(text="x", vector=[1.0], fusion=WeightedFusion())
+    assert best(query, candidates) == ["a", "b", "c"]

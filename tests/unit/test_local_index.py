@@ -260,7 +260,7 @@ async def test_the_least_recently_used_sites_are_evicted(documents: Documents, m
     monkeypatch.setattr(local_index, "MAX_PASSAGES", 3)
     assert ids(await reader.find(scopes[0], "通济桥")) == ["bridge"]
     assert kept() == ["a"]
-    assert list(index._local_search._partitions) == [("evidence", "village", "a")]
+    assert list(index._local_search._partitions) == [("evidence:2", "village", "a")]
 
 
 async def test_a_site_in_use_is_not_evicted(documents: Documents, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -309,3 +309,12 @@ async def test_other_tasks_run_while_a_large_site_is_indexed(
     ticking.cancel()
     assert rounds >= len(many) / SLICE
     assert pages == -(-len(many) // PAGE)
+
+
+async def test_an_index_without_an_embedder_can_be_built_ahead(documents: Documents) -> None:
+    """``reindex`` indexes words alone, and tells how many passages."""
+    base = process(documents)
+    await base.ingest(SITE, [BRIDGE, TREE])
+    assert await base.reindex(SITE) == 2
+    found = await base.find(SITE, "通济桥")
+    assert (ids(found)[0], found.degraded) == ("bridge", [])

@@ -1,4 +1,4 @@
-"""Ranking of searches: BM25, coverage, cosine and rank fusion, as pure functions shared by backends.
+"""Scores of searches by words: BM25 and coverage, as pure functions shared by backends.
 
 BM25 (Robertson and Zaragoza, *The Probabilistic Relevance Framework*, 2009) of an entry, summed over the
 query's distinct terms ``t``::
@@ -14,10 +14,10 @@ little.
 Coverage is the summed idf of the query's distinct terms that the entry contains, over that of all of them.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from math import dist, hypot, log
+from collections.abc import Iterable, Mapping
+from math import log
 
-from wenmai.stores.contracts import BM25_B, BM25_K1, RRF_CONSTANT
+from wenmai.stores.contracts import BM25_B, BM25_K1
 
 
 def idf(entries: int, document_frequency: int) -> float:
@@ -42,26 +42,3 @@ def coverage(weights: Mapping[str, float], matched: Iterable[str]) -> float:
     """The share, 0 to 1, of the query's idf weight covered by ``matched`` terms."""
     total = sum(weights.values())
     return min(1.0, sum(weights[term] for term in matched) / total) if total else 0.0
-
-
-def normalised(vector: Sequence[float]) -> tuple[float, ...]:
-    """The vector normalised to length 1; zeros for a zero vector."""
-    length = hypot(*vector)
-    return tuple(x / length for x in vector) if length else (0.0,) * len(vector)
-
-
-def cosine(a: tuple[float, ...], b: tuple[float, ...]) -> float:
-    """The cosine of two normalised vectors of the same length, from their distance; 0 if either is zero."""
-    return 1 - dist(a, b) ** 2 / 2 if any(a) and any(b) else 0.0
-
-
-def fuse(rankings: Sequence[Sequence[str]]) -> list[str]:
-    """The ids of all rankings by reciprocal rank fusion, best first, ties by id.
-
-    An id scores ``1 / (60 + rank)`` in each ranking that has it, ranks from 1 (Cormack et al. 2009).
-    """
-    scores: dict[str, float] = {}
-    for ranking in rankings:
-        for rank, id_ in enumerate(ranking, start=1):
-            scores[id_] = scores.get(id_, 0.0) + 1 / (RRF_CONSTANT + rank)
-    return sorted(scores, key=lambda id_: (-scores[id_], id_))

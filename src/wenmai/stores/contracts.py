@@ -304,20 +304,82 @@ class Logs(Protocol):
         ...
 
 
+FieldValue = str | int | float
+"""A value to filter by; integers within 53 bits, so that every backend compares them with floats exactly."""
+
+
 class SearchEntry(msgspec.Struct, frozen=True, kw_only=True):
     """An entry of a search index.
 
     Attributes:
         id: unique in its collection and scope; indexing it again replaces the entry.
         text: raw text; the backend analyses it with :func:`wenmai.text.cjk.terms`, as it does the query.
-        vector: its embedding, or None; all vectors of a collection have the same length.
-        fields: values for filters; a list matches by any of its values.
+        vector: its embedding; all vectors of a collection have the same length. None if it arrives later
+            (:meth:`Search.embed`): if the entry is indexed already with the same text, it keeps its vector.
+        fields: values for filters, returned with each hit; a list matches by any of its values.
     """
 
     id: str
     text: str
     vector: Sequence[float] | None = None
-    fields: Mapping[str, str | Sequence[str]] = {}
+    fields: Mapping[str, FieldValue | Sequence[FieldValue]] = {}
+
+
+class Range(msgspec.Struct, frozen=True, kw_only=True):
+    """Values from ``low`` up to, but not including, ``high``; None is no bound.
+
+    Both bounds are numbers, or both are texts, which compare by code points: dates in ISO 8601, all in UTC and one
+    form, are in the order of time. A value of the other kind is in no range.
+    """
+
+    low: FieldValue | None = None
+    high: FieldValue | None = None
+
+
+Where = Mapping[str, FieldValue | Sequence[FieldValue] | Range]
+"""For each field a value, the values of which one must match, or a range; all fields must match."""
+
+
+class RankFusion(msgspec.Struct, frozen=True, kw_only=True, tag="rank"):
+    """Reciprocal rank fusion: an entry scores ``1 / (constant + rank)`` in each list, ranks from 1.
+
+    The constant is that of Cormack, Clarke and Büttcher, SIGIR 2009.
+    """
+
+    constant: int = 60
+
+
+class WeightedFusion(msgspec.Struct, frozen=True, kw_only=True, tag="weighted"):
+    """The weighted sum of both scores, each as its distance from the pool's mean in standard deviations (z-score).
+
+    An entry without a vector counts as the mean. The defaults were measured on conversations (LoCoMo).
+    """
+
+    words: float = 0.3
+    vector: float = 0.7
+
+
+class SearchQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """One search; ``text``, ``vector`` or both must be given.
+
+    Attributes:
+        text: raw text.
+        vector: an embedding of the collection's length.
+        where: see :data:`Where`.
+        ids: only these entries, at most 500, each of them whether it matches or not.
+        limit: most hits, 1 to 500.
+        pool: with text and vector, how many of the best entries by each are fused, at least ``limit``, at most
+            1 000. The order of the hits depends on it, and never on ``limit``.
+        fusion: of both scores.
+    """
+
+    text: str | None = None
+    vector: Sequence[float] | None = None
+    where: Where = {}
+    ids: Sequence[str] | None = None
+    limit: int = 10
+    pool: int = 200
+    fusion: RankFusion | WeightedFusion = RankFusion()
 
 
 class Hit(msgspec.Struct, frozen=True, kw_only=True):
@@ -327,12 +389,21 @@ class Hit(msgspec.Struct, frozen=True, kw_only=True):
         lexical: BM25 score (k1 0.9, b 0.4; statistics of the scope alone), 0 if no term matched.
         coverage: the share, 0 to 1, of the query's terms that the entry contains, weighted by idf.
         similarity: cosine with the query's vector, or None if one of the two has none.
+        fields: as indexed.
     """
 
     id: str
     lexical: float
     coverage: float
     similarity: float | None
+    fields: Mapping[str, FieldValue | Sequence[FieldValue]] = {}
+
+
+class CollectionSize(msgspec.Struct, frozen=True):
+    """The number of a collection's entries, and of those that have a vector."""
+
+    entries: int
+    vectors: int
 
 
 class Search(Protocol):
@@ -344,47 +415,68 @@ class Search(Protocol):
         """Add or replace entries, all or none; visible to the next query.
 
         Raises:
-            InvalidInput: a vector's length is not that of the collection.
+            InvalidInput: a value cannot be stored, or a vector's length is not that of the collection.
         """
         ...
 
-    async def query(
-        self,
-        scope: Scope,
-        collection: str,
-        *,
-        text: str | None = None,
-        vector: Sequence[float] | None = None,
-        where: Mapping[str, str | Sequence[str]] | None = None,
-        limit: int = 10,
-        shared: bool = False,
-    ) -> list[Hit]:
-        """The best entries by text, by vector, or by both.
+    async def embed(
+        self, scope: Scope, collection: str, entries: Sequence[SearchEntry], *, shared: bool = False
+    ) -> int:
+        """Give indexed entries their vectors, which may arrive long after the text; return how many got theirs.
 
-        With ``text`` alone, ordered by ``lexical``; with ``vector`` alone, by ``similarity``; with both, the union
-        of the best ``limit`` of each, ordered by reciprocal rank fusion (constant 60; Cormack et al. 2009). Ties
-        are ordered by id. Entries that match no term of the text are found by vector only.
+        Only ``id``, ``text`` and ``vector`` are read. An entry that is absent, or was indexed with another text since,
+        is left as it is.
+
+        Raises:
+            InvalidInput: a vector is missing, or its length is not that of the collection.
+        """
+        ...
+
+    async def without_vector(
+        self, scope: Scope, collection: str, *, after: str = "", limit: int = 500, shared: bool = False
+    ) -> list[str]:
+        """The ids, greater than ``after``, of the first ``limit`` (1 to 500) entries without a vector, ascending."""
+        ...
+
+    async def query(
+        self, scope: Scope, collection: str, queries: Sequence[SearchQuery], *, shared: bool = False
+    ) -> list[list[Hit]]:
+        """The best entries for each of at most 20 queries, in one round trip and one snapshot.
+
+        With ``text`` alone, those that contain one of its terms, ordered by ``lexical``; with ``vector`` alone, those
+        that have a vector, by ``similarity``; with both, the union of the best ``pool`` of each, ordered by ``fusion``.
+        With ``ids`` the candidates are those entries instead. Ties are ordered by id.
 
         Args:
             scope: the owner of the entries.
             collection: any name.
-            text: raw text.
-            vector: an embedding of the collection's length.
-            where: for each field the value, or the values of which one must match.
-            limit: 1 to 500.
+            queries: see :class:`SearchQuery`.
             shared: as the entries were indexed.
 
         Raises:
-            InvalidInput: neither text nor vector is given, or the vector's length is not that of the collection.
+            InvalidInput: a query has neither text nor vector, a number is out of range, a filter's value is none, or
+                a vector's length is not that of the collection; the field is named as ``queries[0].limit``.
         """
         ...
 
-    async def remove(self, scope: Scope, collection: str, ids: Sequence[str], *, shared: bool = False) -> int:
-        """Remove the entries with these ids; return how many there were."""
+    async def remove(
+        self,
+        scope: Scope,
+        collection: str,
+        ids: Sequence[str] | None = None,
+        *,
+        where: Where | None = None,
+        shared: bool = False,
+    ) -> int:
+        """Remove the entries with these ids, or those that match ``where``; return how many there were.
+
+        Raises:
+            InvalidInput: not exactly one of the two is given, or ``where`` has no field.
+        """
         ...
 
-    async def count(self, scope: Scope, collection: str, *, shared: bool = False) -> int:
-        """The number of entries that the scope has in the collection."""
+    async def size(self, scope: Scope, collection: str, *, shared: bool = False) -> CollectionSize:
+        """The size of the scope's collection."""
         ...
 
 
@@ -445,9 +537,6 @@ class ClockLike(Protocol):
 
 SLIDE_STEP = timedelta(seconds=1)
 """How far ``expires_at`` may lag behind the last activity (see :meth:`Logs.append`)."""
-
-RRF_CONSTANT = 60
-"""Cormack, Clarke and Büttcher, SIGIR 2009."""
 
 BM25_K1 = 0.9
 BM25_B = 0.4

@@ -1,6 +1,6 @@
 """Validation of arguments, shared by all backends."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from wenmai.errors import InvalidInput
 from wenmai.stores.records import Record
@@ -64,15 +64,3 @@ def check_filters(of: type[Record], where: Mapping[str, str] | None) -> Mapping[
             declared = ", ".join(of.spec.filters) or "none"
             raise InvalidInput(f"where.{field}", field, f"a declared filter of {of.__name__} ({declared})")
     return where or {}
-
-
-def matches(fields: Mapping[str, str | Sequence[str]], where: Mapping[str, str | Sequence[str]] | None) -> bool:
-    """Whether an entry's fields satisfy every filter of a search.
-
-    A filter is satisfied if one of its values is among the field's; a missing field has no values.
-    """
-    return all(_values(wanted) & _values(fields.get(field, ())) for field, wanted in (where or {}).items())
-
-
-def _values(value: str | Sequence[str]) -> set[str]:
-    return {value} if isinstance(value, str) else set(value)

@@ -1,9 +1,9 @@
 """Text analysis for lexical search, the same for indexing and queries and on every backend.
 
 Chinese, Japanese and Korean are written without reliable spaces. A run of their characters is indexed as unigrams and
-overlapping bigrams; a query uses the bigrams, and unigrams only for words of one character. Stop words are removed from
-Chinese queries, never from the index. Latin words are lower-cased and stemmed (Snowball English), English stop words
-are removed from both, digits are kept as they are.
+overlapping bigrams; a query uses the bigrams, and unigrams only for words of one character. Traditional characters are
+folded to simplified ones in both. Stop words are removed from Chinese queries, never from the index. Latin words are
+lower-cased and stemmed (Snowball English), English stop words are removed from both, digits are kept as they are.
 
 Everything here runs in time linear in the text.
 """
@@ -15,10 +15,14 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cache, cached_property, lru_cache
 from operator import add
 
+from wenmai.text.folding import fold
 from wenmai.text.stopwords import CONTENT_ZH, STOP_EN, STOP_ZH
 
 CJK = "々〇\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uac00-\ud7a3\U00020000-\U000323af"
 """Han, Kana and Hangul, as the content of a character class."""
+
+ANALYSIS = 2
+"""Version of the index terms of a text; an index with those of another version must be built anew."""
 
 _SLICE = 1024
 _LONGEST_STEMMED = 100
@@ -80,7 +84,7 @@ def normalise(text: str) -> str:
 def terms(text: str) -> list[str]:
     """All index terms of a text, with repeats, in no particular order."""
     found: list[str] = []
-    for run, number, word in _TOKEN.findall(normalise(text)):
+    for run, number, word in _TOKEN.findall(fold(normalise(text))):
         if run:
             found += run
             found += map(add, run, run[1:])
@@ -94,7 +98,7 @@ def terms(text: str) -> list[str]:
 def query_terms(text: str) -> list[str]:
     """The unique search terms of a question, in order; empty if all its words are stop words."""
     found: list[str] = []
-    for word in content_words(text):
+    for word in content_words(fold(normalise(text))):
         if _HAS_CJK.match(word):
             found += map(add, word, word[1:]) if len(word) > 1 else word
         elif word[0].isdigit():
@@ -158,9 +162,9 @@ def find_words(text: str, words: Sequence[str]) -> list[str]:
     return [word for word, form, latin in _search_forms(tuple(words)) if form in texts[latin]]
 
 
-def load_stemmer() -> None:
-    """Load the stemmer, which takes about 0.3 s; call it off the event loop."""
-    _word_term("ready")
+def load_dictionaries() -> None:
+    """Load the stemmer and the characters to fold, which takes about 0.4 s; call it off the event loop."""
+    terms("ready 备")
 
 
 def has_cjk(text: str) -> bool:

@@ -114,6 +114,7 @@ class EvidenceBase:
             InvalidInput: a record's field is not allowed; the batches before it have been ingested.
             ModelError: the embedder failed; likewise. An index in this process embeds later.
         """
+        await self._rebuild_if_empty(scope)  # passages that are stored already would not be indexed below
         report = IngestReport()
         seen: set[str] = set()
         sources: set[str] = set()
@@ -194,6 +195,7 @@ class EvidenceBase:
             done += len(page.items)
             if on_progress:
                 on_progress(done)
+        await self._index.remove_earlier(scope)
         return done
 
     async def list(
@@ -243,6 +245,8 @@ class EvidenceBase:
 
     async def _rebuild_if_empty(self, scope: Scope) -> bool:
         """True if the index was empty and has been built."""
+        if not self._index.stored:
+            return False
         async with self._rebuilding:
             try:
                 return await self._index.is_empty(scope) and await self.reindex(scope) > 0

@@ -5,7 +5,7 @@ and a slow batch says nothing about questions.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import TypeVar
 
 import msgspec
@@ -17,8 +17,9 @@ from wenmai.providers.embedders import Embedder
 from wenmai.resilience.breaker import MODEL, Breaker, BreakerPolicy
 from wenmai.resilience.degradation import note_degraded
 from wenmai.scope import Scope
-from wenmai.stores.contracts import Hit, Search, SearchEntry
+from wenmai.stores.contracts import Hit, Range, Search, SearchEntry, SearchQuery, Where
 from wenmai.stores.records import EvidenceRecord
+from wenmai.text.cjk import ANALYSIS
 
 T = TypeVar("T")
 Vector = Sequence[float]
@@ -47,7 +48,7 @@ class SearchHits(msgspec.Struct, frozen=True):
 
 
 class EvidenceIndex:
-    """A collection of a search store, one per embedder: vectors of different embedders are not comparable.
+    """A collection of a search store, one per embedder and analysis of texts: others are not comparable.
 
     Args:
         search: the store.
@@ -57,7 +58,10 @@ class EvidenceIndex:
 
     Attributes:
         embedder_breaker, search_breaker: circuit breakers of the two.
+        stored: whether the index outlives the process, so that it can be empty while there are documents.
     """
+
+    stored = True
 
     def __init__(
         self,
@@ -72,7 +76,9 @@ class EvidenceIndex:
         self._search = search
         self._embedder = embedder
         self._search_seconds = search_seconds
-        self._collection = f"evidence:{embedder.name}" if embedder else "evidence"
+        suffix = f":{embedder.name}" if embedder else ""
+        self._collection = f"evidence:{ANALYSIS}{suffix}"
+        self._earlier_collection = f"evidence{suffix}"
 
     async def prepare(self, scope: Scope, records: Sequence[EvidenceRecord]) -> None:
         """Index records before their documents are written.
@@ -98,13 +104,14 @@ class EvidenceIndex:
         """Remove the passages of these ids."""
         await self._search.remove(scope, self._collection, ids, shared=True)
 
-    async def is_empty(self, scope: Scope) -> bool:
-        """Whether the site has no indexed passage.
+    async def remove_earlier(self, scope: Scope) -> None:
+        """Remove what was indexed with the first analysis, when the collection's name had no version."""
+        every_language = {"language": Range(low="")}
+        await self._search.remove(scope, self._earlier_collection, where=every_language, shared=True)
 
-        Raises:
-            StoreUnavailable: the search failed or timed out, or its breaker is open.
-        """
-        return await self._guarded(lambda: self._search.count(scope, self._collection, shared=True)) == 0
+    async def is_empty(self, scope: Scope) -> bool:
+        """Whether the site has no indexed passage."""
+        return (await self._search.size(scope, self._collection, shared=True)).entries == 0
 
     async def search(
         self, scope: Scope, query: str, *, domains: Sequence[str], language: str | None, limit: int
@@ -118,16 +125,16 @@ class EvidenceIndex:
         """
         vector, failed = await self._embed_query(query)
 
-        async def hits(where: Mapping[str, str | Sequence[str]]) -> list[Hit]:
-            return await self._search.query(
-                scope, self._collection, text=query, vector=vector, where=where, limit=limit, shared=True
-            )
+        async def hits(where: Where) -> list[Hit]:
+            asked = SearchQuery(text=query, vector=vector, where=where, limit=limit)
+            [found] = await self._search.query(scope, self._collection, [asked], shared=True)
+            return found
 
         async def preferring_language() -> list[Hit]:
-            where: dict[str, str | Sequence[str]] = {"domains": tuple(domains)} if domains else {}
+            where: Where = {"domains": tuple(domains)} if domains else {}
             if language is None:
                 return await hits(where)
-            preferred = await hits(where | {"language": primary_language(language)})
+            preferred = await hits({**where, "language": primary_language(language)})
             if _best(preferred) >= STRONG:
                 return preferred
             any_language = await hits(where)
@@ -139,7 +146,7 @@ class EvidenceIndex:
         """Stop background tasks: there are none."""
 
     async def _put(self, scope: Scope, records: Sequence[EvidenceRecord], vectors: Sequence[Vector | None]) -> None:
-        entries = [_entry(record, vector) for record, vector in zip(records, vectors, strict=True)]
+        entries = [entry_of(record, vector) for record, vector in zip(records, vectors, strict=True)]
         await self._search.index(scope, self._collection, entries, shared=True)
 
     async def _embed_passages(self, records: Sequence[EvidenceRecord]) -> Sequence[Vector | None]:
@@ -181,7 +188,8 @@ def batches(records: Sequence[EvidenceRecord], most: int) -> Iterator[Sequence[E
             start, characters = end, 0
 
 
-def _entry(record: EvidenceRecord, vector: Vector | None) -> SearchEntry:
+def entry_of(record: EvidenceRecord, vector: Vector | None) -> SearchEntry:
+    """The passage as it is indexed."""
     return SearchEntry(
         id=record.evidence_id,
         # Words of the title count twice: they say what the passage is about.

@@ -24,7 +24,7 @@ from datetime import datetime
 import msgspec
 
 from wenmai.errors import ModelError, StoreError
-from wenmai.grounding.evidence.index import SEARCH_SECONDS, EvidenceIndex, SearchHits, batches
+from wenmai.grounding.evidence.index import SEARCH_SECONDS, EvidenceIndex, SearchHits, batches, entry_of
 from wenmai.grounding.evidence.pages import pages
 from wenmai.providers.embedders import Embedder
 from wenmai.resilience.breaker import BreakerPolicy
@@ -38,7 +38,7 @@ MAX_SITES = 1_000
 MAX_PASSAGES = 10_000
 """Bounds of a process's index over all sites; the least recently used site is evicted first.
 
-A passage of 150 characters takes about 9 kB, with a vector of 384 numbers 21 kB. A site with more passages is kept
+A passage of 150 characters takes about 9 kB, with a vector of 384 numbers 12 kB. A site with more passages is kept
 alone: its evidence must fit into the process.
 """
 
@@ -66,7 +66,6 @@ class _Site:
 
     Attributes:
         digests: id → :func:`_digest` of the passage as indexed.
-        unembedded: ids of passages without a vector; empty without an embedder.
         embedding: the background task that embeds them.
         revision: the one at which the index was reconciled with the documents.
         fresh_until: on the monotonic clock; from then on the index is stale at any revision.
@@ -76,7 +75,6 @@ class _Site:
 
     scope: Scope
     digests: dict[str, bytes] = field(default_factory=dict)
-    unembedded: set[str] = field(default_factory=set)
     embedding: asyncio.Task[None] | None = None
     revision: _Revision = None
     fresh_until: float = 0.0
@@ -100,6 +98,8 @@ class LocalIndex(EvidenceIndex):
         policy: of the circuit breakers.
         search_seconds: timeout of the search for a question, once the index is fresh.
     """
+
+    stored = False
 
     def __init__(
         self,
@@ -127,7 +127,8 @@ class LocalIndex(EvidenceIndex):
         with self._pinned(scope) as site:
             async with site.lock:
                 await self._add_words(site, records)
-            await self._add_vectors(site, records)
+            if self._embedder:
+                await self._add_vectors(site, records)
 
     async def remove(self, scope: Scope, ids: Sequence[str]) -> None:
         """See :meth:`.index.EvidenceIndex.remove`."""
@@ -145,7 +146,8 @@ class LocalIndex(EvidenceIndex):
         with self._pinned(scope) as site:
             if not site.is_fresh(await self._revision(scope)):
                 await self._refresh(site)
-            unembedded = bool(site.unembedded)
+            size = await self._local_search.size(scope, self._collection, shared=True)
+            unembedded = self._embedder is not None and size.vectors < size.entries
             if unembedded:
                 self._start_embedding(site)
             found = await super().search(scope, query, domains=domains, language=language, limit=limit)
@@ -183,8 +185,6 @@ class LocalIndex(EvidenceIndex):
         for batch in batches(records, SLICE):
             await self._put(site.scope, batch, [None] * len(batch))
             site.digests |= {record.evidence_id: _digest(record) for record in batch}
-            if self._embedder:
-                site.unembedded |= {record.evidence_id for record in batch}
             await asyncio.sleep(0)
 
     async def _add_vectors(self, site: _Site, records: Sequence[EvidenceRecord]) -> None:
@@ -194,11 +194,8 @@ class LocalIndex(EvidenceIndex):
             ModelError: the embedder failed; the batches before have their vectors.
         """
         for batch in batches(records, EMBEDDING_BATCH):
-            pairs = list(zip(batch, await self._embed_passages(batch), strict=True))
-            async with site.lock:
-                unchanged = [(record, vector) for record, vector in pairs if site.has(record)]
-                await self._put(site.scope, [record for record, _ in unchanged], [vector for _, vector in unchanged])
-                site.unembedded -= {record.evidence_id for record, _ in unchanged}
+            entries = list(map(entry_of, batch, await self._embed_passages(batch)))
+            await self._local_search.embed(site.scope, self._collection, entries, shared=True)
 
     async def _drop(self, site: _Site, ids: Sequence[str]) -> None:
         for start in range(0, len(ids), SLICE):
@@ -206,7 +203,6 @@ class LocalIndex(EvidenceIndex):
             await super().remove(site.scope, batch)
             for id_ in batch:
                 site.digests.pop(id_, None)
-            site.unembedded -= set(batch)
             await asyncio.sleep(0)
 
     def _start_embedding(self, site: _Site) -> None:
@@ -217,15 +213,18 @@ class LocalIndex(EvidenceIndex):
     async def _embed(self, site: _Site) -> None:
         with self._pinned(site.scope):
             try:
-                while site.unembedded:
-                    ids = sorted(site.unembedded)[:EMBEDDING_BATCH]
+                while ids := await self._unembedded(site):
                     stored = await self._documents.get_many(site.scope, EvidenceRecord, ids)
                     await self._add_vectors(site, [each.record for each in stored.values()])
-                    if site.unembedded.issuperset(ids):
+                    if await self._unembedded(site) == ids:
                         return  # the documents have changed: the next search reconciles and starts again
             except (ModelError, StoreError) as problem:
                 _log.warning("embedding of passages failed, searching by words alone for now: %s", problem)
                 self._embedding_retry_at = time.monotonic() + RETRY_SECONDS
+
+    async def _unembedded(self, site: _Site) -> list[str]:
+        """The ids of the next passages to embed."""
+        return await self._local_search.without_vector(site.scope, self._collection, limit=EMBEDDING_BATCH, shared=True)
 
     async def _revision(self, scope: Scope) -> _Revision:
         stored = await self._documents.get(scope, Marker, _REVISION)

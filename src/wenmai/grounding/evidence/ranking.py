@@ -20,7 +20,7 @@ unverified one that scores at most :data:`VERIFIED_MARGIN` better.
 from collections.abc import Sequence
 
 from wenmai.grounding.evidence.fields import primary_language
-from wenmai.stores.contracts import RRF_CONSTANT, Hit
+from wenmai.stores.contracts import Hit, RankFusion
 from wenmai.stores.records import EvidenceRecord
 
 SEMANTIC_WEIGHT = 0.3
@@ -46,7 +46,7 @@ def fused_order(hits: Sequence[Hit], score: dict[str, float]) -> list[str]:
     fused = {hit.id: 0.0 for hit in hits}
     for ranking in (by_words, by_similarity):
         for rank, hit in enumerate(ranking, start=1):
-            fused[hit.id] += 1 / (RRF_CONSTANT + rank)
+            fused[hit.id] += 1 / (RankFusion().constant + rank)
     return sorted(fused, key=lambda id_: (-fused[id_], -score[id_], id_))
 
 

@@ -120,14 +120,14 @@ async def indexes_survive_reopening(harness: Harness) -> None:
         SearchEntry(id="b", text="耕读传家", vector=[0.0, 1.0], fields={"npc": ["elder", "x"]}),
     ]
     await harness.index(scope, "episodes", entries)
-    found = await harness.search.query(scope, "episodes", text="孝悌", vector=[1.0, 0.5])
+    found = await harness.hits(scope, "episodes", text="孝悌", vector=[1.0, 0.5])
     async with harness.reopened() as other:
         equal(
-            await other.search.query(scope, "episodes", text="孝悌", vector=[1.0, 0.5]),
+            await other.hits(scope, "episodes", text="孝悌", vector=[1.0, 0.5]),
             found,
             "the hits of the other store",
         )
         await other.search.remove(scope, "episodes", ["a"])
-        equal(await harness.search.count(scope, "episodes"), 1, "entries after the other's removal")
-        left = await harness.search.query(scope, "episodes", text="孝悌 耕读", where={"npc": "x"})
+        equal(await harness.count(scope, "episodes"), 1, "entries after the other's removal")
+        left = await harness.hits(scope, "episodes", text="孝悌 耕读", where={"npc": "x"})
         equal([hit.id for hit in left], ["b"], "hits after the other's removal")

@@ -5,13 +5,13 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from itertools import product
 from secrets import token_hex
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from msgspec.structs import replace
 
 from wenmai.clock import Clock, MovableClock
 from wenmai.scope import Scope, ThreadKey
-from wenmai.stores.contracts import Documents, Logs, Page, Search, SearchEntry, Store
+from wenmai.stores.contracts import Documents, Hit, Logs, Page, Search, SearchEntry, SearchQuery, Store
 from wenmai.stores.records import RECORDS, Message, NewMessage, Record, Session
 
 C = TypeVar("C")
@@ -124,6 +124,15 @@ class Harness:
         """Index entries, and register them for the cleanup."""
         self._indexed.setdefault((scope, collection, shared), set()).update(entry.id for entry in entries)
         await self.search.index(scope, collection, entries, shared=shared)
+
+    async def hits(self, scope: Scope, collection: str, *, shared: bool = False, **query: Any) -> list[Hit]:
+        """The hits of one query; the keywords are the fields of :class:`SearchQuery`."""
+        [hits] = await self.search.query(scope, collection, [SearchQuery(**query)], shared=shared)
+        return hits
+
+    async def count(self, scope: Scope, collection: str, *, shared: bool = False) -> int:
+        """The number of the collection's entries."""
+        return (await self.search.size(scope, collection, shared=shared)).entries
 
     @asynccontextmanager
     async def reopened(self) -> AsyncIterator["Harness"]:

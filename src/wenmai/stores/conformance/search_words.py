@@ -30,7 +30,7 @@ def ids(hits: list[Hit]) -> list[str]:
 
 
 async def _found(harness: Harness, scope: Scope, text: str) -> list[str]:
-    return ids(await harness.search.query(scope, "c", text=text))
+    return ids(await harness.hits(scope, "c", text=text))
 
 
 @case("search")
@@ -41,6 +41,17 @@ async def chinese_is_found_by_words_and_characters(harness: Harness) -> None:
     for text, wanted in (("孝悌", ["p1"]), ("孝", ["p1"]), ("宗族", ["p3"]), ("耕读", ["p2"]), ("祠堂", [])):
         equal(await _found(harness, scope, text), wanted, f"found by {text}")
     equal(sorted(await _found(harness, scope, "孝悌与勤俭")), ["p1", "p2"], "found by two words")
+
+
+@case("search")
+async def traditional_and_simplified_find_each_other(harness: Harness) -> None:
+    """A text in traditional characters is found by simplified ones, and the other way round, with the same score."""
+    scope = harness.scope()
+    await harness.index(scope, "c", entries_of(PRECEPTS | {"p6": "通濟橋建於雍正六年。"}))
+    hits = await harness.hits(scope, "c", text="通济桥")
+    equal(ids(hits), ["p6"], "found by simplified characters")
+    equal(await harness.hits(scope, "c", text="通濟橋"), hits, "hits by traditional characters")
+    equal(await _found(harness, scope, "勤儉"), ["p2"], "a simplified text by traditional characters")
 
 
 @case("search")
@@ -93,9 +104,9 @@ async def word_hits_are_ordered_by_score(harness: Harness) -> None:
         **{f"e{number}": "field water seed" for number in range(5)},
     }
     await harness.index(scope, "c", entries_of(texts))
-    hits = await harness.search.query(scope, "c", text="ploughing")
+    hits = await harness.hits(scope, "c", text="ploughing")
     equal(ids(hits), ["c-twice", "b-once", "a-long"], "hits for one word")
-    mixed = await harness.search.query(scope, "c", text="lantern ploughing", limit=2)
+    mixed = await harness.hits(scope, "c", text="lantern ploughing", limit=2)
     equal(ids(mixed), ["d-rare", "c-twice"], "the best hits for a rare and a less rare word")
     for found in (hits, mixed):
         scores = [hit.lexical for hit in found]
@@ -114,7 +125,7 @@ async def scores_follow_the_bm25_parameters(harness: Harness) -> None:
         "d": "water buffalo seed field plough",
     }
     await harness.index(scope, "c", entries_of(texts))
-    hits = {hit.id: hit.lexical for hit in await harness.search.query(scope, "c", text="lantern")}
+    hits = {hit.id: hit.lexical for hit in await harness.hits(scope, "c", text="lantern")}
     equal(sorted(hits), ["a", "b", "c"], "hits")
     lengths = {id_: len(terms(text)) for id_, text in texts.items()}
     average = sum(lengths.values()) / len(lengths)
@@ -135,9 +146,9 @@ async def equal_scores_are_ordered_by_id(harness: Harness) -> None:
     for id_ in ("b", "a2", "c", "a10"):
         await harness.index(scope, "c", [SearchEntry(id=id_, text="孝悌为本", vector=[1.0, 1.0])])
     equal(await _found(harness, scope, "孝悌"), ["a10", "a2", "b", "c"], "by words")
-    hits = await harness.search.query(scope, "c", text="孝悌", limit=2)
+    hits = await harness.hits(scope, "c", text="孝悌", limit=2)
     equal(ids(hits), ["a10", "a2"], "by words, 2 of them")
-    hits = await harness.search.query(scope, "c", vector=[1.0, 1.0], limit=3)
+    hits = await harness.hits(scope, "c", vector=[1.0, 1.0], limit=3)
     equal(ids(hits), ["a10", "a2", "b"], "by vector, 3 of them")
 
 
@@ -152,13 +163,13 @@ async def coverage_is_the_share_of_the_query(harness: Harness) -> None:
         "more": "buffalo",
     }
     await harness.index(scope, "c", entries_of(texts))
-    found = {hit.id: hit for hit in await harness.search.query(scope, "c", text="buffalo lantern lantern")}
+    found = {hit.id: hit for hit in await harness.hits(scope, "c", text="buffalo lantern lantern")}
     shares = {id_: hit.coverage for id_, hit in found.items()}
     require(isclose(shares["all"], 1.0, abs_tol=1e-6), f"coverage of an entry with all words: {shares['all']}")
     require(0 < shares["common"] < shares["rare"] < 1, f"coverage by a rare and by a common word: {shares}")
     both = shares["common"] + shares["rare"]
     require(isclose(both, 1.0, abs_tol=1e-6), f"the two shares of one query add up to {both}")
-    [unknown] = await harness.search.query(scope, "c", text="lantern zebra", limit=1)
+    [unknown] = await harness.hits(scope, "c", text="lantern zebra", limit=1)
     require(0 < unknown.coverage < 1, f"coverage with a word that no entry holds: {unknown.coverage}")
     require(all(0 <= share <= 1 for share in shares.values()), f"shares outside 0 to 1: {shares}")
     require(all(hit.similarity is None for hit in found.values()), "a similarity without a vector in the query")
@@ -169,15 +180,15 @@ async def other_scopes_change_no_score(harness: Harness) -> None:
     """200 entries of another tenant, site, user or collection, or shared ones, change no score or coverage."""
     scope = harness.scope()
     await harness.index(scope, "c", entries_of(PRECEPTS))
-    before = await harness.search.query(scope, "c", text="孝悌 勤俭 family")
+    before = await harness.hits(scope, "c", text="孝悌 勤俭 family")
     equal(len(before), 3, "hits")
     noise = {f"n{number}": f"孝悌 family {'耕读' * number}" for number in range(200)} | {"p1": "孝悌" * 9}
     for stranger in harness.foreign_scopes().values():
         await harness.index(stranger, "c", entries_of(noise))
     await harness.index(scope, "other", entries_of(noise))
     await harness.index(scope, "c", entries_of(noise), shared=True)
-    equal(await harness.search.query(scope, "c", text="孝悌 勤俭 family"), before, "hits afterwards")
-    equal(await harness.search.count(scope, "c"), len(PRECEPTS), "entries afterwards")
+    equal(await harness.hits(scope, "c", text="孝悌 勤俭 family"), before, "hits afterwards")
+    equal(await harness.count(scope, "c"), len(PRECEPTS), "entries afterwards")
 
 
 @case("search", "extended")
@@ -189,8 +200,8 @@ async def filters_change_no_score(harness: Harness) -> None:
         for number in range(10)
     ]
     await harness.index(scope, "c", entries)
-    everything = await harness.search.query(scope, "c", text="孝悌 seed")
-    half = await harness.search.query(scope, "c", text="孝悌 seed", where={"half": "1"})
+    everything = await harness.hits(scope, "c", text="孝悌 seed")
+    half = await harness.hits(scope, "c", text="孝悌 seed", where={"half": "1"})
     equal(half, [hit for hit in everything if int(hit.id[1:]) % 2], "the filtered hits")
 
 
@@ -199,13 +210,13 @@ async def removing_entries_restores_scores(harness: Harness) -> None:
     """After entries were added, replaced and removed, every score is as before."""
     scope = harness.scope()
     await harness.index(scope, "c", entries_of(PRECEPTS))
-    before = await harness.search.query(scope, "c", text="孝悌 勤俭 family")
+    before = await harness.hits(scope, "c", text="孝悌 勤俭 family")
     passing = {f"n{number}": "孝悌勤俭 family" * (number + 1) for number in range(20)}
     await harness.index(scope, "c", entries_of(passing))
     await harness.index(scope, "c", entries_of(dict.fromkeys(passing, "short")))
     await harness.index(scope, "c", entries_of(PRECEPTS))
     await harness.search.remove(scope, "c", list(passing))
-    after = await harness.search.query(scope, "c", text="孝悌 勤俭 family")
+    after = await harness.hits(scope, "c", text="孝悌 勤俭 family")
     equal(ids(after), ids(before), "the hits")
     for old, new in zip(before, after, strict=True):
         require(

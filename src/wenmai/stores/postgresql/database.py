@@ -30,6 +30,8 @@ _SETTINGS = {
     # The tables may be empty at planning time; all our statements need an index.
     "enable_seqscan": "off",
     "enable_bitmapscan": "off",
+    # A search by words groups the postings of its terms in memory.
+    "work_mem": "32MB",
 }
 """Settings that our statements require, whatever the server's configuration."""
 
@@ -127,10 +129,14 @@ class Database:
                     return None
 
     @asynccontextmanager
-    async def transaction(self) -> AsyncIterator[Run]:
-        """A transaction of several statements; an error rolls it back."""
+    async def transaction(self, *, one_snapshot: bool = False) -> AsyncIterator[Run]:
+        """A transaction of several statements; an error rolls it back.
+
+        With ``one_snapshot`` it only reads, and every statement sees the same commits.
+        """
+        options: dict[str, Any] = {"isolation": "repeatable_read", "readonly": True} if one_snapshot else {}
         with translated_errors(self._pool):
-            async with PooledConnection(self._pool) as connection, connection.transaction():
+            async with PooledConnection(self._pool) as connection, connection.transaction(**options):
 
                 async def run(sql: str, *arguments: Any) -> list[Row]:
                     return await connection.fetch(sql, *map(escape, arguments))

@@ -99,10 +99,6 @@ async def _check_server(connection: Connection, address: Address) -> None:
     encoding = settings.server_encoding
     if encoding != "UTF8":
         raise InvalidInput("store", address.shown, f"a database whose encoding is UTF8 (it is {encoding})")
-    available = await connection.fetchval("SELECT EXISTS (SELECT FROM pg_available_extensions WHERE name = 'vector')")
-    if not available:
-        wanted = "a server with pgvector: install the extension 'vector' beside PostgreSQL"
-        raise InvalidInput("store", address.shown, wanted)
 
 
 async def _check_writable(connection: Connection, address: Address) -> None:

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import apsw
-import sqlite_vec
 
 from wenmai.clock import from_micros, to_micros
 from wenmai.errors import StoreUnavailable
@@ -13,7 +12,7 @@ from wenmai.stores.sql.columns import Kind, SqlType, columns_of, same
 from wenmai.stores.sqlite.connection_threads import fetch
 from wenmai.stores.sqlite.errors import translated_errors
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 """Version of the tables below; each change increments it and adds a step to :mod:`.upgrades`."""
 
 APPLICATION_ID = 0x57454E4D
@@ -105,31 +104,46 @@ _SEARCH_DDL = (
   user_id TEXT NOT NULL,
   shared INTEGER NOT NULL,
   collection TEXT NOT NULL,
-  dimension INTEGER,
+  dimension INTEGER NOT NULL,
   entries INTEGER NOT NULL,
   length INTEGER NOT NULL,
+  vectors INTEGER NOT NULL,
+  changes INTEGER NOT NULL,
   UNIQUE (tenant_id, site_id, user_id, shared, collection)
 ) STRICT""",
+    # The terms, a JSON list, find the entry's postings without an index by entry, which would be as large as they are.
     """CREATE TABLE search_entries (
   entry INTEGER PRIMARY KEY,
   partition INTEGER NOT NULL,
   id TEXT NOT NULL,
   length INTEGER NOT NULL,
-  vector BLOB,
+  number INTEGER,
+  digest BLOB NOT NULL,
+  fields TEXT NOT NULL,
+  terms TEXT NOT NULL,
   UNIQUE (partition, id)
 ) STRICT""",
+    "CREATE INDEX search_entries_without_vector ON search_entries (partition, id) WHERE number IS NULL",
+    # Numbers are never reused, so that vectors in memory can follow the table.
+    """CREATE TABLE search_vectors (
+  number INTEGER PRIMARY KEY AUTOINCREMENT,
+  partition INTEGER NOT NULL,
+  entry INTEGER NOT NULL,
+  vector BLOB NOT NULL
+) STRICT""",
+    "CREATE INDEX search_vectors_by_partition ON search_vectors (partition)",
     """CREATE TABLE search_postings (
   partition INTEGER NOT NULL,
   term TEXT NOT NULL,
   entry INTEGER NOT NULL,
   count INTEGER NOT NULL,
+  length INTEGER NOT NULL,
   PRIMARY KEY (partition, term, entry)
 ) STRICT, WITHOUT ROWID""",
-    "CREATE INDEX search_postings_by_entry ON search_postings (entry)",
     """CREATE TABLE search_fields (
   partition INTEGER NOT NULL,
   field TEXT NOT NULL,
-  value TEXT NOT NULL,
+  value ANY NOT NULL,
   entry INTEGER NOT NULL,
   PRIMARY KEY (partition, field, value, entry)
 ) STRICT, WITHOUT ROWID""",
@@ -158,7 +172,4 @@ def connect(path: Path) -> apsw.Connection:
         connection.execute("PRAGMA synchronous = FULL")
         # Without the stability guarantee, each new binding of a range re-prepares the statement: 25 µs instead of 5.
         connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
-        connection.enable_load_extension(True)
-        connection.load_extension(sqlite_vec.loadable_path())
-        connection.enable_load_extension(False)
     return connection

@@ -1,23 +1,33 @@
-"""The search contract on SQLite: an inverted index per scope and collection, and exact vector search.
+"""The search contract on SQLite: an inverted index per scope and collection, and exact vector search in memory.
 
 FTS5 keeps its statistics over the whole table, so one tenant's texts would change another's scores; our own postings
-are counted per partition (scope and collection). sqlite-vec compares vectors one by one, in C.
+are counted per partition (scope and collection). Vectors are compared in memory, where they follow the file.
 """
 
 import asyncio
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import apsw
 
-from wenmai.errors import InvalidInput
 from wenmai.scope import Scope
-from wenmai.stores.contracts import Hit, SearchEntry
+from wenmai.stores.contracts import CollectionSize, Hit, SearchEntry, SearchQuery, Where
+from wenmai.stores.search_values import (
+    check_collection,
+    check_entries,
+    check_page,
+    check_queries,
+    check_removal,
+    check_vectors,
+)
+from wenmai.stores.sqlite import search_index
 from wenmai.stores.sqlite.connection_threads import ConnectionThreads, fetch
-from wenmai.stores.sqlite.search_query import Partition, Query, to_blob, values_of
-from wenmai.text.cjk import query_terms, terms
+from wenmai.stores.sqlite.search_index import Analysed, analysed
+from wenmai.stores.sqlite.search_partition import owner_of, partition_of
+from wenmai.stores.sqlite.search_query import Reader
+from wenmai.stores.sqlite.search_vectors import BYTE_ORDER, snapshot_vectors
+from wenmai.stores.vector_matrices import VectorMatrices
 
-QUERY_LIMIT = 500
+_WITHOUT_VECTOR = "SELECT id FROM search_entries WHERE partition = ? AND number IS NULL AND id > ? ORDER BY id LIMIT ?"
 
 
 class SqliteSearch:
@@ -25,130 +35,93 @@ class SqliteSearch:
 
     def __init__(self, connections: ConnectionThreads) -> None:
         self._connections = connections
+        self._matrices = VectorMatrices(BYTE_ORDER)
 
     async def index(
         self, scope: Scope, collection: str, entries: Sequence[SearchEntry], *, shared: bool = False
     ) -> None:
         """See :meth:`wenmai.stores.contracts.Search.index`."""
-        counted = await asyncio.to_thread(lambda: [(entry, Counter(terms(entry.text))) for entry in entries])
-        await self._connections.write(lambda connection: _index(connection, _owner(scope, collection, shared), counted))
+        check_collection(scope, collection)
+        if not entries:
+            return
+        owner = owner_of(scope, collection, shared)
+        dimension, indexed = await asyncio.to_thread(_prepared, entries)
+        await self._connections.write(lambda connection: search_index.index(connection, owner, indexed, dimension))
 
-    async def query(
-        self,
-        scope: Scope,
-        collection: str,
-        *,
-        text: str | None = None,
-        vector: Sequence[float] | None = None,
-        where: Mapping[str, str | Sequence[str]] | None = None,
-        limit: int = 10,
-        shared: bool = False,
-    ) -> list[Hit]:
-        """See :meth:`wenmai.stores.contracts.Search.query`."""
-        if text is None and vector is None:
-            raise InvalidInput("text", None, "given, or a vector")
-        if not 1 <= limit <= QUERY_LIMIT:
-            raise InvalidInput("limit", limit, f"between 1 and {QUERY_LIMIT}")
-        wanted = None if text is None else query_terms(text)
-        owner = _owner(scope, collection, shared)
+    async def embed(
+        self, scope: Scope, collection: str, entries: Sequence[SearchEntry], *, shared: bool = False
+    ) -> int:
+        """See :meth:`wenmai.stores.contracts.Search.embed`."""
+        check_collection(scope, collection)
+        if not entries:
+            return 0
+        owner = owner_of(scope, collection, shared)
+        await asyncio.to_thread(check_vectors, entries, None)
+        return await self._connections.write(lambda connection: search_index.embed(connection, owner, entries))
 
-        def work(connection: apsw.Connection) -> list[Hit]:
-            partition = _partition(connection, owner)
-            if partition is None or partition.entries == 0:
-                return []
-            return Query(connection, partition, where or {}).hits(wanted, vector, limit)
+    async def without_vector(
+        self, scope: Scope, collection: str, *, after: str = "", limit: int = 500, shared: bool = False
+    ) -> list[str]:
+        """See :meth:`wenmai.stores.contracts.Search.without_vector`."""
+        check_collection(scope, collection)
+        check_page(after, limit)
+        owner = owner_of(scope, collection, shared)
+
+        def work(connection: apsw.Connection) -> list[str]:
+            partition = partition_of(connection, owner)
+            rows = fetch(connection, _WITHOUT_VECTOR, (partition.row, after, limit)) if partition else []
+            return [id_ for (id_,) in rows]
 
         return await self._connections.read(work)
 
-    async def remove(self, scope: Scope, collection: str, ids: Sequence[str], *, shared: bool = False) -> int:
+    async def query(
+        self, scope: Scope, collection: str, queries: Sequence[SearchQuery], *, shared: bool = False
+    ) -> list[list[Hit]]:
+        """See :meth:`wenmai.stores.contracts.Search.query`."""
+        check_collection(scope, collection)
+        check_queries(queries)
+        owner = owner_of(scope, collection, shared)
+
+        def work(connection: apsw.Connection) -> list[list[Hit]]:
+            partition = partition_of(connection, owner)
+            if partition is None or not partition.entries:
+                return [[] for _ in queries]
+            check_queries(queries, partition.dimension)
+            vectors = None
+            if partition.vectors and any(query.vector is not None for query in queries):
+                vectors = snapshot_vectors(self._matrices, connection, partition.row, partition.state)
+            reader = Reader(connection, partition, vectors)
+            return [reader.hits(query) for query in queries]
+
+        return await self._connections.read(work)
+
+    async def remove(
+        self,
+        scope: Scope,
+        collection: str,
+        ids: Sequence[str] | None = None,
+        *,
+        where: Where | None = None,
+        shared: bool = False,
+    ) -> int:
         """See :meth:`wenmai.stores.contracts.Search.remove`."""
-
-        def work(connection: apsw.Connection) -> int:
-            partition = _partition(connection, _owner(scope, collection, shared))
-            return 0 if partition is None else _remove(connection, partition.row, ids)
-
-        return await self._connections.write(work)
-
-    async def count(self, scope: Scope, collection: str, *, shared: bool = False) -> int:
-        """See :meth:`wenmai.stores.contracts.Search.count`."""
-        owner = _owner(scope, collection, shared)
-        partition = await self._connections.read(lambda connection: _partition(connection, owner))
-        return partition.entries if partition else 0
-
-
-_Owner = tuple[str, str, str, int, str]
-
-
-def _owner(scope: Scope, collection: str, shared: bool) -> _Owner:  # noqa: FBT001 — private
-    return scope.tenant_id, scope.site_id, "" if shared else scope.user_id, int(shared), collection
-
-
-def _partition(connection: apsw.Connection, owner: _Owner) -> Partition | None:
-    rows = fetch(
-        connection,
-        "SELECT partition, dimension, entries, length FROM search_partitions "
-        "WHERE tenant_id = ? AND site_id = ? AND user_id = ? AND shared = ? AND collection = ?",
-        owner,
-    )
-    return Partition(*rows[0]) if rows else None
-
-
-def _index(connection: apsw.Connection, owner: _Owner, counted: Sequence[tuple[SearchEntry, Counter[str]]]) -> None:
-    partition = _partition(connection, owner)
-    lengths = {len(entry.vector) for entry, _ in counted if entry.vector is not None}
-    known = partition.dimension if partition and partition.dimension else next(iter(lengths), None)
-    if lengths - {known}:
-        raise InvalidInput("vector", sorted(lengths), f"of the collection's length, {known}")
-    if partition is None:
-        connection.execute(
-            "INSERT INTO search_partitions (tenant_id, site_id, user_id, shared, collection, dimension, entries, "
-            "length) VALUES (?, ?, ?, ?, ?, ?, 0, 0)",
-            (*owner, known),
+        check_collection(scope, collection)
+        check_removal(ids, where)
+        owner = owner_of(scope, collection, shared)
+        if where is None:
+            return await self._connections.write(lambda connection: search_index.remove(connection, owner, ids or ()))
+        return await self._connections.write_in_batches(
+            lambda connection, limit: search_index.remove_matching(connection, owner, where, limit)
         )
-        row = connection.last_insert_rowid()
-    else:
-        row = partition.row
-    _remove(connection, row, [entry.id for entry, _ in counted])
-    latest = {entry.id: (entry, counts) for entry, counts in counted}
-    for entry, counts in latest.values():
-        _insert(connection, row, entry, counts)
-    connection.execute(
-        "UPDATE search_partitions SET dimension = ?, entries = entries + ?, length = length + ? WHERE partition = ?",
-        (known, len(latest), sum(counts.total() for _, counts in latest.values()), row),
-    )
+
+    async def size(self, scope: Scope, collection: str, *, shared: bool = False) -> CollectionSize:
+        """See :meth:`wenmai.stores.contracts.Search.size`."""
+        check_collection(scope, collection)
+        owner = owner_of(scope, collection, shared)
+        partition = await self._connections.read(lambda connection: partition_of(connection, owner))
+        return CollectionSize(partition.entries, partition.vectors) if partition else CollectionSize(0, 0)
 
 
-def _insert(connection: apsw.Connection, partition: int, entry: SearchEntry, counts: Counter[str]) -> None:
-    connection.execute(
-        "INSERT INTO search_entries (partition, id, length, vector) VALUES (?, ?, ?, ?)",
-        (partition, entry.id, counts.total(), None if entry.vector is None else to_blob(entry.vector)),
-    )
-    row = connection.last_insert_rowid()
-    connection.executemany(
-        "INSERT INTO search_postings (partition, term, entry, count) VALUES (?, ?, ?, ?)",
-        [(partition, term, row, count) for term, count in counts.items()],
-    )
-    connection.executemany(
-        "INSERT OR IGNORE INTO search_fields (partition, field, value, entry) VALUES (?, ?, ?, ?)",
-        [(partition, field, value, row) for field, values in entry.fields.items() for value in values_of(values)],
-    )
-
-
-def _remove(connection: apsw.Connection, partition: int, ids: Sequence[str]) -> int:
-    removed = length = 0
-    for entry_id in dict.fromkeys(ids):
-        found = fetch(
-            connection,
-            "DELETE FROM search_entries WHERE partition = ? AND id = ? RETURNING entry, length",
-            (partition, entry_id),
-        )
-        for row, entry_length in found:
-            connection.execute("DELETE FROM search_postings WHERE entry = ?", (row,))
-            connection.execute("DELETE FROM search_fields WHERE entry = ?", (row,))
-            removed += 1
-            length += entry_length
-    connection.execute(
-        "UPDATE search_partitions SET entries = entries - ?, length = length - ? WHERE partition = ?",
-        (removed, length, partition),
-    )
-    return removed
+def _prepared(entries: Sequence[SearchEntry]) -> tuple[int | None, list[Analysed]]:
+    """The length of the vectors, and the entries as they are stored."""
+    return check_entries(entries, None), analysed(entries)

@@ -1,173 +1,212 @@
 """A query over the inverted index and the vectors of one partition: BM25, cosine, and both fused."""
 
-import struct
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import apsw
+import msgspec
 
-from wenmai.errors import InvalidInput
-from wenmai.stores.bm25 import fuse, idf
-from wenmai.stores.contracts import BM25_B, BM25_K1, Hit
+from wenmai.stores.bm25 import idf
+from wenmai.stores.contracts import BM25_B, BM25_K1, Hit, SearchQuery
+from wenmai.stores.fusion import Scores, best
 from wenmai.stores.sqlite.connection_threads import fetch
+from wenmai.stores.sqlite.search_filters import Filter, Sql, entry_matches, filters_of, matching_entries
+from wenmai.stores.sqlite.search_partition import Partition
+from wenmai.stores.sqlite.search_vectors import SnapshotVectors
+from wenmai.text.cjk import query_terms
+
+TIES = 64
+"""Entries read beyond the last, which usually shows where those that equal it end."""
+
+# The join order is fixed, because without statistics the planner scans every posting. A posting has the length of its
+# entry, so that no entry is read before the best are known.
+_SCORED = f"""
+SELECT p.entry, sum(w.weight * p.count * {BM25_K1 + 1} / (p.count + {BM25_K1 * (1 - BM25_B)} + ? * p.length)) AS score,
+  sum(w.weight)
+FROM {{source}}"""
+_BY_WORDS = """wanted w CROSS JOIN search_postings p ON p.partition = ? AND p.term = w.term"""
+_BY_ENTRIES = """wanted w CROSS JOIN chosen c
+CROSS JOIN search_postings p ON p.partition = ? AND p.term = w.term AND p.entry = c.entry"""
+
+_BY_NUMBERS = """
+SELECT e.entry, e.id, e.fields, e.number FROM json_each(?) j
+CROSS JOIN search_vectors v ON v.number = j.value CROSS JOIN search_entries e ON e.entry = v.entry"""
+_BY_ROWS = """
+SELECT e.entry, e.id, e.fields, e.number FROM json_each(?) j CROSS JOIN search_entries e ON e.entry = j.value"""
+
+_decode_fields = msgspec.json.Decoder(dict[str, Any]).decode
 
 
-class Partition(NamedTuple):
-    """A scope's collection, with its number of entries and their total length in terms."""
+class Entry(NamedTuple):
+    """A candidate; ``number`` is that of its vector."""
 
     row: int
-    dimension: int | None
-    entries: int
-    length: int
+    id: str
+    fields: str
+    number: int | None
 
 
-def values_of(values: str | Sequence[str]) -> Sequence[str]:
-    """The values of a field or filter as a sequence."""
-    return [values] if isinstance(values, str) else values
+class Words(NamedTuple):
+    """The BM25 score of an entry, and the weight of the terms that it contains."""
+
+    score: float
+    covered: float
 
 
-def to_blob(vector: Sequence[float]) -> bytes:
-    """A vector in sqlite-vec's format: 32-bit floats."""
-    return struct.pack(f"{len(vector)}f", *vector)
+NO_WORDS = Words(0.0, 0.0)
 
 
-_BY_WORDS = """
-FROM wanted w
-CROSS JOIN search_postings p ON p.partition = ? AND p.term = w.term
-CROSS JOIN search_entries e ON e.entry = p.entry"""
-_BY_ENTRIES = """
-FROM search_entries e
-CROSS JOIN wanted w
-CROSS JOIN search_postings p ON p.partition = ? AND p.term = w.term AND p.entry = e.entry"""
-"""The join order is fixed, because without statistics the planner scans every entry and every posting."""
+class Reader:
+    """Runs queries over one partition, within one snapshot.
 
+    Args:
+        connection: of the snapshot.
+        partition: not empty.
+        vectors: None if no query needs them.
+    """
 
-class Query:
-    """One query over one partition, within one snapshot."""
-
-    def __init__(
-        self, connection: apsw.Connection, partition: Partition, where: Mapping[str, str | Sequence[str]]
-    ) -> None:
+    def __init__(self, connection: apsw.Connection, partition: Partition, vectors: SnapshotVectors | None) -> None:
         self._connection = connection
         self._partition = partition
-        self._filters = [(field, *values_of(values)) for field, values in where.items()]
+        self._vectors = vectors
+        self._by_length = BM25_K1 * BM25_B * partition.entries / max(1, partition.length)
 
-    def hits(self, wanted: list[str] | None, vector: Sequence[float] | None, limit: int) -> list[Hit]:
+    def hits(self, query: SearchQuery) -> list[Hit]:
         """The best entries by text, by vector, or by both."""
-        blob = None
-        if vector is not None:
-            if self._partition.dimension is not None and len(vector) != self._partition.dimension:
-                raise InvalidInput("vector", len(vector), f"of the collection's length, {self._partition.dimension}")
-            blob = to_blob(vector)
-        if any(not allowed for _, *allowed in self._filters):
+        filters = filters_of(query.where)
+        if not all(each.bindings for each in filters):
             return []  # SQLite scans a whole index for an empty list
-        frequencies = self._frequencies(wanted or [])
+        frequencies = self._frequencies([] if query.text is None else query_terms(query.text))
         weights = {term: idf(self._partition.entries, frequency) for term, frequency in frequencies.items()}
-        joined = _BY_ENTRIES if self._is_filter_selective(sum(frequencies.values()), len(weights)) else _BY_WORDS
-        by_words = self._lexical(weights, limit, joined)
-        by_vector = self._similar(blob, limit)
-        ids = fuse([list(by_words), list(by_vector)])[:limit]
-        missing = [key for key in ids if key not in by_words]
-        lexical = by_words | self._lexical(weights, limit, _BY_ENTRIES, missing)
-        similar = by_vector | self._similar(blob, limit, [key for key in ids if key not in by_vector])
-        total = sum(weights.values())
-        return [
-            Hit(
-                id=key,
-                lexical=lexical.get(key, (0.0, 0.0))[0],
-                coverage=min(1.0, lexical.get(key, (0.0, 0.0))[1] / total) if total else 0.0,
-                similarity=similar.get(key),
-            )
-            for key in ids
-        ]
+        if query.ids is not None:
+            entries = self._named(query.ids, filters)
+            words = self._words_of(weights, list(entries))
+            similarities = self._similarities(query, entries.values())
+        else:
+            words = self._best_words(weights, sum(frequencies.values()), filters, _depth(query))
+            similarities = self._best_vectors(query, filters)
+            entries = self._candidates(query, words, similarities)
+            words |= self._words_of(weights, [row for row in entries if row not in words])
+            missing = [entry for entry in entries.values() if entry.number not in similarities]
+            similarities |= self._similarities(query, missing)
+        return _hits(query, entries.values(), words, similarities, sum(weights.values()))
 
-    def _frequencies(self, wanted: list[str]) -> dict[str, int]:
+    def _frequencies(self, wanted: Sequence[str]) -> dict[str, int]:
         """The document frequency of each term in the partition."""
         sql = "SELECT count(*) FROM search_postings WHERE partition = ? AND term = ?"
         return {term: fetch(self._connection, sql, (self._partition.row, term))[0][0] for term in wanted}
 
-    def _is_filter_selective(self, postings: int, terms: int) -> bool:
+    def _best_words(
+        self, weights: Mapping[str, float], postings: int, filters: Sequence[Filter], limit: int
+    ) -> dict[int, Words]:
+        """The best entries by words, with all that equal the last of them, in descending order."""
+        if not postings:
+            return {}
+        if self._is_selective(filters, postings // len(weights)):
+            sql = self._scored(weights, matching_entries(self._partition.row, filters), "")
+        else:
+            matches = entry_matches(self._partition.row, filters, "p.entry")
+            sql = self._scored(weights, None, f"HAVING {matches.text}", matches.bindings)
+        rows = fetch(self._connection, f"{sql.text} ORDER BY score DESC LIMIT ?", (*sql.bindings, limit + TIES))
+        if len(rows) == limit + TIES and rows[-1][1] == rows[limit - 1][1]:
+            rows = fetch(self._connection, f"{sql.text} ORDER BY score DESC", sql.bindings)
+        return {row: Words(score, covered) for row, score, covered in rows if score >= rows[:limit][-1][1]}
+
+    def _words_of(self, weights: Mapping[str, float], rows: Sequence[int]) -> dict[int, Words]:
+        """The words of these entries, if they contain a term."""
+        if not weights or not rows:
+            return {}
+        sql = self._scored(weights, Sql("SELECT value FROM json_each(?)", (json.dumps(sorted(rows)),)), "")
+        return {row: Words(score, covered) for row, score, covered in fetch(self._connection, *sql)}
+
+    def _scored(self, weights: Mapping[str, float], chosen: Sql | None, having: str, bindings: Any = ()) -> Sql:
+        """A query for the entries, all or those chosen, that contain a term, with their :class:`Words`."""
+        wanted = f"WITH wanted (term, weight) AS (VALUES {', '.join(['(?, ?)'] * len(weights))})"
+        chosen_text = f", chosen (entry) AS MATERIALIZED ({chosen.text})" if chosen else ""
+        scored = _SCORED.format(source=_BY_ENTRIES if chosen else _BY_WORDS)
+        values = [value for pair in weights.items() for value in pair]
+        return Sql(
+            f"{wanted}{chosen_text}{scored} GROUP BY p.entry {having}",
+            (*values, *(chosen.bindings if chosen else ()), self._by_length, self._partition.row, *bindings),
+        )
+
+    def _is_selective(self, filters: Sequence[Filter], most: int) -> bool:
         """Whether looking up each term in the entries of a filter takes fewer steps than scanning the postings."""
-        most = postings // max(1, terms)
-        for field, *allowed in self._filters:
-            sql = f"SELECT count(*) FROM (SELECT 1 {_field_entries(allowed)} LIMIT ?)"
-            if fetch(self._connection, sql, (self._partition.row, field, *allowed, most))[0][0] < most:
+        for each in filters:
+            matching = matching_entries(self._partition.row, [each])
+            sql = f"SELECT count(*) FROM ({matching.text} LIMIT ?)"
+            if fetch(self._connection, sql, (*matching.bindings, most))[0][0] < most:
                 return True
         return False
 
-    def _lexical(
-        self, weights: Mapping[str, float], limit: int, joined: str, ids: Sequence[str] | None = None
-    ) -> dict[str, tuple[float, float]]:
-        """BM25 score and covered weight by id, best first; restricted to ``ids`` if given."""
-        if not weights or ids == []:
+    def _best_vectors(self, query: SearchQuery, filters: Sequence[Filter]) -> dict[int, float]:
+        """The best vectors by number, with all that equal the last of them, in descending order."""
+        if query.vector is None or self._vectors is None:
             return {}
-        average = self._partition.length / self._partition.entries
-        condition, bindings = self._condition(ids, "p.entry" if joined == _BY_WORDS else None)
-        sql = f"""
-WITH wanted (term, weight) AS (VALUES {", ".join(["(?, ?)"] * len(weights))})
-SELECT e.id,
-  sum(w.weight * p.count * {BM25_K1 + 1}
-      / (p.count + {BM25_K1} * ({1 - BM25_B} + {BM25_B} * e.length / ?))) AS score,
-  sum(w.weight)
-{joined}
-WHERE {condition}
-GROUP BY e.entry ORDER BY score DESC, e.id LIMIT ?"""
-        rows = fetch(
-            self._connection,
-            sql,
-            (
-                *(value for pair in weights.items() for value in pair),
-                average,
-                self._partition.row,
-                *bindings,
-                limit,
-            ),
-        )
-        return {key: (score, covered) for key, score, covered in rows}
+        allowed = None
+        if filters:
+            matching = matching_entries(self._partition.row, filters)
+            sql = (
+                f"SELECT e.number FROM ({matching.text}) c CROSS JOIN search_entries e ON e.entry = c.entry "
+                "WHERE e.number IS NOT NULL"
+            )
+            allowed = [number for (number,) in fetch(self._connection, sql, matching.bindings)]
+        return self._vectors.top(query.vector, _depth(query), allowed)
 
-    def _similar(self, blob: bytes | None, limit: int, ids: Sequence[str] | None = None) -> dict[str, float]:
-        """Cosine by id, best first; restricted to ``ids`` if given."""
-        if blob is None or ids == []:
+    def _similarities(self, query: SearchQuery, entries: Collection[Entry]) -> dict[int, float]:
+        numbers = [entry.number for entry in entries if entry.number is not None]
+        if query.vector is None or self._vectors is None or not numbers:
             return {}
-        condition, bindings = self._condition(ids, None)
-        rows = fetch(
-            self._connection,
-            f"SELECT e.id, 1 - vec_distance_cosine(e.vector, ?) AS similarity FROM search_entries e "
-            f"WHERE {condition} AND e.vector IS NOT NULL ORDER BY similarity DESC, e.id LIMIT ?",
-            (blob, *bindings, limit),
+        return self._vectors.similarities(query.vector, numbers)
+
+    def _candidates(
+        self, query: SearchQuery, words: Mapping[int, Words], similarities: Mapping[int, float]
+    ) -> dict[int, Entry]:
+        """The best entries by words and by vector, by row; of equal ones those with the smallest ids."""
+        by_words = [Entry(*row) for row in fetch(self._connection, _BY_ROWS, (json.dumps(list(words)),))]
+        by_words.sort(key=lambda entry: (-words[entry.row].score, entry.id))
+        by_vector = [Entry(*row) for row in fetch(self._connection, _BY_NUMBERS, (json.dumps(list(similarities)),))]
+        by_vector.sort(key=lambda entry: (-similarities[entry.number or 0], entry.id))
+        return {entry.row: entry for ranking in (by_words, by_vector) for entry in ranking[: _depth(query)]}
+
+    def _named(self, ids: Sequence[str], filters: Sequence[Filter]) -> dict[int, Entry]:
+        """The entries with these ids that satisfy the filters, by row."""
+        if not ids:
+            return {}
+        matches = entry_matches(self._partition.row, filters, "e.entry")
+        sql = (
+            f"SELECT e.entry, e.id, e.fields, e.number FROM search_entries e "
+            f"WHERE e.partition = ? AND e.id IN ({', '.join('?' * len(ids))}) AND {matches.text}"
         )
-        return dict(rows)
-
-    def _condition(self, ids: Sequence[str] | None, candidate: str | None) -> tuple[str, list[Any]]:
-        """The SQL condition for candidate entries, with its bindings.
-
-        Args:
-            ids: restricts the candidates to these entries.
-            candidate: the column with the entry whose fields are looked up; None to start from the entries of the
-                filters. (A ``+`` prevents the planner from using an index on that column.)
-        """
-        row = self._partition.row
-        bindings: list[Any] = [row]
-        if ids is not None:
-            conditions, candidate = [f"e.partition = ? AND e.id IN ({_marks(ids)})"], "e.entry"
-            bindings += ids
-        else:
-            conditions = ["+e.partition = ?" if self._filters else "e.partition = ?"]
-        for field, *allowed in self._filters:
-            if candidate is None:
-                conditions.append(f"e.entry IN (SELECT entry {_field_entries(allowed)})")
-            else:
-                conditions.append(
-                    f"EXISTS (SELECT 1 FROM search_fields f WHERE f.entry = {candidate} "
-                    f"AND f.partition = ? AND f.field = ? AND +f.value IN ({_marks(allowed)}))"
-                )
-            bindings += (row, field, *allowed)
-        return " AND ".join(conditions), bindings
+        rows = fetch(self._connection, sql, (self._partition.row, *ids, *matches.bindings))
+        return {row[0]: Entry(*row) for row in rows}
 
 
-def _field_entries(allowed: Sequence[str]) -> str:
-    return f"FROM search_fields WHERE partition = ? AND field = ? AND value IN ({_marks(allowed)})"
+def _depth(query: SearchQuery) -> int:
+    """How many entries each list of candidates has."""
+    return query.limit if query.text is None or query.vector is None else query.pool
 
 
-def _marks(values: Sequence[str]) -> str:
-    return ", ".join("?" * len(values))
+def _hits(
+    query: SearchQuery,
+    entries: Collection[Entry],
+    words: Mapping[int, Words],
+    similarities: Mapping[int, float],
+    total: float,
+) -> list[Hit]:
+    """The hits among the candidates; ``total`` is the weight of all the query's terms."""
+    by_id = {entry.id: entry for entry in entries}
+    scores = {
+        entry.id: Scores(words.get(entry.row, NO_WORDS).score, similarities.get(entry.number or 0)) for entry in entries
+    }
+    return [
+        Hit(
+            id=id_,
+            lexical=scores[id_].lexical,
+            coverage=min(1.0, words.get(by_id[id_].row, NO_WORDS).covered / total) if total else 0.0,
+            similarity=scores[id_].similarity,
+            fields=_decode_fields(by_id[id_].fields),
+        )
+        for id_ in best(query, scores)
+    ]

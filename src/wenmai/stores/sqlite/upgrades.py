@@ -156,7 +156,81 @@ _MARKERS = (
 )
 """Processes of version 3 keep their markers in active_versions."""
 
-UPGRADES: Mapping[int, Sequence[str]] = {2: _USAGE, 3: _INCARNATIONS, 4: _MARKERS}
+_SEARCH = (
+    """CREATE TABLE search_vectors (
+  number INTEGER PRIMARY KEY AUTOINCREMENT,
+  partition INTEGER NOT NULL,
+  entry INTEGER NOT NULL,
+  vector BLOB NOT NULL
+) STRICT""",
+    """INSERT INTO search_vectors (number, partition, entry, vector)
+  SELECT entry, partition, entry, vector FROM search_entries WHERE vector IS NOT NULL ORDER BY entry""",
+    "CREATE INDEX search_vectors_by_partition ON search_vectors (partition)",
+    """CREATE TABLE postings_with_length (
+  partition INTEGER NOT NULL,
+  term TEXT NOT NULL,
+  entry INTEGER NOT NULL,
+  count INTEGER NOT NULL,
+  length INTEGER NOT NULL,
+  PRIMARY KEY (partition, term, entry)
+) STRICT, WITHOUT ROWID""",
+    """INSERT INTO postings_with_length SELECT p.partition, p.term, p.entry, p.count, e.length
+  FROM search_postings p CROSS JOIN search_entries e ON e.entry = p.entry ORDER BY p.partition, p.term, p.entry""",
+    """CREATE TABLE entries_without_vector (
+  entry INTEGER PRIMARY KEY,
+  partition INTEGER NOT NULL,
+  id TEXT NOT NULL,
+  length INTEGER NOT NULL,
+  number INTEGER,
+  digest BLOB NOT NULL,
+  fields TEXT NOT NULL,
+  terms TEXT NOT NULL,
+  UNIQUE (partition, id)
+) STRICT""",
+    """INSERT INTO entries_without_vector SELECT e.entry, e.partition, e.id, e.length,
+  iif(e.vector IS NULL, NULL, e.entry),
+  x'', (SELECT json_group_object(f.field, json(f.listed)) FROM (
+    SELECT field, iif(count(*) = 1, json_quote(min(value)), json_group_array(value)) AS listed
+    FROM search_fields WHERE entry = e.entry GROUP BY field) f),
+  (SELECT json_group_array(p.term) FROM search_postings p WHERE p.entry = e.entry) FROM search_entries e""",
+    "DROP TABLE search_entries",
+    "ALTER TABLE entries_without_vector RENAME TO search_entries",
+    "CREATE INDEX search_entries_without_vector ON search_entries (partition, id) WHERE number IS NULL",
+    "DROP TABLE search_postings",
+    "ALTER TABLE postings_with_length RENAME TO search_postings",
+    """CREATE TABLE fields_of_any_type (
+  partition INTEGER NOT NULL,
+  field TEXT NOT NULL,
+  value ANY NOT NULL,
+  entry INTEGER NOT NULL,
+  PRIMARY KEY (partition, field, value, entry)
+) STRICT, WITHOUT ROWID""",
+    "INSERT INTO fields_of_any_type SELECT partition, field, value, entry FROM search_fields",
+    "DROP TABLE search_fields",
+    "ALTER TABLE fields_of_any_type RENAME TO search_fields",
+    "CREATE INDEX search_fields_by_entry ON search_fields (entry)",
+    """CREATE TABLE partitions_with_vectors (
+  partition INTEGER PRIMARY KEY,
+  tenant_id TEXT NOT NULL,
+  site_id TEXT NOT NULL,
+  user_id TEXT NOT NULL,
+  shared INTEGER NOT NULL,
+  collection TEXT NOT NULL,
+  dimension INTEGER NOT NULL,
+  entries INTEGER NOT NULL,
+  length INTEGER NOT NULL,
+  vectors INTEGER NOT NULL,
+  changes INTEGER NOT NULL,
+  UNIQUE (tenant_id, site_id, user_id, shared, collection)
+) STRICT""",
+    """INSERT INTO partitions_with_vectors SELECT partition, tenant_id, site_id, user_id, shared, collection,
+  coalesce(dimension, 0), entries, length,
+  (SELECT count(*) FROM search_vectors v WHERE v.partition = p.partition), 1 FROM search_partitions p""",
+    "DROP TABLE search_partitions",
+    "ALTER TABLE partitions_with_vectors RENAME TO search_partitions",
+)
+
+UPGRADES: Mapping[int, Sequence[str]] = {2: _USAGE, 3: _INCARNATIONS, 4: _MARKERS, 5: _SEARCH}
 """Version → upgrade from the version before; frozen SQL, independent of later record declarations."""
 
 

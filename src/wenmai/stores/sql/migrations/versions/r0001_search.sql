@@ -1,5 +1,4 @@
-CREATE EXTENSION IF NOT EXISTS vector;
-
+-- Until revision 4, entries had their vector as a column of pgvector's type, which new databases do without.
 CREATE TABLE search_partitions (
   partition bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   tenant_id text COLLATE "C" NOT NULL,
@@ -17,7 +16,6 @@ CREATE TABLE search_entries (
   partition bigint NOT NULL,
   id text COLLATE "C" NOT NULL,
   length bigint NOT NULL,
-  vector vector,
   UNIQUE (partition, id)
 );
 CREATE TABLE search_postings (

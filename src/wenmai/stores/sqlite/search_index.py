@@ -1,0 +1,197 @@
+"""Writes of a search index: entries, late vectors, removals; each costs what its own entries have."""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import apsw
+import msgspec
+
+from wenmai.errors import InvalidInput
+from wenmai.stores.contracts import SearchEntry, Where
+from wenmai.stores.search_values import text_digest, values_of
+from wenmai.stores.sqlite.connection_threads import fetch
+from wenmai.stores.sqlite.search_filters import filters_of, matching_entries
+from wenmai.stores.sqlite.search_partition import Owner, Partition, created_partition, partition_of
+from wenmai.stores.sqlite.search_vectors import BYTE_ORDER
+from wenmai.stores.vector_matrix import to_bytes
+from wenmai.text.cjk import terms
+
+
+class Analysed(NamedTuple):
+    """An entry as it is stored; its terms as a JSON list."""
+
+    entry: SearchEntry
+    counts: Counter[str]
+    length: int
+    digest: bytes
+    fields: str
+    terms: str
+    vector: bytes | None
+
+
+def analysed(entries: Sequence[SearchEntry]) -> list[Analysed]:
+    """The last entry of each id, as it is stored."""
+    return [_analysed(entry) for entry in {entry.id: entry for entry in entries}.values()]
+
+
+def index(connection: apsw.Connection, owner: Owner, indexed: Sequence[Analysed], dimension: int | None) -> None:
+    """Add or replace the entries, whose vectors have this length.
+
+    Raises:
+        InvalidInput: the vectors of the collection have another length.
+    """
+    found = partition_of(connection, owner)
+    _check_dimension(found, dimension, "entries")
+    partition = found or created_partition(connection, owner)
+    sums = [_put(connection, partition.row, each) for each in indexed]
+    _add_sums(connection, partition, sums, dimension)
+
+
+def embed(connection: apsw.Connection, owner: Owner, entries: Sequence[SearchEntry]) -> int:
+    """Store the vectors, of one length, of entries whose text is the indexed one; return of how many.
+
+    Raises:
+        InvalidInput: the vectors of the collection have another length.
+    """
+    partition = partition_of(connection, owner)
+    if partition is None:
+        return 0
+    dimension = len(entries[0].vector or ())
+    _check_dimension(partition, dimension, "entries[0].vector")
+    sql = "SELECT entry, number FROM search_entries WHERE partition = ? AND id = ? AND digest = ?"
+    sums = []
+    for entry in {entry.id: entry for entry in entries}.values():
+        for row, number in fetch(connection, sql, (partition.row, entry.id, text_digest(entry.text))):
+            _drop_vector(connection, number)
+            new = _put_vector(connection, partition.row, row, to_bytes(entry.vector or (), BYTE_ORDER))
+            connection.execute("UPDATE search_entries SET number = ? WHERE entry = ?", (new, row))
+            sums.append(Sums(0, 0, number is None))
+    _add_sums(connection, partition, sums, dimension)
+    return len(sums)
+
+
+def remove(connection: apsw.Connection, owner: Owner, ids: Iterable[str]) -> int:
+    """Remove the entries with these ids; return how many there were."""
+    partition = partition_of(connection, owner)
+    if partition is None:
+        return 0
+    sql = "SELECT entry FROM search_entries WHERE partition = ? AND id = ?"
+    rows = [row for id_ in dict.fromkeys(ids) for (row,) in fetch(connection, sql, (partition.row, id_))]
+    return _remove(connection, partition, rows)
+
+
+def remove_matching(connection: apsw.Connection, owner: Owner, where: Where, limit: int) -> int:
+    """Remove at most ``limit`` entries that match; return how many there were."""
+    partition = partition_of(connection, owner)
+    if partition is None:
+        return 0
+    matching = matching_entries(partition.row, filters_of(where))
+    rows = fetch(connection, f"{matching.text} LIMIT ?", (*matching.bindings, limit))
+    return _remove(connection, partition, [row for (row,) in rows])
+
+
+class Sums(NamedTuple):
+    """What a write adds to the sums of a partition."""
+
+    entries: int
+    length: int
+    vectors: int
+
+
+def _check_dimension(partition: Partition | None, dimension: int | None, path: str) -> None:
+    known = partition.dimension if partition else None
+    if known is not None and dimension not in (None, known):
+        raise InvalidInput(path, dimension, f"vectors of the collection's length, {known}")
+
+
+def _analysed(entry: SearchEntry) -> Analysed:
+    counts = Counter(terms(entry.text))
+    return Analysed(
+        entry,
+        counts,
+        counts.total(),
+        text_digest(entry.text),
+        msgspec.json.encode(entry.fields).decode(),
+        msgspec.json.encode(list(counts)).decode(),
+        None if entry.vector is None else to_bytes(entry.vector, BYTE_ORDER),
+    )
+
+
+def _put(connection: apsw.Connection, partition: int, new: Analysed) -> Sums:
+    """Add or replace an entry; a replaced one keeps its row, and with the same text its vector."""
+    found = fetch(
+        connection,
+        "SELECT entry, length, terms, number, digest = ? FROM search_entries WHERE partition = ? AND id = ?",
+        (new.digest, partition, new.entry.id),
+    )
+    row, length, old_terms, number, same_text = found[0] if found else (_next_row(connection), 0, "[]", None, False)
+    had_vector = number is not None
+    if found:
+        _drop_words(connection, partition, row, old_terms)
+    if new.vector is not None or not same_text:
+        _drop_vector(connection, number)
+        number = None if new.vector is None else _put_vector(connection, partition, row, new.vector)
+    connection.execute(
+        "INSERT OR REPLACE INTO search_entries (entry, partition, id, length, digest, number, fields, terms) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        (row, partition, new.entry.id, new.length, new.digest, number, new.fields, new.terms),
+    )
+    connection.executemany(
+        "INSERT INTO search_postings (partition, term, entry, count, length) VALUES (?, ?, ?, ?, ?)",
+        [(partition, term, row, count, new.length) for term, count in new.counts.items()],
+    )
+    connection.executemany(
+        "INSERT OR IGNORE INTO search_fields (partition, field, value, entry) VALUES (?, ?, ?, ?)",
+        [(partition, field, value, row) for field, values in new.entry.fields.items() for value in values_of(values)],
+    )
+    return Sums(not found, new.length - length, (number is not None) - had_vector)
+
+
+def _next_row(connection: apsw.Connection) -> int:
+    row: int = fetch(connection, "SELECT coalesce(max(entry), 0) + 1 FROM search_entries")[0][0]
+    return row
+
+
+def _put_vector(connection: apsw.Connection, partition: int, row: int, vector: bytes) -> int:
+    connection.execute(
+        "INSERT INTO search_vectors (partition, entry, vector) VALUES (?, ?, ?)", (partition, row, vector)
+    )
+    return connection.last_insert_rowid()
+
+
+def _drop_vector(connection: apsw.Connection, number: int | None) -> None:
+    if number is not None:
+        connection.execute("DELETE FROM search_vectors WHERE number = ?", (number,))
+
+
+def _drop_words(connection: apsw.Connection, partition: int, row: int, words: str) -> None:
+    """Remove the postings and fields of an entry."""
+    connection.executemany(
+        "DELETE FROM search_postings WHERE partition = ? AND term = ? AND entry = ?",
+        [(partition, term, row) for term in json.loads(words)],
+    )
+    connection.execute("DELETE FROM search_fields WHERE entry = ?", (row,))
+
+
+def _remove(connection: apsw.Connection, partition: Partition, rows: Sequence[int]) -> int:
+    sums = []
+    for row in rows:
+        sql = "DELETE FROM search_entries WHERE entry = ? RETURNING length, terms, number"
+        [(length, words, number)] = fetch(connection, sql, (row,))
+        _drop_words(connection, partition.row, row, words)
+        _drop_vector(connection, number)
+        sums.append(Sums(-1, -length, -(number is not None)))
+    _add_sums(connection, partition, sums, None)
+    return len(rows)
+
+
+def _add_sums(connection: apsw.Connection, partition: Partition, sums: Sequence[Sums], dimension: int | None) -> None:
+    if sums:
+        added = [sum(column) for column in zip(*sums, strict=True)]
+        connection.execute(
+            "UPDATE search_partitions SET changes = changes + 1, dimension = coalesce(?, dimension), "
+            "entries = entries + ?, length = length + ?, vectors = vectors + ? WHERE partition = ?",
+            (dimension, *added, partition.row),
+        )

@@ -1,0 +1,201 @@
+"""Exact vector search in memory, shared by backends: normalised vectors as the rows of a matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from struct import pack
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Rows = NDArray[np.float32]
+    Numbers = NDArray[np.int64]
+
+ByteOrder = Literal["<", ">"]
+
+ROUNDING = 2**-23
+"""Twice the rounding of a 32-bit product, relative to it."""
+
+
+def to_bytes(vector: Sequence[float], order: ByteOrder) -> bytes:
+    """The vector as it is stored, in 32-bit floats."""
+    return pack(f"{order}{len(vector)}f", *vector)
+
+
+class VectorMatrix:
+    """Vectors, normalised, by number; never changed, so that threads may share it.
+
+    A longer matrix shares the memory of the one that it extends.
+    """
+
+    def __init__(self, buffer: _Buffer, size: int, alive: NDArray[np.bool_] | None = None) -> None:
+        self._buffer = buffer
+        self._alive = alive
+        self._numbers, self._rows = buffer.numbers[:size], buffer.rows[:size]
+        self._size = size
+        self._live = size if alive is None else int(alive.sum())
+
+    @classmethod
+    def of(cls, dimension: int, read: Iterable[tuple[int, bytes]], order: ByteOrder) -> VectorMatrix:
+        """A matrix of these vectors, by ascending number."""
+        return cls(_Buffer(dimension, 0), 0).extended(list(read), order)
+
+    def __len__(self) -> int:
+        """Number of vectors."""
+        return self._live
+
+    @property
+    def dimension(self) -> int:
+        """Length of the vectors."""
+        return int(self._buffer.rows.shape[1])
+
+    @property
+    def last(self) -> int:
+        """The greatest number that it has had; 0 if none."""
+        return int(self._numbers[-1]) if self._size else 0
+
+    @property
+    def memory(self) -> int:
+        """Bytes."""
+        return self._buffer.rows.nbytes
+
+    def reserved(self, capacity: int) -> VectorMatrix:
+        """The same vectors, with room for so many."""
+        return VectorMatrix(self._copy(capacity, used=self._size), self._size, self._alive)
+
+    def extended(self, read: Sequence[tuple[int, bytes]], order: ByteOrder) -> VectorMatrix:
+        """With these vectors, whose numbers are ascending and greater than the last."""
+        import numpy as np  # noqa: PLC0415 — only searches by vector need it
+
+        if not read:
+            return self
+        size = self._size + len(read)
+        buffer = self._buffer if self._buffer.claim(self._size, size) else self._copy(size + size // 2, used=size)
+        buffer.numbers[self._size : size] = [number for number, _ in read]
+        joined = np.frombuffer(b"".join(vector for _, vector in read), np.dtype(f"{order}f4"))
+        buffer.rows[self._size : size] = _normalised(joined.reshape(len(read), -1))
+        alive = None if self._alive is None else np.concatenate([self._alive, np.ones(len(read), bool)])
+        return VectorMatrix(buffer, size, alive)
+
+    def restricted(self, numbers: Sequence[int]) -> VectorMatrix:
+        """Without the vectors that have other numbers."""
+        import numpy as np  # noqa: PLC0415
+
+        alive = np.isin(self._numbers, np.asarray(numbers, np.int64))
+        without = VectorMatrix(self._buffer, self._size, alive)
+        return without if 2 * len(without) >= self._size else without._compacted()
+
+    def top(self, vector: Sequence[float], limit: int, allowed: Sequence[int] | None = None) -> dict[int, float]:
+        """The cosines of the best, by number, in descending order, with all that equal the last of them.
+
+        Args:
+            vector: of the same length; the cosine with a zero vector is 0.
+            limit: at least so many, if there are.
+            allowed: only vectors with these numbers.
+        """
+        import numpy as np  # noqa: PLC0415
+
+        wanted = _normalised(np.asarray([vector], np.float64))[0]
+        positions = self._positions(allowed)
+        if positions is None:
+            near = self._rows @ wanted
+        elif 4 * len(positions) < self._size:  # copying many rows takes longer than scoring all
+            near = self._rows[positions] @ wanted
+        else:
+            near = (self._rows @ wanted)[positions]
+        if limit < len(near):
+            worst = np.partition(near, len(near) - limit)[len(near) - limit]
+            best = np.flatnonzero(near >= worst - 2 * self.dimension * ROUNDING)
+            positions = best if positions is None else positions[best]
+        elif positions is None:
+            positions = np.arange(self._size)
+        return _best(self._exact(positions, wanted), limit)
+
+    def similarities(self, vector: Sequence[float], numbers: Sequence[int]) -> dict[int, float]:
+        """The cosine of each vector, by number; without those that it does not have."""
+        import numpy as np  # noqa: PLC0415
+
+        positions = self._positions(numbers)
+        if positions is None:
+            return {}
+        return dict(self._exact(positions, _normalised(np.asarray([vector], np.float64))[0]))
+
+    def _exact(self, positions: NDArray[np.intp], wanted: Rows) -> list[tuple[int, float]]:
+        """Numbers and cosines; equal vectors have equal ones, which a product of matrices does not promise."""
+        rows = self._rows[positions].astype("f8")
+        cosines = (rows * wanted.astype("f8")).sum(axis=1).clip(-1.0, 1.0)
+        return list(zip(self._numbers[positions].tolist(), cosines.tolist(), strict=True))
+
+    def _positions(self, numbers: Sequence[int] | None) -> NDArray[np.intp] | None:
+        """The rows of the vectors with these numbers, ascending; None for all rows."""
+        import numpy as np  # noqa: PLC0415
+
+        if numbers is None:
+            return None if self._alive is None else np.flatnonzero(self._alive)
+        wanted = np.unique(np.asarray(numbers, np.int64))
+        found: NDArray[np.intp] = np.searchsorted(self._numbers, wanted)
+        inside = found < self._size
+        found, wanted = found[inside], wanted[inside]
+        found = found[self._numbers[found] == wanted]
+        return found if self._alive is None else found[self._alive[found]]
+
+    def _copy(self, capacity: int, used: int) -> _Buffer:
+        buffer = _Buffer(self.dimension, max(capacity, self._size), used)
+        buffer.numbers[: self._size], buffer.rows[: self._size] = self._numbers, self._rows
+        return buffer
+
+    def _compacted(self) -> VectorMatrix:
+        buffer = _Buffer(self.dimension, len(self), len(self))
+        buffer.numbers[:], buffer.rows[:] = self._numbers[self._alive], self._rows[self._alive]
+        return VectorMatrix(buffer, len(self))
+
+
+class _Buffer:
+    """Memory for numbers and rows, of which the first ``_used`` belong to a matrix."""
+
+    def __init__(self, dimension: int, capacity: int, used: int = 0) -> None:
+        import numpy as np  # noqa: PLC0415
+
+        self.numbers: Numbers = np.empty(capacity, np.int64)
+        self.rows: Rows = np.empty((capacity, dimension), np.float32)
+        self._used = used
+        self._lock = Lock()
+
+    def claim(self, size: int, wanted: int) -> bool:
+        """Reserve the rows between both sizes, if they exist and no other matrix has them."""
+        with self._lock:
+            if self._used != size or wanted > len(self.numbers):
+                return False
+            self._used = wanted
+            return True
+
+
+def merged(tops: Iterable[dict[int, float]], limit: int) -> dict[int, float]:
+    """The best of several :meth:`VectorMatrix.top`, in the same form: for a partition that is read in blocks."""
+    best: dict[int, float] = {}
+    for top in tops:
+        best = _best([*best.items(), *top.items()], limit)
+    return best
+
+
+def _best(scored: list[tuple[int, float]], limit: int) -> dict[int, float]:
+    """The best, in descending order, with all that equal the last of them."""
+    scored.sort(key=lambda each: -each[1])
+    if limit < len(scored):
+        worst = scored[limit - 1][1]
+        scored = [each for each in scored if each[1] >= worst]
+    return dict(scored)
+
+
+def _normalised(rows: NDArray[Any]) -> Rows:
+    """Each row normalised to length 1; zeros stay."""
+    import numpy as np  # noqa: PLC0415
+
+    exact = rows.astype(np.float64)
+    lengths = np.sqrt((exact * exact).sum(axis=1, keepdims=True))
+    lengths[lengths == 0] = 1
+    exact /= lengths
+    return exact.astype(np.float32)
