@@ -26,8 +26,8 @@ WITH old AS (SELECT entry FROM search_entries WHERE partition = $1 AND id = ANY 
 DELETE FROM search_fields f USING old WHERE f.entry = old.entry"""
 """Prepares the entries with these ids to be replaced."""
 
-# $2 to $6 the entries, $7 to $10 postings, $11 to $13 fields, $14 the dimension. An entry keeps its number. A term has its
-# postings together: until the table is vacuumed, a search reads the page of each.
+# $2 to $6 the entries, $7 to $10 postings, $11 to $13 fields, $14 the dimension. An entry keeps its number. A term's
+# postings lie together: until the table is vacuumed, a search reads the page of each.
 _INSERT = """
 WITH given AS MATERIALIZED (
   SELECT * FROM unnest($2::text[], $3::bigint[], $4::bytea[], $5::text[], $6::bytea[])
