@@ -1,4 +1,4 @@
-"""Markers have a table of their own; the purge removes records of the tables in its argument.
+"""Markers have a table of their own; the purge removes records of the tables in its argument."""
 
 from pathlib import Path
 
