@@ -25,9 +25,9 @@ from wenmai.errors import (
 from wenmai.grounding.types import PolicyMode
 from wenmai.memory.library import Memory
 from wenmai.memory.preferences import PreferenceChange
-from wenmai.memory.thread_lock import _Lease, lease_key
 from wenmai.scope import Scope, ThreadKey
-from wenmai.stores.records import IdempotentTurn, TraceRecord, TurnLease
+from wenmai.stores.lease import HeldLease, lease_name
+from wenmai.stores.records import IdempotentTurn, Lease, TraceRecord
 
 USER = Scope("default", "default", "visitor")
 
@@ -338,12 +338,12 @@ async def test_an_expired_lease_frees_the_thread_for_another_user(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The lease of a process that died holding the thread does not block a later session of the id."""
-    monkeypatch.setattr("wenmai.memory.thread_lock.LEASE", timedelta(seconds=0.2))
+    monkeypatch.setattr("wenmai.stores.lease.LEASE", timedelta(seconds=0.2))
     documents = engine.store.documents
     assert documents is not None
     gone = Scope("default", "default", "gone")
     opened = await engine.memory.sessions.open(gone, "session-1")
-    await _Lease(documents, engine.clock, gone, opened.thread("ancestor_yan")).acquire("wait")
+    await HeldLease(documents, engine.clock, gone, "turn", opened.thread("ancestor_yan")).acquire(wait=True)
     await engine.memory.sessions.delete(gone, "session-1")
     answer = await asyncio.wait_for(ask(engine, "请问严氏家训有哪些？", session_id="session-1"), timeout=5)
     assert answer.session_id == "session-1"
@@ -516,12 +516,12 @@ async def test_a_lease_from_a_clock_ahead_blocks_no_longer_than_others(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its holder is dead, its expiry an hour away: the thread is free once the lease was not renewed that long."""
-    monkeypatch.setattr("wenmai.memory.thread_lock.LEASE", timedelta(seconds=0.3))
+    monkeypatch.setattr("wenmai.stores.lease.LEASE", timedelta(seconds=0.3))
     documents = engine.store.documents
     assert documents is not None
     thread = (await engine.memory.sessions.open(USER, "session-1")).thread("ancestor_yan")
-    dead = TurnLease(
-        thread=lease_key(thread),
+    dead = Lease(
+        name=lease_name("turn", thread),
         session_id=thread.session_id,
         incarnation=thread.incarnation or "",
         holder="dead",

@@ -22,7 +22,7 @@ from wenmai.memory.sessions import title_from_question
 from wenmai.scope import Scope, ThreadKey
 from wenmai.stores.contracts import Stored
 from wenmai.stores.inprocess.documents import InProcessDocuments
-from wenmai.stores.records import Record, TraceRecord, TurnLease
+from wenmai.stores.records import Lease, Record, TraceRecord
 
 R = TypeVar("R", bound=Record)
 
@@ -290,5 +290,5 @@ async def test_a_session_deleted_meanwhile_stays_deleted(
     assert (await engine.traces.list(USER)).items == []
     documents = engine.store.documents
     assert documents is not None
-    assert (await documents.list(USER, TurnLease)).items == []
+    assert (await documents.list(USER, Lease)).items == []
     assert caplog.records == []

@@ -9,14 +9,15 @@ from wenmai.stores.records import (
     ActiveVersion,
     EvidenceRecord,
     IdempotentTurn,
+    Lease,
     PersonaVersion,
     Preferences,
     PromptVersion,
     Record,
     Session,
     TraceRecord,
-    TurnLease,
     UsageRecord,
+    Watermark,
 )
 
 R = TypeVar("R", bound=Record)
@@ -132,7 +133,7 @@ def full_records() -> list[Record]:
             chosen=["tone"],
             sources={"interest_tags:家训": ["elder#1", "elder#2"], "tone": []},
         ),
-        TurnLease(thread="session-1 elder", session_id="session-full", holder="worker-1", expires_at=TIMESTAMP),
+        Lease(name="turn/session-1 elder", session_id="session-full", holder="worker-1", expires_at=TIMESTAMP),
         IdempotentTurn(
             idempotency_key="key-1",
             fingerprint="f" * 64,
@@ -179,6 +180,9 @@ def full_records() -> list[Record]:
             completion_tokens=5,
             cost_usd=0.1,
         ),
+        Watermark(
+            ref="preferences/i/elder", session_id="session-full", function="preferences", npc_id="elder", seq=2**40
+        ),
     ]
 
 
@@ -187,7 +191,7 @@ def bare_records() -> list[Record]:
     return [
         Session(session_id="session-bare", expires_at=TIMESTAMP, lifetime_seconds=0),
         Preferences(session_id="session-bare"),
-        TurnLease(thread="bare", session_id="session-bare", holder="", expires_at=TIMESTAMP),
+        Lease(name="bare", holder="", expires_at=TIMESTAMP),
         small_record("bare"),
         trace("trace-bare"),
         PersonaVersion(ref="bare:0", npc_id="", number=0, persona={}),
@@ -195,6 +199,7 @@ def bare_records() -> list[Record]:
         ActiveVersion(ref="bare", number=0, latest=0),
         EvidenceRecord(evidence_id="bare", title="", text=""),
         UsageRecord(ref="bare", day="", kind="tenant", of=""),
+        Watermark(ref="bare", session_id="session-bare", function="", npc_id="", seq=0),
     ]
 
 

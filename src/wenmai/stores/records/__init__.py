@@ -7,10 +7,11 @@ columns; every other type is stored as JSON.
 
 from wenmai.stores.records.base import Record, RecordSpec
 from wenmai.stores.records.evidence import EvidenceRecord
+from wenmai.stores.records.maintenance import Lease, Watermark
 from wenmai.stores.records.messages import Message, NewMessage, Role
 from wenmai.stores.records.registry import ActiveVersion, PersonaVersion, PromptVersion
 from wenmai.stores.records.sessions import Preferences, Session
-from wenmai.stores.records.turns import IdempotentTurn, TraceRecord, TurnLease
+from wenmai.stores.records.turns import IdempotentTurn, TraceRecord
 from wenmai.stores.records.usage import UsageRecord
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "ActiveVersion",
     "EvidenceRecord",
     "IdempotentTurn",
+    "Lease",
     "Message",
     "NewMessage",
     "PersonaVersion",
@@ -28,14 +30,14 @@ __all__ = [
     "Role",
     "Session",
     "TraceRecord",
-    "TurnLease",
     "UsageRecord",
+    "Watermark",
 ]
 
 RECORDS: tuple[type[Record], ...] = (
     Session,
     Preferences,
-    TurnLease,
+    Lease,
     IdempotentTurn,
     TraceRecord,
     PersonaVersion,
@@ -43,5 +45,6 @@ RECORDS: tuple[type[Record], ...] = (
     ActiveVersion,
     EvidenceRecord,
     UsageRecord,
+    Watermark,
 )
 """All document types, in the order in which a backend creates their tables."""
