@@ -353,7 +353,7 @@ async def test_reading_the_schema_changes_nothing(
     examined = await asyncio.to_thread(wenmai, "doctor", "--store", old_store.url, folder=tmp_path)
     (line,) = [line for line in examined.stdout.splitlines() if "(schema 1)" in line]
     assert line.startswith("warn store")
-    assert line.endswith("the next start upgrades it to schema 3; to upgrade now, run: wenmai migrate")
+    assert line.endswith(f"the next start upgrades it to schema {known}; to upgrade now, run: wenmai migrate")
     assert await asyncio.to_thread(old_store.version) == 1
 
 

@@ -499,4 +499,5 @@ def test_the_sql_of_the_revisions_is_shipped() -> None:
         "r0003_appends.sql",
         "r0003_incarnations.sql",
         "r0003_purged.sql",
+        "r0004_derived.sql",
     }
