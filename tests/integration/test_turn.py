@@ -257,7 +257,6 @@ async def test_an_attempt_that_lost_its_key_while_it_waited_asks_nothing(
         other = Chat(dataclasses.replace(engine.chat._services, memory=memory))
         request = TurnRequest(scope=USER, npc_id="ancestor_yan", query=query, session_id="s-1", idempotency_key="key")
         answer = await other.ask(request)
-        await other.drain()
     assert (await waiting).trace_id == answer.trace_id
     thread = ThreadKey("s-1", "ancestor_yan")
     stored = [message async for message in engine.memory.transcript.read_all(USER, thread)]
@@ -318,7 +317,7 @@ async def test_incognito_does_not_use_or_change_preferences(engine: Engine) -> N
             incognito=True,
         )
     )
-    await engine.chat.drain()
+    await engine.memory.derived.catch_up()
     assert await engine.memory.preferences.get(USER, session.session_id) == before
     assert "preferences" not in [block["kind"] for block in (await trace(engine, answer)).blocks]
     assert len(await session.messages()) == 0
@@ -330,7 +329,7 @@ async def test_incognito_infers_nothing(engine: Engine) -> None:
     """A request that would otherwise be inferred changes no preferences."""
     request = TurnRequest(scope=USER, npc_id="ancestor_yan", query="请说得详细一点", incognito=True)
     answer = await engine.chat.ask(request)
-    await engine.chat.drain()
+    await engine.memory.derived.catch_up()
     assert (await engine.memory.preferences.get(USER, answer.session_id)).updated_at is None
 
 
@@ -352,13 +351,13 @@ async def test_an_expired_lease_frees_the_thread_for_another_user(
 async def test_preferences_are_inferred_with_their_source_turns(engine: Engine) -> None:
     """A request for more detail makes later answers detailed; a choice overrides it."""
     first = await ask(engine, "请说得详细一点")
-    await engine.chat.drain()
+    await engine.memory.derived.catch_up()
     inferred = (await engine.memory.preferences.get(USER, first.session_id)).values
     assert inferred.verbosity == "detailed"
     assert inferred.sources["verbosity"] == ["ancestor_yan#1"]
     await engine.memory.preferences.set(USER, first.session_id, PreferenceChange(verbosity="brief"))
     await ask(engine, "请说得详细一点", session_id=first.session_id)
-    await engine.chat.drain()
+    await engine.memory.derived.catch_up()
     assert (await engine.memory.preferences.get(USER, first.session_id)).values.verbosity == "brief"
 
 

@@ -10,7 +10,9 @@ import msgspec
 from wenmai.clock import Clock, system_clock
 from wenmai.errors import InvalidInput, SessionNotFound
 from wenmai.memory.context import Context, ContextBuilder
-from wenmai.memory.first_question import FirstQuestion
+from wenmai.memory.derived import DerivedMemory
+from wenmai.memory.derived_preferences import DerivedPreferences
+from wenmai.memory.first_question import DerivedFirstQuestion, FirstQuestion
 from wenmai.memory.idempotency import IdempotentTurns
 from wenmai.memory.ids import checked_id
 from wenmai.memory.preferences import PreferenceBook, PreferenceChange, SessionPreferences
@@ -28,6 +30,9 @@ from wenmai.text.tokens import TokenCounter, estimate_tokens
 ASSISTANT = "assistant"
 """The default persona."""
 
+DRAIN_SECONDS = 2.0
+"""For the derived memory when the library is closed; what is left is done after the next start."""
+
 
 class MemoryPolicy(msgspec.Struct, frozen=True, kw_only=True):
     """Retention and window defaults.
@@ -37,19 +42,25 @@ class MemoryPolicy(msgspec.Struct, frozen=True, kw_only=True):
         window: default limits of the window.
         history_cap: the most messages that any window reaches back.
         language: the default, until the user chooses or uses another.
+        topic_words: words that can become interest tags, if a user mentions them repeatedly.
+        rule_titles_final: False if a model makes the titles of sessions; the rule's are then provisional.
     """
 
     session_lifetime: timedelta = timedelta(days=30)
     window: WindowLimits = WindowLimits()
     history_cap: int = 500
     language: str = "zh"
+    topic_words: Sequence[str] = ()
+    rule_titles_final: bool = True
 
 
 class Memory:
     """The memory over one store.
 
     Attributes:
-        sessions, transcript, preferences, contexts, thread_lock, idempotency, usage: its parts, usable alone.
+        sessions, transcript, preferences, contexts, thread_lock, idempotency, usage, first_questions: its parts, usable
+            alone.
+        derived: what is made from transcripts in the background, once it is started.
         policy: see :class:`MemoryPolicy`.
     """
 
@@ -63,13 +74,32 @@ class Memory:
         count_tokens: TokenCounter = estimate_tokens,
     ) -> None:
         self.policy = policy or MemoryPolicy()
-        self.sessions = Sessions(documents, logs, clock, lifetime=self.policy.session_lifetime)
-        self.transcript = Transcript(logs, history_cap=self.policy.history_cap, count_tokens=count_tokens)
+        self.derived = DerivedMemory(documents, logs, clock)
+        self.sessions = Sessions(
+            documents,
+            logs,
+            clock,
+            lifetime=self.policy.session_lifetime,
+            rule_titles_final=self.policy.rule_titles_final,
+        )
+        self.transcript = Transcript(
+            logs, history_cap=self.policy.history_cap, count_tokens=count_tokens, on_change=self.derived.note
+        )
         self.preferences = PreferenceBook(documents, default_language=self.policy.language)
         self.contexts = ContextBuilder(self.transcript, self.preferences, self.policy.window, count_tokens)
         self.thread_lock = ThreadLock(documents, clock)
         self.idempotency = IdempotentTurns(documents, clock)
         self.usage = UsageLedger(documents, self.sessions, clock)
+        self.first_questions = DerivedFirstQuestion(self.sessions, logs)
+        self.derived.register(self.first_questions)
+        inferred = DerivedPreferences(
+            self.preferences,
+            logs,
+            window=min(self.policy.window.messages, self.policy.history_cap),
+            history_cap=self.policy.history_cap,
+            topic_words=self.policy.topic_words,
+        )
+        self.derived.register(inferred)
 
     async def session(
         self,
@@ -232,7 +262,12 @@ async def open_memory(
     """
     async with open_stores(url, hot, clock=clock) as (store, _):
         documents, logs = required(store, url)
-        yield Memory(documents, logs, clock=clock, policy=policy, count_tokens=count_tokens)
+        memory = Memory(documents, logs, clock=clock, policy=policy, count_tokens=count_tokens)
+        memory.derived.start()
+        try:
+            yield memory
+        finally:
+            await memory.derived.stop(DRAIN_SECONDS)
 
 
 def required(store: Store, url: str) -> tuple[Documents, Logs]:

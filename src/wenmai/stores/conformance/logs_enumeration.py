@@ -10,7 +10,7 @@ from wenmai.stores.conformance.harness import HOUR, Harness, make_messages
 from wenmai.stores.contracts import ActiveThread
 from wenmai.stores.records import Session
 
-MANY = 7
+SESSIONS = 7
 
 
 async def enumerated(
@@ -54,11 +54,15 @@ async def the_threads_of_all_scopes_are_enumerated(harness: Harness) -> None:
 async def a_delete_hides_no_other_thread_from_an_enumeration(harness: Harness) -> None:
     """A session that is deleted between two pages moves no other one out of the enumeration."""
     scope = harness.scope()
-    for number in range(MANY):
+    for number in range(SESSIONS):
         await harness.thread(scope, f"session-{number}", messages=1)
     found = await enumerated(harness, gone_after_first="session-0")
     seen = {thread.session_id for _, thread in found}
-    equal(seen - {"session-0"}, {f"session-{number}" for number in range(1, MANY)}, "the threads of the other sessions")
+    equal(
+        seen - {"session-0"},
+        {f"session-{number}" for number in range(1, SESSIONS)},
+        "the threads of the other sessions",
+    )
 
 
 @case("logs")
