@@ -30,6 +30,9 @@ RENEW_SECONDS = 1.0
 RETRY_SECONDS = 0.03
 """Polling interval while another process holds the lease."""
 
+MAX_WATCHED = 1_000
+"""Leases of other holders that are watched between attempts to take them."""
+
 EXPIRED = from_micros(0)
 """Expiry of a released lease: in the past for every clock, however wrong."""
 
@@ -49,6 +52,7 @@ class Leases:
     def __init__(self, documents: Documents, clock: Clock) -> None:
         self._documents = documents
         self._clock = clock
+        self._watches: dict[tuple[Scope, str], LeaseWatch] = {}
 
     @asynccontextmanager
     async def hold(self, scope: Scope, work: str, thread: ThreadKey, *, wait: bool) -> AsyncIterator[None]:
@@ -64,9 +68,19 @@ class Leases:
             LeaseTaken: another holder has it, and ``wait`` is False.
             SessionNotFound: the session was deleted.
         """
-        held = HeldLease(self._documents, self._clock, scope, work, thread)
+        # Kept between attempts that do not wait, so that a dead holder's lease expires for them too.
+        watched = scope, lease_name(work, thread)
+        watch = self._watches.get(watched) or LeaseWatch(self._clock, LEASE)
+        held = HeldLease(self._documents, self._clock, scope, work, thread, watch)
         try:
-            await held.acquire(wait=wait)
+            try:
+                await held.acquire(wait=wait)
+            except LeaseTaken:
+                self._watches[watched] = watch
+                if len(self._watches) > MAX_WATCHED:
+                    del self._watches[next(iter(self._watches))]
+                raise
+            self._watches.pop(watched, None)
             renewal = asyncio.create_task(held.renew_until_lost())
             try:
                 yield
@@ -80,7 +94,15 @@ class Leases:
 class HeldLease:
     """One holder's lease."""
 
-    def __init__(self, documents: Documents, clock: Clock, scope: Scope, work: str, thread: ThreadKey) -> None:
+    def __init__(
+        self,
+        documents: Documents,
+        clock: Clock,
+        scope: Scope,
+        work: str,
+        thread: ThreadKey,
+        watch: LeaseWatch | None = None,
+    ) -> None:
         self._documents = documents
         self._clock = clock
         self._scope = scope
@@ -88,7 +110,7 @@ class HeldLease:
         self._name = lease_name(work, thread)
         self._holder = secrets.token_hex(8)
         self._version = 0
-        self._watch = LeaseWatch(clock, LEASE)
+        self._watch = watch or LeaseWatch(clock, LEASE)
 
     async def acquire(self, *, wait: bool) -> None:
         """Take the lease.

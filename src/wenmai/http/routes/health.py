@@ -34,6 +34,7 @@ async def healthz() -> Response:
                         "stores": {"sqlite": {"state": "down", "error": "disk I/O error"}},
                         "breakers": {"model": {"state": "closed", "failures": 0, "refused": 0}},
                         "degraded": [],
+                        "derived": {"threads": 0, "oldest_seconds": 0.0},
                     }
                 }
             },
@@ -50,6 +51,7 @@ async def readyz(engine: EngineDep) -> Response:
             each.name: {"state": each.state, "failures": each.failures, "refused": each.refused} for each in statuses
         },
         "degraded": sorted(each.name for each in statuses if each.state != "closed"),
+        "derived": engine.memory.derived.lag,
     }
     if any(store["state"] != "ok" for store in stores.values()):
         return json_response({"status": "down", **body}, 503, {"Retry-After": str(RETRY_SECONDS)})
@@ -69,7 +71,6 @@ async def readyz(engine: EngineDep) -> Response:
 )
 async def metrics(app_state: AppStateDep) -> Response:
     """Requests, latencies, turns and tokens since the process started, and the current breaker states."""
-    return Response(
-        app_state.metrics.render(app_state.engine.breakers, app_state.engine.memory.usage.process_total),
-        media_type=CONTENT_TYPE_LATEST,
-    )
+    engine = app_state.engine
+    rendered = app_state.metrics.render(engine.breakers, engine.memory.usage.process_total, engine.memory.derived)
+    return Response(rendered, media_type=CONTENT_TYPE_LATEST)

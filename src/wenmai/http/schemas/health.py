@@ -30,6 +30,13 @@ class BreakerView(ResponseModel):
     refused: int = Field(description="Calls rejected since the process started.")
 
 
+class DerivedLag(ResponseModel):
+    """Derived memory (titles, inferred preferences) that is behind; readiness does not depend on it."""
+
+    threads: int = Field(description="Threads known to this process whose derived memory is behind their messages.")
+    oldest_seconds: float = Field(description="For how long the oldest of them has been behind.")
+
+
 class Readiness(ResponseModel):
     """Whether requests can be served, and the state of each dependency."""
 
@@ -41,3 +48,4 @@ class Readiness(ResponseModel):
     degraded: list[str] = Field(
         description="Dependencies that are not called at present, because their breaker is not closed."
     )
+    derived: DerivedLag = Field(description="How far derived memory is behind.")
