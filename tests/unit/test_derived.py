@@ -42,7 +42,7 @@ class Recorder:
         self.standing_before = Standing.BEHIND
         self.standing_after = Standing.CURRENT
 
-    async def standing(self, change: ThreadChange) -> Standing:
+    async def standing(self, change: ThreadChange) -> Standing:  # noqa: ARG002 — the same for all
         """As set."""
         return self.standing_before
 
