@@ -31,6 +31,7 @@ class Recorder:
     name = "recorder"
     concurrency = 2
     of_session = False
+    newest = 1
 
     def __init__(self) -> None:
         self.runs: list[ThreadChange] = []

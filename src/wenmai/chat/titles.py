@@ -52,6 +52,7 @@ class Titles:
     name = "title"
     concurrency = 4
     of_session = True
+    newest = 1
 
     def __init__(self, memory: Memory, traces: TraceLedger, budgets: BudgetKeeper, model: ChatModel | None) -> None:
         self._memory = memory

@@ -26,6 +26,7 @@ from wenmai.resilience.work_queue import RetryLater, WorkQueue
 from wenmai.scope import Scope, ThreadKey
 from wenmai.stores.contracts import Documents, Logs
 from wenmai.stores.lease import LEASE, Leases, LeaseTaken
+from wenmai.stores.records import Message
 
 IDLE_SECONDS = 1.5
 """A thread is checked when nothing was appended for so long."""
@@ -66,13 +67,17 @@ class Standing(Enum):
 class ThreadChange(msgspec.Struct, frozen=True):
     """What a derived function has not seen of a thread: the messages ``after`` + 1 to ``last``.
 
-    ``after`` is 0 for a thread that is derived from its beginning.
+    Attributes:
+        after: 0 for a thread that is derived from its beginning.
+        newest: the newest messages of the thread up to ``last``, ascending, as many as a function asks for; read once
+            for all functions.
     """
 
     scope: Scope
     thread: ThreadKey
     after: int
     last: int
+    newest: list[Message] = []
 
 
 class DerivedFunction(Protocol):
@@ -82,11 +87,13 @@ class DerivedFunction(Protocol):
         name: of its watermarks and leases, without a slash; never changed, or all threads are derived again.
         concurrency: most runs at a time in this process.
         of_session: whether it derives a record of the session, so that one thread of a session runs at a time.
+        newest: how many messages it wants to see in :attr:`ThreadChange.newest`; 1 to 500.
     """
 
     name: str
     concurrency: int
     of_session: bool
+    newest: int
 
     async def standing(self, change: ThreadChange) -> Standing:
         """How the derived record stands; cheap, since it is asked after every turn."""
@@ -242,19 +249,17 @@ class DerivedMemory:
 
     async def _check(self, ref: ThreadRef) -> None:
         """Queue the functions that are behind in this thread."""
-        last = await self._last_seq(ref)
-        if last is None:
-            return
-        marks = await self.watermarks.get(ref, list(self._functions))
+        newest = await self._newest(ref)
+        marks = await self.watermarks.get(ref, list(self._functions)) if newest else {}
         for name, function in self._functions.items():
-            change = _change(ref, marks[name], last)
+            change = _change(ref, marks.get(name, 0), newest)
             if change is None:
                 continue
             standing = await function.standing(change)
             if standing is Standing.BEHIND:
                 self._queues[name].submit(ref)
             else:
-                self.watermarks.advance(name, ref, _mark(standing, last))
+                self.watermarks.advance(name, ref, _mark(standing, change.last))
 
     async def _derive(self, function: DerivedFunction, ref: ThreadRef) -> None:
         """Run a function, unless another process does or has done so."""
@@ -262,9 +267,8 @@ class DerivedMemory:
         leased = ref.thread._replace(npc_id="") if function.of_session else ref.thread
         try:
             async with self._leases.hold(ref.scope, work, leased, wait=False):
-                last = await self._last_seq(ref)
                 marks = await self.watermarks.get(ref, [function.name], stored=True)
-                change = None if last is None else _change(ref, marks[function.name], last)
+                change = _change(ref, marks[function.name], await self._newest(ref))
                 if change is None:
                     return
                 standing = await function.standing(change)
@@ -274,21 +278,20 @@ class DerivedMemory:
         except LeaseTaken:
             raise RetryLater(LEASE.total_seconds()) from None
 
-    async def _last_seq(self, ref: ThreadRef) -> int | None:
-        """The number of the thread's last message; None if there is none, or its answer is still being generated."""
-        newest = await self._logs.latest(ref.scope, ref.thread, 1)
-        if not newest:
-            return None
-        message = newest[0]
-        in_progress = not message.completed and self._clock() - message.timestamp < ABANDONED
-        return None if in_progress else message.seq
+    async def _newest(self, ref: ThreadRef) -> list[Message]:
+        """The thread's newest messages, ascending; none while its last answer is being generated."""
+        wanted = max(function.newest for function in self._functions.values())
+        newest = await self._logs.latest(ref.scope, ref.thread, wanted)
+        in_progress = newest and not newest[-1].completed and self._clock() - newest[-1].timestamp < ABANDONED
+        return [] if in_progress else newest
 
 
-def _change(ref: ThreadRef, mark: int, last: int) -> ThreadChange | None:
+def _change(ref: ThreadRef, mark: int, newest: list[Message]) -> ThreadChange | None:
     """What is new since the watermark; None if nothing. A thread that was cut is derived from its beginning."""
-    if mark in (last, FINAL):
+    if not newest or mark in (newest[-1].seq, FINAL):
         return None
-    return ThreadChange(ref.scope, ref.thread, mark if mark < last else 0, last)
+    last = newest[-1].seq
+    return ThreadChange(ref.scope, ref.thread, mark if mark < last else 0, last, newest)
 
 
 def _mark(standing: Standing, last: int) -> int:

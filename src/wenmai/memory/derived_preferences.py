@@ -7,6 +7,9 @@ from wenmai.memory.preferences import PreferenceBook
 from wenmai.stores.contracts import Logs
 from wenmai.stores.records import Message
 
+MAX_READ = 500
+"""Messages read together, at most."""
+
 INCOGNITO = "incognito"
 """In a question's metadata: nothing is inferred from it."""
 
@@ -35,7 +38,7 @@ class DerivedPreferences:
     ) -> None:
         self._book = book
         self._logs = logs
-        self._reach = window + TURN_MESSAGES
+        self._reach = self.newest = max(1, min(window + TURN_MESSAGES, history_cap, MAX_READ))
         self._history_cap = history_cap
         self._topic_words = topic_words
 
@@ -64,7 +67,9 @@ class DerivedPreferences:
     async def _questions(self, change: ThreadChange, end: int) -> list[tuple[str, str]]:
         """The user's messages among those of completed turns in the window that ends with the number ``end``."""
         start = max(1, end - self._reach + 1)
-        messages = await self._logs.read(change.scope, change.thread, start=start, limit=end - start + 1)
+        messages = change.newest
+        if end < change.last or not messages or messages[0].seq > start:
+            messages = await self._logs.read(change.scope, change.thread, start=start, limit=end - start + 1)
         unfinished = {message.turn_id for message in messages if not message.completed}
         return [
             (f"{message.npc_id}#{message.turn_id}", message.content[:READ_CHARACTERS])

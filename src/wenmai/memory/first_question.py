@@ -90,6 +90,7 @@ class DerivedFirstQuestion:
     name = "first_question"
     concurrency = 4
     of_session = True
+    newest = 1
 
     def __init__(self, sessions: Sessions, logs: Logs) -> None:
         self._sessions = sessions

@@ -95,7 +95,7 @@ class Memory:
         inferred = DerivedPreferences(
             self.preferences,
             logs,
-            window=min(self.policy.window.messages, self.policy.history_cap),
+            window=self.policy.window.messages,
             history_cap=self.policy.history_cap,
             topic_words=self.policy.topic_words,
         )
