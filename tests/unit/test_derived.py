@@ -314,6 +314,22 @@ async def test_a_cut_thread_is_derived_from_its_beginning(world: World) -> None:
     assert ranges(recorder) == [(0, 4), (0, 2)]
 
 
+async def test_messages_that_take_the_place_of_removed_ones_are_derived(world: World) -> None:
+    """A turn is regenerated, or the thread is deleted and written anew: the last number is the same as before."""
+    recorder = Recorder()
+    memory = world.process(recorder)
+    session = await memory.session("s")
+    await session.append([DETAILED, ANSWER])
+    await memory.derived.catch_up(10)
+    await session.truncate(1)
+    await session.append([ANSWER])
+    await memory.derived.catch_up(10)
+    await session.clear()
+    await session.append([DETAILED, ANSWER])
+    await memory.derived.catch_up(10)
+    assert ranges(recorder) == [(0, 2), (0, 2), (0, 2)]
+
+
 async def test_an_unfinished_answer_is_waited_for(world: World) -> None:
     """Until it is complete, or so old that its process must have died."""
     recorder = Recorder()

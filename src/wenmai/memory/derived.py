@@ -140,6 +140,7 @@ class DerivedMemory:
         )
         self._noted = Debounce(self._checks.submit, idle=IDLE_SECONDS, longest=LONGEST_IDLE_SECONDS, capacity=MAX_NOTED)
         self._sweep = DerivedSweep(logs, self.watermarks, clock, self._functions, self._checks, self._was_incomplete)
+        self._cut: set[ThreadRef] = set()
         self._running = False
 
     def register(self, function: DerivedFunction) -> None:
@@ -167,6 +168,12 @@ class DerivedMemory:
         """Note that the thread has changed; it is checked when it is idle. Takes no time worth mentioning."""
         if self._running:
             self._noted.touch(ThreadRef(scope, thread))
+
+    def note_cut(self, scope: Scope, thread: ThreadKey) -> None:
+        """Note that messages of the thread were removed: its records are derived again from its beginning."""
+        if self._running:
+            self._cut.add(ThreadRef(scope, thread))
+            self.note(scope, thread)
 
     def check_soon(self, scope: Scope, thread: ThreadKey) -> None:
         """Check the thread now, in the background."""
@@ -212,6 +219,7 @@ class DerivedMemory:
         for queue in self._all_queues():
             queue.close()
         self._noted.close()
+        self._cut.clear()
         await self._tasks.stop(0)
         # What is not stored is done again after the next start, and changes nothing.
         with suppress(TimeoutError, StoreError):
@@ -249,6 +257,10 @@ class DerivedMemory:
 
     async def _check(self, ref: ThreadRef) -> None:
         """Queue the functions that are behind in this thread."""
+        if ref in self._cut:
+            # New messages may have the numbers of removed ones, so a watermark alone would not show the change.
+            await self.watermarks.reset(ref, list(self._functions))
+            self._cut.discard(ref)
         newest = await self._newest(ref)
         marks = await self.watermarks.get(ref, list(self._functions)) if newest else {}
         for name, function in self._functions.items():

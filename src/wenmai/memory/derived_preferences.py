@@ -1,6 +1,6 @@
 """Inferred preferences as a derived function: from the user's messages of a thread, a window at a time."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 
 from wenmai.memory.derived import Standing, ThreadChange
 from wenmai.memory.preferences import PreferenceBook
@@ -31,7 +31,7 @@ class DerivedPreferences:
 
     name = "preferences"
     concurrency = 8
-    of_session = True
+    of_session = False
 
     def __init__(
         self, book: PreferenceBook, logs: Logs, *, window: int, history_cap: int, topic_words: Sequence[str]
@@ -43,26 +43,25 @@ class DerivedPreferences:
         self._topic_words = topic_words
 
     async def standing(self, change: ThreadChange) -> Standing:
-        """Behind if the newest messages would change them, or if there are too many to say."""
-        if change.last - change.after > self._reach:
-            return Standing.BEHIND
-        questions = await self._questions(change, change.last)
-        changed = await self._book.would_change(change.scope, change.thread.session_id, questions, self._topic_words)
-        return Standing.BEHIND if changed else Standing.CURRENT
+        """Behind if a window with new messages would change them."""
+        session_id = change.thread.session_id
+        async for questions in self._windows(change):
+            if await self._book.would_change(change.scope, session_id, questions, self._topic_words):
+                return Standing.BEHIND
+        return Standing.CURRENT
 
     async def derive(self, change: ThreadChange) -> Standing:
         """Infer from each window that has new messages, the oldest first."""
+        session_id, incarnation = change.thread.session_id, change.thread.incarnation or ""
+        async for questions in self._windows(change):
+            await self._book.infer(change.scope, session_id, questions, self._topic_words, incarnation=incarnation)
+        return Standing.CURRENT
+
+    async def _windows(self, change: ThreadChange) -> AsyncIterator[list[tuple[str, str]]]:
         end = max(change.after, change.last - self._history_cap)
         while end < change.last:
             end = min(end + self._reach, change.last)
-            await self._book.infer(
-                change.scope,
-                change.thread.session_id,
-                await self._questions(change, end),
-                self._topic_words,
-                incarnation=change.thread.incarnation or "",
-            )
-        return Standing.CURRENT
+            yield await self._questions(change, end)
 
     async def _questions(self, change: ThreadChange, end: int) -> list[tuple[str, str]]:
         """The user's messages among those of completed turns in the window that ends with the number ``end``."""

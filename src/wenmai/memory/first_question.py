@@ -89,7 +89,7 @@ class DerivedFirstQuestion:
 
     name = "first_question"
     concurrency = 4
-    of_session = True
+    of_session = False
     newest = 1
 
     def __init__(self, sessions: Sessions, logs: Logs) -> None:

@@ -81,9 +81,14 @@ class Memory:
             clock,
             lifetime=self.policy.session_lifetime,
             rule_titles_final=self.policy.rule_titles_final,
+            on_cut=self.derived.note_cut,
         )
         self.transcript = Transcript(
-            logs, history_cap=self.policy.history_cap, count_tokens=count_tokens, on_change=self.derived.note
+            logs,
+            history_cap=self.policy.history_cap,
+            count_tokens=count_tokens,
+            on_change=self.derived.note,
+            on_cut=self.derived.note_cut,
         )
         self.preferences = PreferenceBook(documents, default_language=self.policy.language)
         self.contexts = ContextBuilder(self.transcript, self.preferences, self.policy.window, count_tokens)

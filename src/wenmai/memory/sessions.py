@@ -64,6 +64,7 @@ class Sessions:
         lifetime: of a session without activity.
         rule_titles_final: whether a title made by the rule is final; False if a model will make another.
         make_id: returns an unused id.
+        on_cut: called with a thread that was deleted.
     """
 
     def __init__(
@@ -75,6 +76,7 @@ class Sessions:
         lifetime: timedelta,
         rule_titles_final: bool = True,
         make_id: Callable[[], str] = new_session_id,
+        on_cut: Callable[[Scope, ThreadKey], None] | None = None,
     ) -> None:
         self._documents = documents
         self._logs = logs
@@ -82,6 +84,7 @@ class Sessions:
         self._lifetime = lifetime
         self.rule_titles_final = rule_titles_final
         self._make_id = make_id
+        self._on_cut = on_cut
 
     async def open(
         self,
@@ -230,6 +233,8 @@ class Sessions:
             raise SessionNotFound(session_id)
         incarnation = present
         erased = await self._logs.erase(scope, session_id, checked_id("npc_id", npc_id), incarnation=incarnation)
+        if self._on_cut is not None:
+            self._on_cut(scope, ThreadKey(session_id, npc_id, incarnation))
         where = {"session_id": session_id, "npc_id": npc_id}
         while items := (await self._documents.list(scope, TraceRecord, where=where, limit=DELETE_BATCH)).items:
             mine = [stored.record.key for stored in items if stored.record.incarnation == incarnation]

@@ -37,7 +37,8 @@ class Transcript:
 
     Args:
         history_cap: the most messages that a window reaches back.
-        on_change: called with a thread that was appended to, completed or cut.
+        on_change: called with a thread in which a message was appended or completed.
+        on_cut: called with a thread of which messages were removed.
     """
 
     def __init__(
@@ -47,9 +48,11 @@ class Transcript:
         history_cap: int = 500,
         count_tokens: TokenCounter = estimate_tokens,
         on_change: Callable[[Scope, ThreadKey], None] | None = None,
+        on_cut: Callable[[Scope, ThreadKey], None] | None = None,
     ) -> None:
         self._logs = logs
         self._on_change = on_change
+        self._on_cut = on_cut
         self._history_cap = history_cap
         self._count_tokens = count_tokens
 
@@ -137,8 +140,8 @@ class Transcript:
         See :meth:`wenmai.stores.contracts.Logs.truncate`.
         """
         removed = await self._logs.truncate(scope, thread, last_seq)
-        if self._on_change is not None and removed and thread.incarnation is not None:
-            self._on_change(scope, thread)
+        if self._on_cut is not None and removed and thread.incarnation is not None:
+            self._on_cut(scope, thread)
         return removed
 
     async def read_all(self, scope: Scope, thread: ThreadKey) -> AsyncIterator[Message]:

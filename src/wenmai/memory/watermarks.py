@@ -24,7 +24,7 @@ MAX_KNOWN = 5_000
 MAX_UNSTORED = 10_000
 """Watermarks that wait to be stored; with more, the oldest is dropped and its work repeated after a restart."""
 
-CONCURRENT_PUTS = 4
+CONCURRENT_PUTS = 8
 
 
 class ThreadRef(NamedTuple):
@@ -90,6 +90,16 @@ class Watermarks:
         self._unstored.pop((function, ref), None)
         self._remember(ref, self._known.get(ref, {}) | {function: seq})
         await self._documents.put(ref.scope, _record(function, ref, seq))
+
+    async def reset(self, ref: ThreadRef, functions: Sequence[str]) -> None:
+        """Set the watermarks of a thread to 0 durably, unless they are final.
+
+        Raises:
+            SessionNotFound: the session was deleted.
+        """
+        for name, seq in (await self.get(ref, functions, stored=True)).items():
+            if seq not in (0, FINAL):
+                await self.store(name, ref, 0)
 
     async def flush(self) -> None:
         """Store what :meth:`advance` has set.

@@ -20,7 +20,7 @@ class Debounce(Generic[K]):
         on_idle: called with the key, and the loop's time of its first touch.
         idle: seconds.
         longest: seconds.
-        capacity: most keys; with more, the least recently touched is passed on.
+        capacity: most keys; further ones are passed on at once.
     """
 
     def __init__(self, on_idle: Callable[[K, float], None], *, idle: float, longest: float, capacity: int) -> None:
