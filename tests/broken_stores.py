@@ -15,6 +15,7 @@ from wenmai.clock import Clock
 from wenmai.errors import SessionExpired
 from wenmai.scope import Scope, ThreadKey
 from wenmai.stores.contracts import (
+    ActiveThreads,
     Appended,
     FieldValue,
     Hit,
@@ -33,6 +34,7 @@ from wenmai.stores.inprocess.rows import Row, decode, encode
 from wenmai.stores.inprocess.search import InProcessSearch
 from wenmai.stores.records import Message, NewMessage, Record, Session
 from wenmai.stores.search_values import check_entries, check_removal, text_digest, values_of
+from wenmai.stores.validation import cursor_number
 
 R = TypeVar("R", bound=Record)
 
@@ -289,6 +291,20 @@ class FindsSessionsById(InProcessLogs):
 
     def _session(self, scope: Scope, session_id: str, incarnation: str | None) -> Row | None:  # noqa: ARG002
         return super()._session(scope, session_id, None)
+
+
+class EnumeratesByOffset(InProcessLogs):
+    """Uses an offset as cursor of an enumeration."""
+
+    async def active_threads(
+        self, *, since: datetime | None = None, cursor: str | None = None, limit: int = 500
+    ) -> ActiveThreads:
+        offset = cursor_number(cursor)
+        sessions = self._documents.sessions_after(0, (0, 0), 500)
+        whole = (await super().active_threads(since=since)).items
+        shown = {row.key for _, _, _, row in sessions[offset : offset + limit]}
+        following = str(offset + limit) if len(sessions) > offset + limit else None
+        return ActiveThreads([one for one in whole if one.thread.session_id in shown], following)
 
 
 class BindsBySessionId(InProcessDocuments):

@@ -14,6 +14,7 @@ from wenmai.chat.persona import PersonaRegistry
 from wenmai.chat.pipeline import Chat
 from wenmai.chat.prompts import PromptRegistry
 from wenmai.chat.steps.generate import OFFLINE
+from wenmai.chat.titles import Titles
 from wenmai.chat.trace import TraceLedger
 from wenmai.chat.turn import Services, TurnPolicy
 from wenmai.clock import Clock, system_clock
@@ -29,6 +30,7 @@ from wenmai.memory.window import WindowLimits
 from wenmai.providers.embedders import open_embedder
 from wenmai.providers.models import ChatModel, ModelLimits, open_model
 from wenmai.providers.pricing import Price
+from wenmai.resilience.background import BackgroundTasks
 from wenmai.resilience.breaker import MODEL, Breaker, BreakerPolicy
 from wenmai.scope import Scope
 from wenmai.stores.contracts import Documents, Store
@@ -46,7 +48,7 @@ _log = logging.getLogger(__name__)
 SWEEP_SECONDS = 600.0
 
 DRAIN_SHARE = 0.1
-"""Share of ``shutdown_seconds`` for background work after answers; all of it can be repeated later."""
+"""Share of ``shutdown_seconds`` for derived memory; what is left is found by the next sweep."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,7 @@ class Engine:
     prompts: PromptRegistry
     traces: TraceLedger
     budgets: BudgetKeeper
+    titles: Titles
     chat: Chat
     breakers: tuple[Breaker, ...]
 
@@ -106,7 +109,8 @@ async def open_engine(
     async with open_stores(store_url, hot_url, clock=clock, breaker_policy=breaker_policy) as (store, store_breakers):
         documents, logs = required(store, settings.store)
         count_tokens = model.count_tokens if model else estimate_tokens
-        memory = Memory(documents, logs, clock=clock, policy=_policy(settings), count_tokens=count_tokens)
+        policy = _policy(settings, profile, titled_by_model=model is not None)
+        memory = Memory(documents, logs, clock=clock, policy=policy, count_tokens=count_tokens)
         services = Services(
             memory=memory,
             evidence=EvidenceBase(documents, store.search, embedder, policy=breaker_policy),
@@ -126,8 +130,11 @@ async def open_engine(
             count_tokens=count_tokens,
         )
         await _ingest_samples(services.evidence, profile, path.parent, settings)
-        chat = Chat(services)
-        sweeper = asyncio.create_task(_sweep_periodically(documents))
+        titles = Titles(memory, services.traces, services.budgets, model)
+        memory.derived.register(titles)
+        memory.derived.start()
+        tasks = BackgroundTasks()
+        tasks.repeat("sweep of expired records", partial(_delete_expired, documents), seconds=SWEEP_SECONDS)
         try:
             yield Engine(
                 settings=settings,
@@ -140,33 +147,26 @@ async def open_engine(
                 prompts=services.prompts,
                 traces=services.traces,
                 budgets=services.budgets,
-                chat=chat,
+                titles=titles,
+                chat=Chat(services),
                 breakers=(*store_breakers, *([model_breaker] if model else []), *services.evidence.breakers),
             )
         finally:
-            sweeper.cancel()
-            await chat.drain(settings.shutdown_seconds * DRAIN_SHARE)
+            await tasks.stop(0)
+            await memory.derived.stop(settings.shutdown_seconds * DRAIN_SHARE)
             if model is not None:
                 await model.close()
             await services.evidence.close()
             await connections.aclose()
 
 
-async def _sweep_periodically(documents: Documents) -> None:
-    """Delete expired records from disk periodically; readers do not see them anyway. Survives all failures."""
-    while True:
-        try:
-            removed = await documents.sweep()
-        except StoreError as problem:
-            _log.warning("sweep of expired records failed, retrying at the next interval: %s", problem)
-        except Exception:  # noqa: BLE001 — logged and retried
-            _log.exception("sweep of expired records failed unexpectedly, retrying at the next interval")
-        else:
-            _log.log(logging.INFO if removed else logging.DEBUG, "deleted %d expired records", removed)
-        await asyncio.sleep(SWEEP_SECONDS)
+async def _delete_expired(documents: Documents) -> None:
+    """Delete expired records from disk; readers do not see them anyway."""
+    removed = await documents.sweep()
+    _log.log(logging.INFO if removed else logging.DEBUG, "deleted %d expired records", removed)
 
 
-def _policy(settings: Settings) -> MemoryPolicy:
+def _policy(settings: Settings, profile: Profile, *, titled_by_model: bool) -> MemoryPolicy:
     window = WindowLimits(
         messages=settings.window_messages,
         characters=settings.window_characters or None,
@@ -177,6 +177,8 @@ def _policy(settings: Settings) -> MemoryPolicy:
         window=window,
         history_cap=settings.history_cap,
         language=settings.language,
+        topic_words=profile.lexicon.topics,
+        rule_titles_final=not titled_by_model,
     )
 
 

@@ -61,6 +61,10 @@ BROKEN_STORES: dict[type[InProcessDocuments | InProcessLogs | InProcessSearch], 
     broken_stores.CompletesTwice: {"a_message_is_completed_once", "one_of_eight_racing_completes_wins"},
     broken_stores.CompletesByNumber: {"a_late_answer_completes_no_other_message"},
     broken_stores.FindsSessionsById: {"a_stale_thread_key_reaches_no_other_session"},
+    broken_stores.EnumeratesByOffset: {
+        "a_delete_hides_no_other_thread_from_an_enumeration",
+        "an_enumeration_checks_its_arguments",
+    },
     broken_stores.BindsBySessionId: {"late_writes_of_a_deleted_session_are_refused"},
     broken_stores.DeletesBySessionId: {"a_late_delete_removes_no_other_session"},
     broken_stores.KeepsBoundRecords: {

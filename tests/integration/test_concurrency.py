@@ -19,8 +19,8 @@ from wenmai.clock import MovableClock, system_clock
 from wenmai.errors import IdempotencyMismatch, ThreadBusy
 from wenmai.memory.idempotency import ATTEMPT, Claim, WorkResult
 from wenmai.memory.library import Memory
-from wenmai.memory.thread_lock import LEASE
 from wenmai.scope import Scope, ThreadKey
+from wenmai.stores.lease import LEASE
 from wenmai.stores.records import Message
 
 WORKER = Path(__file__).with_name("turn_worker.py")
@@ -150,7 +150,7 @@ async def test_a_renewal_under_way_at_the_end_disturbs_neither_turn_nor_answer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With continuous renewals every lease is released, and every answer is stored and returned."""
-    monkeypatch.setattr("wenmai.memory.thread_lock.RENEW_SECONDS", 0.0003)
+    monkeypatch.setattr("wenmai.stores.lease.RENEW_SECONDS", 0.0003)
     monkeypatch.setattr("wenmai.memory.idempotency.RENEW_SECONDS", 0.0003)
 
     async def think(_claim: Claim) -> WorkResult:

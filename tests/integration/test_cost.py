@@ -27,6 +27,7 @@ from wenmai.config.sources import profile_path
 from wenmai.engine import Engine
 from wenmai.errors import BudgetExhausted, InvalidInput
 from wenmai.grounding.types import PolicyMode
+from wenmai.memory.derived import ThreadChange
 from wenmai.memory.library import open_memory
 from wenmai.memory.sessions import title_from_question
 from wenmai.scope import Scope, ThreadKey
@@ -105,7 +106,7 @@ async def test_a_real_model_makes_a_title_in_the_language_of_the_question(
     """Whatever a small model writes: the title is one line in the question's script, and final."""
     async with engine_at("memory://", **through(model_server)) as engine:
         session_id = await begun(engine, question)
-        await engine.chat._titles.finalize(USER, ThreadKey(session_id, "elder"), "trace-1")
+        await engine.titles.derive(ThreadChange(USER, ThreadKey(session_id, "elder"), 0, 0))
         title, by = await title_of(engine, session_id)
     assert engine.memory.usage.process_total.calls == 1
     assert by in {"model", "rule"}
@@ -126,7 +127,7 @@ async def test_a_title_is_made_without_the_models_server(
     monkeypatch.setattr(titles, "_model_output", kill_first)
     async with engine_at("memory://", **through(model_server)) as engine:
         session_id = await begun(engine, EN)
-        await engine.chat._titles.finalize(USER, ThreadKey(session_id, "elder"), "trace-1")
+        await engine.titles.derive(ThreadChange(USER, ThreadKey(session_id, "elder"), 0, 0))
         assert await title_of(engine, session_id) == (title_from_question(EN), "rule")
 
 
@@ -142,7 +143,7 @@ async def test_a_rename_during_a_real_call_wins(model_server: ModelServer, monke
             return await output
 
         monkeypatch.setattr(titles, "_model_output", rename_meanwhile)
-        await engine.chat._titles.finalize(USER, ThreadKey(session_id, "elder"), "trace-1")
+        await engine.titles.derive(ThreadChange(USER, ThreadKey(session_id, "elder"), 0, 0))
         assert await title_of(engine, session_id) == ("Mine", "user")
         assert engine.memory.usage.process_total.calls == 1
 
@@ -154,7 +155,7 @@ async def test_the_usage_of_a_real_model_adds_up(model_server: ModelServer, tmp_
     async with open_service(tmp_path, profile=profile, **through(model_server)) as service:
         engine = service.engine
         first = await ask(engine)
-        await engine.chat.drain()
+        await engine.memory.derived.catch_up()
         found = await traces(engine)
         await check_sums(service, found, first.session_id)
         figures = (await service.client.get("/metrics")).text
@@ -184,7 +185,7 @@ async def test_turns_titles_and_replays_add_up(tmp_path: Path) -> None:
     async with scripted(tmp_path, prices={"openai:scripted": PRICES}) as (script, service):
         first = await ask(service.engine)
         await ask(service.engine, "Who built the hall?", first.session_id)
-        await service.engine.chat.drain()
+        await service.engine.memory.derived.catch_up()
         await service.engine.chat.replay(USER, first.trace_id)
         found = await traces(service.engine)
         assert (len(script.asked), len(script.asked_for_titles), len(found)) == (3, 1, 3)
@@ -210,12 +211,12 @@ async def test_a_hard_budget_stops_model_calls(model_server: ModelServer, tmp_pa
         async with engine_at("memory://", profile=profile, **through(model_server, address)) as engine:
             session_id = await begun(engine, EN, total_tokens_used=100)
             answer = await ask(engine, EN, session_id)
-            await engine.chat.drain()
+            await engine.memory.derived.catch_up()
             assert proxy.requests == 0
             assert await title_of(engine, session_id) == (title_from_question(EN), "rule")
             trace = (await engine.traces.get(USER, answer.trace_id)).record
             fresh = ThreadKey(await begun(engine, EN, total_tokens_used=99), "elder")
-            await engine.chat._titles.finalize(USER, fresh, "trace-1")
+            await engine.titles.derive(ThreadChange(USER, fresh, 0, 0))
             assert proxy.requests > 0
     assert (answer.degraded, answer.policy_mode) == (["budget"], PolicyMode.CONSERVATIVE)
     assert "1523" in answer.answer_text
@@ -254,7 +255,7 @@ async def test_a_soft_budget_only_warns(tmp_path: Path) -> None:
     budgets = {"session": {"tokens": 1}, "user_day": {"tokens": 10 * EACH}}
     async with scripted(tmp_path, budgets=budgets) as (script, service):
         first = await ask(service.engine)
-        await service.engine.chat.drain()
+        await service.engine.memory.derived.catch_up()
         second = await ask(service.engine, EN, first.session_id)
         trace = (await service.engine.traces.get(USER, second.trace_id)).record
         assert len(script.asked) == 2
@@ -270,7 +271,7 @@ async def test_a_daily_budget_ends_with_the_day_and_the_tenants_applies_to_all_u
     budgets = {"tenant_day": {"cost_usd": 0.0001, "hard": True}}
     async with scripted(tmp_path, budgets=budgets, prices={"openai:scripted": PRICES}) as (script, service):
         await ask(service.engine)
-        await service.engine.chat.drain()
+        await service.engine.memory.derived.catch_up()
         request = TurnRequest(scope=USER._replace(user_id="another"), npc_id="village_elder", query=EN)
         assert (await service.engine.chat.ask(request)).degraded == ["budget"]
         assert len(script.asked) == 1
@@ -309,7 +310,7 @@ async def test_an_answer_that_broke_off_is_counted(tmp_path: Path) -> None:
     async with scripted(tmp_path) as (script, service):
         script.breaks_off = True
         answer = await ask(service.engine)
-        await service.engine.chat.drain()
+        await service.engine.memory.derived.catch_up()
         found = await traces(service.engine)
         shown = await usage(service)
     assert answer.degraded == ["model"]
@@ -345,7 +346,7 @@ async def test_usage_is_reported_by_day_for_the_caller_only(tmp_path: Path) -> N
     """Another user of the tenant has zeros and the tenant's sums; other tenants have zeros."""
     async with scripted(tmp_path) as (_, service):
         answer = await ask(service.engine)
-        await service.engine.chat.drain()
+        await service.engine.memory.derived.catch_up()
         today = service.engine.clock().date()
         shown = await usage(service, **{"from": str(today - timedelta(days=2))})
         assert [day["day"] for day in shown["days"]] == [str(today - timedelta(days=back)) for back in (2, 1, 0)]

@@ -71,7 +71,7 @@ class Stand:
         """Create and read a session with two turns, preferences and a title."""
         for query in (QUESTION, "族长是谁？"):
             await self.service.ask(query, session_id=session_id)
-        await self.service.engine.chat.drain()
+        await self.service.engine.memory.derived.catch_up()
         chosen = await self.client.put(f"/api/v1/npc/sessions/{session_id}/preference", json={"tone": "casual"})
         assert chosen.status_code == 200
 

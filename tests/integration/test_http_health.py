@@ -38,6 +38,7 @@ async def test_a_running_service_is_alive_and_ready(service: Service) -> None:
         "stores": {"sqlite": {"state": "ok"}},
         "breakers": {"search": search},
         "degraded": [],
+        "derived": {"threads": 0, "oldest_seconds": 0.0},
     }
 
 
@@ -63,6 +64,23 @@ async def test_with_the_file_deleted_writes_are_503_and_it_is_not_ready(service:
     ready = await service.client.get("/readyz")
     assert ready.status_code == 503
     assert ready.json()["stores"]["sqlite"]["state"] == "down"
+
+
+async def test_derived_memory_that_is_behind_is_shown_and_does_not_change_readiness(service: Service) -> None:
+    """In the metrics and in /readyz; a failure is counted by function and retried."""
+    derived = service.engine.memory.derived
+    session_id = await service.create_session()
+    message = {"role": "user", "content": "请说得详细一点"}
+    await service.client.post(f"/v1/sessions/{session_id}/messages", json={"messages": [message]})
+    ready = (await service.client.get("/readyz")).json()
+    assert (ready["status"], ready["derived"]["threads"]) == ("ok", 1)
+    found = await samples(service)
+    assert found["wenmai_derived_threads_behind",] == 1
+    assert found["wenmai_derived_oldest_seconds",] > 0
+    assert found["wenmai_derived_failures_total", "preferences"] == 0
+    await derived.catch_up()
+    assert (await samples(service))["wenmai_derived_threads_behind",] == 0
+    assert (await service.client.get("/readyz")).json()["derived"] == {"threads": 0, "oldest_seconds": 0.0}
 
 
 async def test_requests_and_turns_are_counted(service: Service) -> None:

@@ -270,7 +270,7 @@ async def test_a_question_about_history_is_no_greeting(engine: Engine) -> None:
 async def test_every_moment_that_is_kept_or_shown_is_aware_and_utc(engine: Engine) -> None:
     """Of sessions, messages, preferences, traces and answers."""
     answer = await ask(engine, WISH)
-    await engine.chat.drain()
+    await engine.memory.derived.catch_up()
     session = await engine.memory.sessions.get(VISITOR, answer.session_id)
     thread = ThreadKey(answer.session_id, "ancestor_yan")
     messages = await engine.memory.transcript.latest(VISITOR, thread, 10)
@@ -312,14 +312,15 @@ class Held:
 async def test_the_set_of_background_tasks_shrinks_to_nothing(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is done after answers leaves the set when it is done, not when the service stops."""
     held = Held(engine, monkeypatch, expected=5)
+    derived = engine.memory.derived
     answers = await asyncio.gather(*(ask(engine, WISH) for _ in range(5)))
-    assert len(engine.chat._background_tasks) == 5
-    draining = asyncio.create_task(engine.chat.drain())
+    draining = asyncio.create_task(engine.memory.derived.catch_up())
     await held.all_waiting.wait()
     assert not draining.done()
+    assert (derived.lag.threads, len(derived._tasks)) == (5, 5)
     held.go.set()
     await draining
-    assert len(engine.chat._background_tasks) == 0
+    assert (derived.lag.threads, len(derived._tasks)) == (0, 0)
     for answer in answers:
         preferences = await engine.memory.preferences.get(VISITOR, answer.session_id)
         assert preferences.values.verbosity == "detailed"

@@ -20,12 +20,12 @@ from wenmai.stores.identity import bound_session
 from wenmai.stores.opening import open_store, schema_at
 from wenmai.stores.records import (
     IdempotentTurn,
+    Lease,
     NewMessage,
     Preferences,
     Record,
     Session,
     TraceRecord,
-    TurnLease,
     UsageRecord,
 )
 from wenmai.stores.sql.migrations import REVISION
@@ -198,7 +198,7 @@ async def test_bound_records_are_migrated(old_store: OldStore) -> None:
                 if found is not None and session is not None:
                     assert bound_session(found.record) == (session_id, session.record.incarnation)
         assert [await _count(store, of) for of, _ in bound] == [2, 2, 3]
-        assert await _count(store, TurnLease) == 0
+        assert await _count(store, Lease) == 0
         kept = await store.documents.get(scope, Preferences, "session-1")
         assert kept is not None
         assert (kept.version, kept.record.tone, kept.record.interest_tags) == (3, "casual", ["祠堂"])

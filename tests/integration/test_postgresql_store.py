@@ -513,4 +513,5 @@ def test_the_sql_of_the_revisions_is_shipped() -> None:
         "r0003_purged.sql",
         "r0004_purge.sql",
         "r0005_search.sql",
+        "r0006_derived.sql",
     }

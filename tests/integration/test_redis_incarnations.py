@@ -16,7 +16,7 @@ from wenmai.errors import SessionNotFound, StoreUnavailable, VersionConflict
 from wenmai.scope import Scope, ThreadKey
 from wenmai.stores.conformance.samples import small_record, trace
 from wenmai.stores.identity import bind_to, bound_session
-from wenmai.stores.records import NewMessage, Preferences, Record, Session, TraceRecord, TurnLease
+from wenmai.stores.records import Lease, NewMessage, Preferences, Record, Session, TraceRecord, Watermark
 from wenmai.stores.redis import RedisStore, open_store
 from wenmai.stores.redis.address import parse_address
 from wenmai.stores.redis.documents import RedisDocuments
@@ -71,7 +71,8 @@ async def bind_records(store: RedisStore, session: Session, scope: Scope = OWNER
     id_, incarnation = session.session_id, session.incarnation
     records: list[Record] = [
         Preferences(session_id=id_, incarnation=incarnation),
-        TurnLease(thread="lease", session_id=id_, incarnation=incarnation, holder="h", expires_at=NOON),
+        Lease(name="lease", session_id=id_, incarnation=incarnation, holder="h", expires_at=NOON),
+        Watermark(ref="w", session_id=id_, incarnation=incarnation, function="title", npc_id="elder", seq=1),
         small_record("key", session_id=id_, incarnation=incarnation, response={"answer": "孝"}),
         trace("trace", session_id=id_, incarnation=incarnation, answer="孝"),
     ]
@@ -262,7 +263,7 @@ async def test_bound_records_are_kept_as_long_as_their_session(store: RedisStore
     await store.documents.put(OWNER, trace("short", session_id="s-1"), keep_until=system_clock() + DAY)
     bound_keys = [
         *await names(raw, "doc:traces:t:s:trace"),
-        *await names(raw, "doc:turn_leases"),
+        *await names(raw, "doc:leases"),
         *await names(raw, "pref:"),
     ]
     assert len(bound_keys) == 3

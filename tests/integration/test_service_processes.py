@@ -16,7 +16,7 @@ from talk_checker import NPC, VISITOR, Answered, Json, wrong_talks
 
 from postgres_server import PostgresServer
 from wenmai.memory.idempotency import key_digest
-from wenmai.memory.thread_lock import LEASE
+from wenmai.stores.lease import LEASE
 
 pytestmark = pytest.mark.xdist_group("services")
 

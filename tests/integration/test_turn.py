@@ -25,9 +25,9 @@ from wenmai.errors import (
 from wenmai.grounding.types import PolicyMode
 from wenmai.memory.library import Memory
 from wenmai.memory.preferences import PreferenceChange
-from wenmai.memory.thread_lock import _Lease, lease_key
 from wenmai.scope import Scope, ThreadKey
-from wenmai.stores.records import IdempotentTurn, TraceRecord, TurnLease
+from wenmai.stores.lease import HeldLease, lease_name
+from wenmai.stores.records import IdempotentTurn, Lease, TraceRecord
 
 USER = Scope("default", "default", "visitor")
 
@@ -263,7 +263,6 @@ async def test_an_attempt_that_lost_its_key_while_it_waited_asks_nothing(
         other = Chat(dataclasses.replace(engine.chat._services, memory=memory))
         request = TurnRequest(scope=USER, npc_id="ancestor_yan", query=query, session_id="s-1", idempotency_key="key")
         answer = await other.ask(request)
-        await other.drain()
     assert (await waiting).trace_id == answer.trace_id
     thread = ThreadKey("s-1", "ancestor_yan")
     stored = [message async for message in engine.memory.transcript.read_all(USER, thread)]
@@ -325,7 +324,7 @@ async def test_incognito_does_not_use_or_change_preferences(engine: Engine) -> N
             incognito=True,
         )
     )
-    await engine.chat.drain()
+    await engine.memory.derived.catch_up()
     assert await engine.memory.preferences.get(USER, session.session_id) == before
     assert "preferences" not in [block.kind for block in (await trace(engine, answer)).blocks]
     assert len(await session.messages()) == 0
@@ -337,7 +336,7 @@ async def test_incognito_infers_nothing(engine: Engine) -> None:
     """A request that would otherwise be inferred changes no preferences."""
     request = TurnRequest(scope=USER, npc_id="ancestor_yan", query="请说得详细一点", incognito=True)
     answer = await engine.chat.ask(request)
-    await engine.chat.drain()
+    await engine.memory.derived.catch_up()
     assert (await engine.memory.preferences.get(USER, answer.session_id)).updated_at is None
 
 
@@ -346,12 +345,12 @@ async def test_an_expired_lease_frees_the_thread_for_another_user(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The lease of a process that died holding the thread does not block a later session of the id."""
-    monkeypatch.setattr("wenmai.memory.thread_lock.LEASE", timedelta(seconds=0.2))
+    monkeypatch.setattr("wenmai.stores.lease.LEASE", timedelta(seconds=0.2))
     documents = engine.store.documents
     assert documents is not None
     gone = Scope("default", "default", "gone")
     opened = await engine.memory.sessions.open(gone, "session-1")
-    await _Lease(documents, engine.clock, gone, opened.thread("ancestor_yan")).acquire("wait")
+    await HeldLease(documents, engine.clock, gone, "turn", opened.thread("ancestor_yan")).acquire(wait=True)
     await engine.memory.sessions.delete(gone, "session-1")
     answer = await asyncio.wait_for(ask(engine, "请问严氏家训有哪些？", session_id="session-1"), timeout=5)
     assert answer.session_id == "session-1"
@@ -360,13 +359,13 @@ async def test_an_expired_lease_frees_the_thread_for_another_user(
 async def test_preferences_are_inferred_with_their_source_turns(engine: Engine) -> None:
     """A request for more detail makes later answers detailed; a choice overrides it."""
     first = await ask(engine, "请说得详细一点")
-    await engine.chat.drain()
+    await engine.memory.derived.catch_up()
     inferred = (await engine.memory.preferences.get(USER, first.session_id)).values
     assert inferred.verbosity == "detailed"
     assert inferred.sources["verbosity"] == ["ancestor_yan#1"]
     await engine.memory.preferences.set(USER, first.session_id, PreferenceChange(verbosity="brief"))
     await ask(engine, "请说得详细一点", session_id=first.session_id)
-    await engine.chat.drain()
+    await engine.memory.derived.catch_up()
     assert (await engine.memory.preferences.get(USER, first.session_id)).values.verbosity == "brief"
 
 
@@ -531,12 +530,12 @@ async def test_a_lease_from_a_clock_ahead_blocks_no_longer_than_others(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its holder is dead, its expiry an hour away: the thread is free once the lease was not renewed that long."""
-    monkeypatch.setattr("wenmai.memory.thread_lock.LEASE", timedelta(seconds=0.3))
+    monkeypatch.setattr("wenmai.stores.lease.LEASE", timedelta(seconds=0.3))
     documents = engine.store.documents
     assert documents is not None
     thread = (await engine.memory.sessions.open(USER, "session-1")).thread("ancestor_yan")
-    dead = TurnLease(
-        thread=lease_key(thread),
+    dead = Lease(
+        name=lease_name("turn", thread),
         session_id=thread.session_id,
         incarnation=thread.incarnation or "",
         holder="dead",

@@ -68,7 +68,7 @@ async def play(engine: Engine, case: Case) -> list[str]:
         answer = await engine.chat.ask(
             TurnRequest(scope=SCOPE, npc_id=turn.npc, query=turn.ask, session_id=session.session_id)
         )
-        await engine.chat.drain()
+        await engine.memory.derived.catch_up()
         trace = (await engine.traces.get(SCOPE, answer.trace_id)).record
         problems += [f"turn {number}: {problem}" for problem in judge(turn, answer, trace)]
     return problems

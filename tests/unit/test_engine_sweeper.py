@@ -1,13 +1,15 @@
-"""The engine's task that deletes expired records."""
+"""Periodic background tasks, as the engine's that deletes expired records."""
 
 import asyncio
 import logging
+from functools import partial
 from typing import cast
 
 import pytest
 
 from wenmai import engine
 from wenmai.errors import StoreUnavailable
+from wenmai.resilience.background import BackgroundTasks
 from wenmai.stores.contracts import Documents
 
 
@@ -26,18 +28,14 @@ class FailingDocuments:
         return 0
 
 
-async def test_no_failure_of_a_sweep_is_the_last_sweep(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_no_failure_of_a_sweep_is_the_last_sweep(caplog: pytest.LogCaptureFixture) -> None:
     """Any exception of the store is logged, and the sweep is retried."""
-    monkeypatch.setattr(engine, "SWEEP_SECONDS", 0.0)
     documents = FailingDocuments(StoreUnavailable("test", "gone"), RuntimeError("a bug"), OSError("cut"))
+    tasks = BackgroundTasks()
     with caplog.at_level(logging.WARNING):
-        sweeper = asyncio.create_task(engine._sweep_periodically(cast("Documents", documents)))
-        try:
-            async with asyncio.timeout(5):
-                await documents.swept.wait()
-        finally:
-            sweeper.cancel()
-            await asyncio.wait([sweeper])
+        delete = partial(engine._delete_expired, cast("Documents", documents))
+        tasks.repeat("sweep of expired records", delete, seconds=0.0)
+        async with asyncio.timeout(5):
+            await documents.swept.wait()
+        await tasks.stop(0)
     assert sum("sweep of expired records failed" in record.message for record in caplog.records) == 3

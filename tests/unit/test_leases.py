@@ -14,7 +14,7 @@ from wenmai.memory.library import Memory, required
 from wenmai.scope import Scope, ThreadKey
 from wenmai.stores.contracts import Documents, Logs
 from wenmai.stores.opening import open_store
-from wenmai.stores.records import IdempotentTurn, TurnLease
+from wenmai.stores.records import IdempotentTurn, Lease
 
 OWNER = Scope()
 THREAD = ThreadKey("talk", "elder")
@@ -41,7 +41,7 @@ class FlakyStore:
     async def put(self, scope: Scope, record: Any, **how: Any) -> Any:
         """As in the store, except that the reply to one put of the record type in ``lost`` is lost."""
         stored = await self._documents.put(scope, record, **how)
-        if isinstance(record, (TurnLease, IdempotentTurn)):
+        if isinstance(record, (Lease, IdempotentTurn)):
             self._written.release()
         if type(record) is self.lost and stored.version > 1:
             self.lost = None
@@ -64,7 +64,7 @@ class FlakyStore:
 @pytest.fixture
 async def flaky(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[FlakyStore]:
     """An empty store; leases and claims are renewed at short intervals."""
-    monkeypatch.setattr("wenmai.memory.thread_lock.RENEW_SECONDS", 0.01)
+    monkeypatch.setattr("wenmai.stores.lease.RENEW_SECONDS", 0.01)
     monkeypatch.setattr("wenmai.memory.idempotency.RENEW_SECONDS", 0.01)
     clock = MovableClock()
     async with open_store("memory://", clock=clock) as store:
@@ -79,7 +79,7 @@ async def test_a_renewal_with_a_lost_reply_keeps_the_lease(flaky: FlakyStore, fa
     first, second = flaky.process(), flaky.process()
     await first.session(THREAD.session_id)
     async with first.thread_lock.hold(OWNER, THREAD):
-        flaky.lost = TurnLease
+        flaky.lost = Lease
         await flaky.renewed(2)
         assert flaky.lost is None
         flaky.clock.advance(timedelta(seconds=4))
@@ -155,11 +155,11 @@ async def test_the_holder_of_a_deleted_sessions_lease_does_not_change_its_succes
         await second.session(THREAD.session_id)
         async with second.thread_lock.hold(OWNER, THREAD, "reject"):
             await flaky.renewed(4)
-            (held,) = [lease.record for lease in (await flaky.list(OWNER, TurnLease)).items]
+            (held,) = [lease.record for lease in (await flaky.list(OWNER, Lease)).items]
             with pytest.raises(ThreadBusy):
                 async with third.thread_lock.hold(OWNER, THREAD, "reject"):
                     pass
-        (ended,) = [lease.record for lease in (await flaky.list(OWNER, TurnLease)).items]
+        (ended,) = [lease.record for lease in (await flaky.list(OWNER, Lease)).items]
     assert ended.holder == held.holder
     assert ended.expires_at < flaky.clock()
 
@@ -170,16 +170,16 @@ async def test_a_holder_that_slept_for_hours_cannot_take_its_successors_lease(
     """However long: the versions of a thread's lease only increase, so its write at the old version conflicts."""
     first, second, third = flaky.process(), flaky.process(), flaky.process()
     await first.session(THREAD.session_id)
-    monkeypatch.setattr("wenmai.memory.thread_lock.RENEW_SECONDS", 0.1)
+    monkeypatch.setattr("wenmai.stores.lease.RENEW_SECONDS", 0.1)
     async with first.thread_lock.hold(OWNER, THREAD):
         await asyncio.sleep(0)  # its renewal starts to wait
         flaky.clock.advance(timedelta(hours=3))
         await flaky.sweep()
-        monkeypatch.setattr("wenmai.memory.thread_lock.RENEW_SECONDS", 3600)
+        monkeypatch.setattr("wenmai.stores.lease.RENEW_SECONDS", 3600)
         async with second.thread_lock.hold(OWNER, THREAD, "reject"):
-            (held,) = [lease.record for lease in (await flaky.list(OWNER, TurnLease)).items]
+            (held,) = [lease.record for lease in (await flaky.list(OWNER, Lease)).items]
             await asyncio.sleep(0.2)  # the first wakes up and renews
-            (kept,) = [lease.record for lease in (await flaky.list(OWNER, TurnLease)).items]
+            (kept,) = [lease.record for lease in (await flaky.list(OWNER, Lease)).items]
             assert kept == held
             with pytest.raises(ThreadBusy):
                 async with third.thread_lock.hold(OWNER, THREAD, "reject"):

@@ -11,6 +11,7 @@ from wenmai.stores.records import (
     ActiveVersion,
     EvidenceRecord,
     IdempotentTurn,
+    Lease,
     Marker,
     Message,
     NewMessage,
@@ -20,14 +21,15 @@ from wenmai.stores.records import (
     Record,
     Session,
     TraceRecord,
-    TurnLease,
     UsageRecord,
+    Watermark,
 )
 
 NOT_PRIVATE: dict[type[Any], set[str]] = {
     Session: {"session_id", "incarnation", "title_by"},
     Preferences: {"session_id", "incarnation", "verbosity", "tone", "language"},
-    TurnLease: {"thread", "session_id", "incarnation", "holder"},
+    Lease: {"name", "session_id", "incarnation", "holder"},
+    Watermark: {"ref", "session_id", "incarnation", "function", "npc_id"},
     IdempotentTurn: {
         *("idempotency_key", "fingerprint", "attempt_id", "asked_session", "session_id", "incarnation", "holder")
     },

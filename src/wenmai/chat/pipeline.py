@@ -6,8 +6,8 @@ graph only needs the places where a turn can branch (see docs/decisions).
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from contextlib import AsyncExitStack, suppress
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
 from typing import Any
 
 import msgspec
@@ -27,7 +27,6 @@ from wenmai.chat.steps.recall import recall
 from wenmai.chat.steps.retrieve import retrieve
 from wenmai.chat.steps.understand import classify_question, rewrite_question
 from wenmai.chat.streamed_answer import StreamedAnswer
-from wenmai.chat.titles import Titles
 from wenmai.chat.trace import trace_ref
 from wenmai.chat.turn import (
     QUERY_LIMIT,
@@ -40,7 +39,7 @@ from wenmai.chat.turn import (
     TurnState,
 )
 from wenmai.config.profile import in_language
-from wenmai.errors import BudgetExhausted, InvalidInput, SessionNotFound, StoreError, TraceNotFound, WenmaiError
+from wenmai.errors import BudgetExhausted, InvalidInput, StoreError, TraceNotFound, WenmaiError
 from wenmai.grounding.types import PolicyMode
 from wenmai.memory.idempotency import Claim, WorkResult, checked_key
 from wenmai.memory.ids import checked_id, new_session_id, new_trace_id
@@ -145,8 +144,6 @@ class Chat:
     def __init__(self, services: Services) -> None:
         self._services = services
         self._graph = build_graph()
-        self._titles = Titles(services.memory, services.traces, services.budgets, services.model)
-        self._background_tasks: set[asyncio.Task[None]] = set()
 
     async def ask(self, request: TurnRequest, *, on_event: OnEvent | None = None) -> TurnAnswer:
         """Answer the question; the turn is stored, whole, when this returns.
@@ -232,18 +229,6 @@ class Chat:
         await self._services.traces.save(scope, replayed)
         return Replay(original, replayed)
 
-    async def drain(self, seconds: float | None = None) -> None:
-        """Wait for background tasks, at most so long, then cancel them; a later turn repeats cancelled work."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                while self._background_tasks:
-                    await asyncio.wait(self._background_tasks)
-        late = set(self._background_tasks)
-        for task in late:
-            task.cancel()
-        if late:
-            await asyncio.wait(late)
-
     async def _run(
         self,
         request: TurnRequest,
@@ -273,11 +258,8 @@ class Chat:
                 raise
             if "answer" not in state:
                 return await self._earlier_answer(state), state["opened"].thread
-        if not request.incognito:
-            self._run_in_background(self._infer(state))
         opened = state["opened"]
-        if opened.untitled and not (opened.first and services.model is None):
-            self._run_in_background(self._titles.finalize(request.scope, opened.thread, run.trace_id))
+        services.memory.derived.check_soon(request.scope, opened.thread)
         return state["answer"], opened.thread
 
     async def _earlier_answer(self, state: TurnState) -> TurnAnswer:
@@ -319,30 +301,6 @@ class Chat:
             await record_usage(state, run)
         except StoreError:
             # The store itself failed; the answer message remains unfinished, which records the same.
-            return
-
-    def _run_in_background(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work)
-        self._background_tasks.add(task)
-        task.add_done_callback(self._background_tasks.discard)
-
-    async def _infer(self, state: TurnState) -> None:
-        request, opened = state["request"], state["opened"]
-        npc_id = opened.thread.npc_id
-        questions = [
-            (f"{npc_id}#{message.turn_id}", message.content) for message in opened.window if message.role == "user"
-        ]
-        questions.append((f"{npc_id}#{opened.turn_id}", request.query))
-        try:
-            await self._services.memory.preferences.infer(
-                request.scope,
-                opened.thread.session_id,
-                questions,
-                self._services.lexicon.topics,
-                incarnation=opened.thread.incarnation or "",
-            )
-        except (StoreError, SessionNotFound):
-            # The next turn infers again from the transcript; a deleted session needs no preferences.
             return
 
 

@@ -134,7 +134,6 @@ class Opened(msgspec.Struct, frozen=True, kw_only=True):
         answer: the answer message, unfinished.
         window: the previous messages of the thread.
         first: True if the session has no first question yet.
-        untitled: True if the session's title is not final yet.
     """
 
     thread: ThreadKey
@@ -142,7 +141,6 @@ class Opened(msgspec.Struct, frozen=True, kw_only=True):
     answer: Message
     window: list[Message]
     first: bool
-    untitled: bool
 
 
 class Recalled(msgspec.Struct, frozen=True, kw_only=True):

@@ -14,7 +14,11 @@ from wenmai.stores.key_prefix import with_key_prefix
 async def memory_from_settings(settings: Settings) -> AsyncIterator[Memory]:
     """The memory of the configured store, with the configured session lifetime."""
     lifetime = timedelta(seconds=settings.session_lifetime_seconds)
-    policy = MemoryPolicy(session_lifetime=lifetime, language=settings.language)
+    policy = MemoryPolicy(
+        session_lifetime=lifetime,
+        language=settings.language,
+        rule_titles_final=settings.model in ("", "offline"),
+    )
     store, hot = (with_key_prefix(url, settings.key_prefix) for url in (settings.store, settings.hot))
     async with open_memory(store, hot=hot, policy=policy) as memory:
         yield memory

@@ -13,6 +13,7 @@ from prometheus_client.registry import Collector
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from wenmai.chat.turn import TurnAnswer
+from wenmai.memory.derived import DerivedMemory
 from wenmai.resilience.breaker import Breaker, State
 from wenmai.stores.records import TokenUsage
 
@@ -65,10 +66,17 @@ class Metrics:
         for part in answer.degraded:
             self._degraded.labels(part).inc()
 
-    def render(self, breakers: Sequence[Breaker] = (), usage: TokenUsage = TokenUsage()) -> bytes:
-        """All metrics, with breaker states and model usage as of now, in the Prometheus text format."""
-        current = [generate_latest(each) for each in (_BreakerCollector(breakers), _UsageCollector(usage))]
-        return b"".join([generate_latest(self._registry), *current])
+    def render(
+        self,
+        breakers: Sequence[Breaker] = (),
+        usage: TokenUsage = TokenUsage(),
+        derived: DerivedMemory | None = None,
+    ) -> bytes:
+        """All metrics, with breaker states, model usage and derived memory as of now, in the Prometheus text format."""
+        collectors: list[Collector] = [_BreakerCollector(breakers), _UsageCollector(usage)]
+        if derived is not None:
+            collectors.append(_DerivedCollector(derived))
+        return b"".join([generate_latest(self._registry), *map(generate_latest, collectors)])
 
 
 class _BreakerCollector(Collector):
@@ -109,6 +117,27 @@ class _UsageCollector(Collector):
         )
         cost = "Cost of model calls in US dollars, for models with a configured price."
         yield CounterMetricFamily("wenmai_model_cost_usd", cost, value=self._usage.cost_usd)
+
+
+class _DerivedCollector(Collector):
+    """The state of derived memory at the time of the scrape."""
+
+    def __init__(self, derived: DerivedMemory) -> None:
+        self._lag = derived.lag
+        self._failures = derived.failures
+
+    def collect(self) -> Iterator[Metric]:
+        """See prometheus_client."""
+        threads = "Threads known to this process whose derived memory is behind their messages."
+        yield GaugeMetricFamily("wenmai_derived_threads_behind", threads, value=self._lag.threads)
+        oldest = "For how long the oldest of these threads has been behind, in seconds."
+        yield GaugeMetricFamily("wenmai_derived_oldest_seconds", oldest, value=self._lag.oldest_seconds)
+        failures = CounterMetricFamily(
+            "wenmai_derived_failures", "Failed runs of derived functions; each is retried.", labels=("function",)
+        )
+        for name, count in self._failures.items():
+            failures.add_metric([name], count)
+        yield failures
 
 
 class RequestMetrics:

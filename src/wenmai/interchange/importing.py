@@ -15,11 +15,10 @@ import msgspec
 from wenmai.errors import InvalidInput, SessionNotFound
 from wenmai.interchange.items import BadLine, BadValueError, MessageItem, Note, SessionItem
 from wenmai.interchange.reading import FORMATS, read_items
-from wenmai.memory.first_question import FirstQuestion, first_question_of
+from wenmai.memory.first_question import FirstQuestion, first_question_of, rule_title
 from wenmai.memory.history import ASSISTANT
 from wenmai.memory.ids import checked_id
 from wenmai.memory.library import Memory
-from wenmai.memory.sessions import title_from_question
 from wenmai.scope import Scope
 
 BATCH = 500
@@ -184,7 +183,7 @@ class _Writer:
             stored = await sessions.get(self._scope, session_id)
             self._first_questions[session_id] = FirstQuestion(sessions, self._scope, stored.record)
         except SessionNotFound:
-            fields = _record_fields(items)
+            fields = _record_fields(items, final=sessions.rule_titles_final)
             opened = await sessions.insert(self._scope, session_id, **fields)
             if opened is None:
                 reason = f"session_id: {session_id!r} is not available to user {self._scope.user_id}"
@@ -230,10 +229,10 @@ class _Writer:
         self._report.skip(BadLine(self.file, line, reason))
 
 
-def _record_fields(items: Sequence[SessionItem | MessageItem]) -> dict[str, Any]:
+def _record_fields(items: Sequence[SessionItem | MessageItem], *, final: bool) -> dict[str, Any]:
     """Fields of the new session's record: from the file, else first question and title from its messages."""
     fields: dict[str, Any] = {}
     if question := first_question_of([item.message for item in items if isinstance(item, MessageItem)]):
-        fields |= {"first_question": question, "title": title_from_question(question), "title_by": "rule"}
+        fields |= {"first_question": question, **rule_title(question, final=final)}
     given = next((item.fields for item in items if isinstance(item, SessionItem)), {})
     return fields | given

@@ -1,19 +1,29 @@
-"""A session's first question and rule-made title, for callers that append messages themselves."""
+"""A session's first question and rule-made title.
+
+Callers that append messages record them at once; a derived function finds what a crash has left out.
+"""
 
 import logging
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 
 from wenmai.errors import NotFound, StoreError
+from wenmai.memory.derived import Standing, ThreadChange
 from wenmai.memory.sessions import Sessions, title_from_question
 from wenmai.scope import Scope
+from wenmai.stores.contracts import Logs
 from wenmai.stores.records import Message, NewMessage, Session
 
 _log = logging.getLogger(__name__)
 
 FIRST_QUESTION_LIMIT = 4_000
 """Characters kept: session lists show it, and a pasted document is not a question."""
+
+
+SEARCHED_MESSAGES = 50
+"""Messages of a thread among which its first question is searched for afterwards."""
 
 
 class FirstQuestion:
@@ -44,7 +54,7 @@ class FirstQuestion:
             await self._sessions.change(
                 self._scope,
                 self._session_id,
-                lambda session: with_first_question(session, question),
+                lambda session: with_first_question(session, question, final=self._sessions.rule_titles_final),
                 incarnation=self._incarnation,
             )
         except (NotFound, StoreError) as problem:
@@ -59,13 +69,54 @@ def first_question_of(messages: Sequence[Message | NewMessage]) -> str:
     return next((text[:FIRST_QUESTION_LIMIT] for text in texts if text), "")
 
 
-def with_first_question(session: Session, question: str) -> Session:
-    """The record with its first question and a title made of it; existing values are kept."""
+def with_first_question(session: Session, question: str, *, final: bool) -> Session:
+    """The record with its first question and a title made of it, final or not; existing values are kept."""
     if session.first_question:
         return session
-    named = (
-        session
-        if session.title_by
-        else msgspec.structs.replace(session, title=title_from_question(question), title_by="rule")
-    )
-    return msgspec.structs.replace(named, first_question=question)
+    changes: dict[str, Any] = {"first_question": question}
+    if not session.title_by:
+        changes |= rule_title(question, final=final)
+    return msgspec.structs.replace(session, **changes)
+
+
+def rule_title(question: str, *, final: bool) -> dict[str, Any]:
+    """The fields of a title made by the rule; ``title_by`` is empty until it is final."""
+    return {"title": title_from_question(question), "title_by": "rule" if final else ""}
+
+
+class DerivedFirstQuestion:
+    """Derives a session's first question and rule-made title from a thread; see :mod:`wenmai.memory.derived`."""
+
+    name = "first_question"
+    concurrency = 4
+    of_session = False
+    newest = 1
+
+    def __init__(self, sessions: Sessions, logs: Logs) -> None:
+        self._sessions = sessions
+        self._logs = logs
+
+    async def standing(self, change: ThreadChange) -> Standing:
+        """Final once there is one."""
+        session = await self._sessions.of_thread(change.scope, change.thread)
+        if session.first_question:
+            return Standing.FINAL
+        return Standing.BEHIND if await self.find(change) else Standing.CURRENT
+
+    async def derive(self, change: ThreadChange) -> Standing:
+        """Record it."""
+        question = await self.find(change)
+        if not question:
+            return Standing.CURRENT
+        final = self._sessions.rule_titles_final
+        await self._sessions.change(
+            change.scope,
+            change.thread.session_id,
+            lambda session: with_first_question(session, question, final=final),
+            incarnation=change.thread.incarnation,
+        )
+        return Standing.FINAL
+
+    async def find(self, change: ThreadChange) -> str:
+        """The first text of a user among the first messages of the thread; empty if there is none."""
+        return first_question_of(await self._logs.read(change.scope, change.thread, limit=SEARCHED_MESSAGES))

@@ -23,10 +23,10 @@ import msgspec
 
 from wenmai.clock import Clock, from_micros
 from wenmai.errors import IdempotencyMismatch, InvalidInput, SessionNotFound, VersionConflict
-from wenmai.memory.lease_watch import LeaseWatch
 from wenmai.resilience.shielded import run_to_completion
 from wenmai.scope import Scope
 from wenmai.stores.contracts import Documents, Stored
+from wenmai.stores.lease_watch import LeaseWatch
 from wenmai.stores.records import IdempotentTurn
 from wenmai.stores.update import update
 

@@ -10,7 +10,9 @@ import msgspec
 from wenmai.clock import Clock, system_clock
 from wenmai.errors import InvalidInput, SessionNotFound
 from wenmai.memory.context import Context, ContextBuilder
-from wenmai.memory.first_question import FirstQuestion
+from wenmai.memory.derived import DerivedMemory
+from wenmai.memory.derived_preferences import DerivedPreferences
+from wenmai.memory.first_question import DerivedFirstQuestion, FirstQuestion
 from wenmai.memory.history import ASSISTANT, History, MessagePage, SessionSummary
 from wenmai.memory.idempotency import IdempotentTurns
 from wenmai.memory.ids import checked_id
@@ -26,6 +28,9 @@ from wenmai.stores.opening import open_stores
 from wenmai.stores.records import Message, Session
 from wenmai.text.tokens import TokenCounter, estimate_tokens
 
+DRAIN_SECONDS = 2.0
+"""For the derived memory when the library is closed; what is left is done after the next start."""
+
 
 class MemoryPolicy(msgspec.Struct, frozen=True, kw_only=True):
     """Retention and window defaults.
@@ -35,19 +40,25 @@ class MemoryPolicy(msgspec.Struct, frozen=True, kw_only=True):
         window: default limits of the window.
         history_cap: the most messages that any window reaches back.
         language: the default, until the user chooses or uses another.
+        topic_words: words that can become interest tags, if a user mentions them repeatedly.
+        rule_titles_final: False if a model makes the titles of sessions; the rule's are then provisional.
     """
 
     session_lifetime: timedelta = timedelta(days=30)
     window: WindowLimits = WindowLimits()
     history_cap: int = 500
     language: str = "zh"
+    topic_words: Sequence[str] = ()
+    rule_titles_final: bool = True
 
 
 class Memory:
     """The memory over one store.
 
     Attributes:
-        sessions, transcript, preferences, history, contexts, thread_lock, idempotency, usage: its parts, usable alone.
+        sessions, transcript, preferences, history, contexts, thread_lock, idempotency, usage, first_questions: its
+            parts, usable alone.
+        derived: what is made from transcripts in the background, once it is started.
         policy: see :class:`MemoryPolicy`.
     """
 
@@ -61,8 +72,22 @@ class Memory:
         count_tokens: TokenCounter = estimate_tokens,
     ) -> None:
         self.policy: MemoryPolicy = policy or MemoryPolicy()
-        self.sessions: Sessions = Sessions(documents, logs, clock, lifetime=self.policy.session_lifetime)
-        self.transcript: Transcript = Transcript(logs, history_cap=self.policy.history_cap, count_tokens=count_tokens)
+        self.derived: DerivedMemory = DerivedMemory(documents, logs, clock)
+        self.sessions: Sessions = Sessions(
+            documents,
+            logs,
+            clock,
+            lifetime=self.policy.session_lifetime,
+            rule_titles_final=self.policy.rule_titles_final,
+            on_cut=self.derived.note_cut,
+        )
+        self.transcript: Transcript = Transcript(
+            logs,
+            history_cap=self.policy.history_cap,
+            count_tokens=count_tokens,
+            on_change=self.derived.note,
+            on_cut=self.derived.note_cut,
+        )
         self.preferences: PreferenceBook = PreferenceBook(documents, default_language=self.policy.language)
         self.history: History = History(self.sessions, self.transcript, self.preferences)
         self.contexts: ContextBuilder = ContextBuilder(
@@ -71,6 +96,16 @@ class Memory:
         self.thread_lock: ThreadLock = ThreadLock(documents, clock)
         self.idempotency: IdempotentTurns = IdempotentTurns(documents, clock)
         self.usage: UsageLedger = UsageLedger(documents, self.sessions, clock)
+        self.first_questions: DerivedFirstQuestion = DerivedFirstQuestion(self.sessions, logs)
+        self.derived.register(self.first_questions)
+        inferred = DerivedPreferences(
+            self.preferences,
+            logs,
+            window=self.policy.window.messages,
+            history_cap=self.policy.history_cap,
+            topic_words=self.policy.topic_words,
+        )
+        self.derived.register(inferred)
 
     async def session(
         self,
@@ -241,7 +276,12 @@ async def open_memory(
     """
     async with open_stores(url, hot, clock=clock) as (store, _):
         documents, logs = required(store, url)
-        yield Memory(documents, logs, clock=clock, policy=policy, count_tokens=count_tokens)
+        memory = Memory(documents, logs, clock=clock, policy=policy, count_tokens=count_tokens)
+        memory.derived.start()
+        try:
+            yield memory
+        finally:
+            await memory.derived.stop(DRAIN_SECONDS)
 
 
 def required(store: Store, url: str) -> tuple[Documents, Logs]:

@@ -106,6 +106,13 @@ class PreferenceBook:
 
         return await self._update(scope, session_id, incarnation, inferred)
 
+    async def would_change(
+        self, scope: Scope, session_id: str, questions: Sequence[tuple[str, str]], topic_words: Sequence[str]
+    ) -> bool:
+        """Whether :meth:`infer` would change the preferences."""
+        current = (await self.get(scope, session_id)).values
+        return _inferred(current, questions, topic_words) != current
+
     def _view(self, session_id: str, stored: Stored[Preferences] | None) -> SessionPreferences:
         if stored is None:
             return SessionPreferences(Preferences(session_id=session_id, language=self._default_language), None)

@@ -29,8 +29,6 @@ TITLE_LIMIT = 60
 RULE_TITLE_LIMIT = 40
 RULE_TITLE_LEAST = 20
 """A rule-made title is cut at a space beyond so many characters, else within a word."""
-TITLE_LEASE = "/title"
-"""Used as persona id of the lease that guards the title; real persona ids contain no slash."""
 
 _JOINER = "\u200d"
 _JOINED = {_JOINER, *map(chr, range(0x1F3FB, 0x1F400))}
@@ -66,7 +64,9 @@ class Sessions:
 
     Args:
         lifetime: of a session without activity.
+        rule_titles_final: whether a title made by the rule is final; False if a model will make another.
         make_id: returns an unused id.
+        on_cut: called with a thread that was deleted.
     """
 
     def __init__(
@@ -76,13 +76,17 @@ class Sessions:
         clock: Clock,
         *,
         lifetime: timedelta,
+        rule_titles_final: bool = True,
         make_id: Callable[[], str] = new_session_id,
+        on_cut: Callable[[Scope, ThreadKey], None] | None = None,
     ) -> None:
         self._documents = documents
         self._logs = logs
         self._clock = clock
         self._lifetime = lifetime
+        self.rule_titles_final = rule_titles_final
         self._make_id = make_id
+        self._on_cut = on_cut
 
     async def open(
         self,
@@ -163,6 +167,17 @@ class Sessions:
             raise SessionNotFound(session_id)
         return stored
 
+    async def of_thread(self, scope: Scope, thread: ThreadKey) -> Session:
+        """The record of the thread's session, of exactly the incarnation that the key names, if it names one.
+
+        Raises:
+            SessionNotFound: absent, foreign, or another incarnation.
+        """
+        session = (await self.get(scope, thread.session_id)).record
+        if thread.incarnation not in (None, session.incarnation):
+            raise SessionNotFound(thread.session_id)
+        return session
+
     async def list(self, scope: Scope, *, limit: int = 20, cursor: str | None = None) -> Page[Session]:
         """The user's sessions, newest first, including expired ones."""
         return await self._documents.list(scope, Session, limit=limit, cursor=cursor)
@@ -218,6 +233,8 @@ class Sessions:
             raise SessionNotFound(session_id)
         incarnation = present
         erased = await self._logs.erase(scope, session_id, checked_id("npc_id", npc_id), incarnation=incarnation)
+        if self._on_cut is not None:
+            self._on_cut(scope, ThreadKey(session_id, npc_id, incarnation))
         where = {"session_id": session_id, "npc_id": npc_id}
         for of in bound_records("thread"):
             await self._delete_records(scope, of, where, incarnation)

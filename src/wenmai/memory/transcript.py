@@ -1,6 +1,6 @@
 """The transcript: append-only messages, in order; all other memory is derived from it."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any, cast, get_args
 
 import msgspec
@@ -37,10 +37,22 @@ class Transcript:
 
     Args:
         history_cap: the most messages that a window reaches back.
+        on_change: called with a thread in which a message was appended or completed.
+        on_cut: called with a thread of which messages were removed.
     """
 
-    def __init__(self, logs: Logs, *, history_cap: int = 500, count_tokens: TokenCounter = estimate_tokens) -> None:
+    def __init__(
+        self,
+        logs: Logs,
+        *,
+        history_cap: int = 500,
+        count_tokens: TokenCounter = estimate_tokens,
+        on_change: Callable[[Scope, ThreadKey], None] | None = None,
+        on_cut: Callable[[Scope, ThreadKey], None] | None = None,
+    ) -> None:
         self._logs = logs
+        self._on_change = on_change
+        self._on_cut = on_cut
         self._history_cap = history_cap
         self._count_tokens = count_tokens
 
@@ -63,6 +75,8 @@ class Transcript:
         new = await self.prepare(messages)
         tail = 0 if window is None else self._reach(window)
         appended = await self._logs.append(scope, thread, new, tail=tail, slide=slide)
+        if self._on_change is not None:
+            self._on_change(scope, ThreadKey(thread.session_id, thread.npc_id, appended.incarnation))
         return appended, None if window is None else await self._cut(scope, thread, appended.tail, window)
 
     async def prepare(self, messages: Sequence[MessageInput]) -> list[NewMessage]:
@@ -94,7 +108,7 @@ class Transcript:
         metadata: Mapping[str, Any] | None = None,
     ) -> Message | None:
         """Complete a message that was appended unfinished; None if it was deleted or already completed."""
-        return await self._logs.complete(
+        stored = await self._logs.complete(
             scope,
             thread,
             message,
@@ -103,6 +117,9 @@ class Transcript:
             tokens=self._count_tokens(content),
             metadata=metadata,
         )
+        if self._on_change is not None and stored is not None and thread.incarnation is not None:
+            self._on_change(scope, thread)
+        return stored
 
     async def window(self, scope: Scope, thread: ThreadKey, limits: WindowLimits) -> Window:
         """The newest completed turns that fit."""
@@ -122,7 +139,10 @@ class Transcript:
 
         See :meth:`wenmai.stores.contracts.Logs.truncate`.
         """
-        return await self._logs.truncate(scope, thread, last_seq)
+        removed = await self._logs.truncate(scope, thread, last_seq)
+        if self._on_cut is not None and removed and thread.incarnation is not None:
+            self._on_cut(scope, thread)
+        return removed
 
     async def read_all(self, scope: Scope, thread: ThreadKey) -> AsyncIterator[Message]:
         """Every message of the thread, ascending, read in pages."""

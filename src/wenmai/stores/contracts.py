@@ -180,6 +180,29 @@ class ThreadInfo(msgspec.Struct, frozen=True):
     last_at: Annotated[datetime, Meta(description="Time of the newest message.")]
 
 
+class ActiveThread(msgspec.Struct, frozen=True):
+    """A thread as :meth:`Logs.active_threads` finds it.
+
+    Attributes:
+        scope: the owner of the session.
+        thread: with the incarnation of its session.
+        last_seq: of its last message.
+        active_at: when the session's record, or by an append its expiry, was last changed.
+    """
+
+    scope: Scope
+    thread: ThreadKey
+    last_seq: int
+    active_at: datetime
+
+
+class ActiveThreads(msgspec.Struct, frozen=True):
+    """One page of an enumeration, possibly empty; ``next_cursor`` is None on the last page."""
+
+    items: list[ActiveThread]
+    next_cursor: str | None
+
+
 class Logs(Protocol):
     """The messages of threads: append-only, numbered by the store, total order, no gaps.
 
@@ -282,6 +305,25 @@ class Logs(Protocol):
         """The threads of a session that have messages, in the order of creation.
 
         With an ``incarnation``, none if another one has the id now.
+        """
+        ...
+
+    async def active_threads(
+        self, *, since: datetime | None = None, cursor: str | None = None, limit: int = 500
+    ) -> ActiveThreads:
+        """The threads of all scopes that have messages, in no particular order; for maintenance only.
+
+        The only method without a scope. An enumeration, page by page, returns each thread that has messages from its
+        first page to its last, once or more often.
+
+        Args:
+            since: only threads of sessions whose ``active_at`` is later; an append with ``slide=False`` may not
+                change it.
+            cursor: ``next_cursor`` of the previous page.
+            limit: 1 to 500 sessions to examine for this page, about; it may have fewer threads, or none.
+
+        Raises:
+            InvalidInput: the cursor is invalid, or the limit is out of range.
         """
         ...
 

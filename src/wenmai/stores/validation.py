@@ -10,6 +10,12 @@ TEXT = "valid Unicode text"
 MAX_KEYS = 500
 """Most keys of one ``get_many``."""
 
+MAX_EXAMINED = 500
+"""Most sessions that one page of an enumeration examines."""
+
+MAX_DIGITS = 18
+"""Of a cursor that is a number; it fits into 64 bits."""
+
 
 def is_text(text: str) -> bool:
     """Whether the text can be encoded, that is, contains no lone surrogate."""
@@ -40,6 +46,19 @@ def check_key(field: str, key: object) -> None:
     """
     if not isinstance(key, str) or not 1 <= len(key) <= MAX_KEY or "\0" in key or not is_text(key):
         raise InvalidInput(field, key, f"text of 1 to {MAX_KEY} characters without NUL")
+
+
+def cursor_number(cursor: str | None) -> int:
+    """The number that a cursor of an enumeration is; 0 for the first page.
+
+    Raises:
+        InvalidInput: it is no such number.
+    """
+    if cursor is None:
+        return 0
+    if not (cursor.isascii() and cursor.isdigit() and len(cursor) <= MAX_DIGITS):
+        raise InvalidInput("cursor", cursor, "a cursor of an earlier page")
+    return int(cursor)
 
 
 def check_range(field: str, number: int, least: int, most: int) -> None:

@@ -2,7 +2,6 @@
 
 import time
 from contextlib import suppress
-from typing import Any
 
 import msgspec
 
@@ -11,13 +10,12 @@ from wenmai.chat.turn import TurnAnswer, TurnRun, TurnState
 from wenmai.config.profile import in_language
 from wenmai.errors import SessionNotFound
 from wenmai.grounding.types import PolicyMode
-from wenmai.memory.sessions import title_from_question
+from wenmai.memory.first_question import with_first_question
 from wenmai.resilience.shielded import all_of, run_to_completion
 from wenmai.stores.records import (
     Cut,
     Message,
     ScoredPassage,
-    Session,
     StoredAnswer,
     TraceDetails,
     TraceRecord,
@@ -52,12 +50,12 @@ async def _complete(state: TurnState, run: TurnRun) -> TurnState:
 async def _record_first_question(state: TurnState, run: TurnRun) -> None:
     """Store the session's first question and a title, unless it was deleted meanwhile."""
     request, thread = state["request"], state["opened"].thread
-    final = run.services.model is None
+    sessions = run.services.memory.sessions
     with suppress(SessionNotFound):
-        await run.services.memory.sessions.change(
+        await sessions.change(
             request.scope,
             thread.session_id,
-            lambda session: _with_first_question(session, request.query, final=final),
+            lambda session: with_first_question(session, request.query, final=sessions.rule_titles_final),
             incarnation=thread.incarnation,
         )
 
@@ -103,16 +101,6 @@ async def _earlier_attempt(state: TurnState, run: TurnRun) -> Message | None:
         return None
     await run.services.traces.save(request.scope, trace_of(state, run, None, "another attempt answered first"))
     return found[0]
-
-
-def _with_first_question(session: Session, query: str, *, final: bool) -> Session:
-    """The session's record with its first question; the rule-made title is final if there is no model."""
-    if session.first_question:
-        return session
-    changes: dict[str, Any] = {"first_question": query}
-    if not session.title_by:
-        changes |= {"title": title_from_question(query), "title_by": "rule" if final else ""}
-    return msgspec.structs.replace(session, **changes)
 
 
 def _answer(state: TurnState, run: TurnRun) -> TurnAnswer:

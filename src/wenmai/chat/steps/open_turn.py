@@ -4,6 +4,7 @@ import msgspec
 
 from wenmai.chat.turn import Opened, TurnBegan, TurnRun, TurnStarted, TurnState
 from wenmai.errors import SessionExpired, SessionNotFound
+from wenmai.memory.derived_preferences import INCOGNITO
 from wenmai.memory.idempotency import ClaimLost
 from wenmai.stores.records import NewMessage
 
@@ -14,7 +15,12 @@ async def open_turn(state: TurnState, run: TurnRun) -> TurnState:
     memory = run.services.memory
     claim = run.claim
     messages = [
-        NewMessage(role="user", content=request.query, id=claim.message_id if claim else None),
+        NewMessage(
+            role="user",
+            content=request.query,
+            id=claim.message_id if claim else None,
+            metadata={INCOGNITO: True} if request.incognito else {},
+        ),
         NewMessage(
             role="assistant",
             content="",
@@ -50,6 +56,5 @@ async def open_turn(state: TurnState, run: TurnRun) -> TurnState:
         answer=answer,
         window=previous,  # of completed turns, which this one is not yet
         first=not session.stored.record.first_question,
-        untitled=not session.stored.record.title_by,
     )
     return {"opened": opened, "request": msgspec.structs.replace(request, session_id=thread.session_id)}

@@ -39,6 +39,15 @@ class BreakerView(msgspec.Struct, frozen=True, kw_only=True):
     refused: Annotated[int, Meta(description="Calls rejected since the process started.")]
 
 
+class DerivedLag(msgspec.Struct, frozen=True, kw_only=True):
+    """Derived memory (titles, inferred preferences) that is behind; readiness does not depend on it."""
+
+    threads: Annotated[
+        int, Meta(description="Threads known to this process whose derived memory is behind their messages.")
+    ]
+    oldest_seconds: Annotated[float, Meta(description="For how long the oldest of them has been behind.")]
+
+
 class Readiness(msgspec.Struct, frozen=True, kw_only=True):
     """Whether requests can be served, and the state of each dependency."""
 
@@ -52,6 +61,7 @@ class Readiness(msgspec.Struct, frozen=True, kw_only=True):
     degraded: Annotated[
         list[str], Meta(description="Dependencies that are not called at present, because their breaker is not closed.")
     ]
+    derived: Annotated[DerivedLag, Meta(description="How far derived memory is behind.")]
 
 
 @router.get("/healthz", summary="Liveness")
@@ -73,6 +83,7 @@ async def healthz() -> Json[Liveness]:
                         "stores": {"sqlite": {"state": "down", "error": "disk I/O error"}},
                         "breakers": {"model": {"state": "closed", "failures": 0, "refused": 0}},
                         "degraded": [],
+                        "derived": {"threads": 0, "oldest_seconds": 0.0},
                     }
                 }
             },
@@ -90,6 +101,7 @@ async def readyz(engine: EngineDep) -> Json[Readiness]:
         stores=stores,
         breakers={each.name: view_of(each, BreakerView) for each in statuses},
         degraded=degraded,
+        derived=view_of(engine.memory.derived.lag, DerivedLag),
     )
     return Json(readiness, 503, {"Retry-After": str(RETRY_SECONDS)}) if down else Json(readiness)
 
@@ -107,7 +119,6 @@ async def readyz(engine: EngineDep) -> Json[Readiness]:
 )
 async def metrics(app_state: AppStateDep) -> Response:
     """Requests, latencies, turns and tokens since the process started, and the current breaker states."""
-    return Response(
-        app_state.metrics.render(app_state.engine.breakers, app_state.engine.memory.usage.process_total),
-        media_type=CONTENT_TYPE_LATEST,
-    )
+    engine = app_state.engine
+    rendered = app_state.metrics.render(engine.breakers, engine.memory.usage.process_total, engine.memory.derived)
+    return Response(rendered, media_type=CONTENT_TYPE_LATEST)

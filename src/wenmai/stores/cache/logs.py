@@ -1,6 +1,7 @@
 """The logs contract with a cache: the newest messages and the list of threads are cached."""
 
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from wenmai.scope import Scope, ThreadKey
@@ -8,7 +9,7 @@ from wenmai.stores.cache.entries import TAIL_MESSAGES, CachedSession, CachedValu
 from wenmai.stores.cache.freshness import MomentClock
 from wenmai.stores.cache.read_through import IsFresh, ReadThrough
 from wenmai.stores.cache.write_through import WriteThrough
-from wenmai.stores.contracts import Appended, Logs, ThreadInfo
+from wenmai.stores.contracts import ActiveThreads, Appended, Logs, ThreadInfo
 from wenmai.stores.records import Message, NewMessage
 from wenmai.stores.validation import check_range
 
@@ -121,6 +122,12 @@ class CachedLogs:
             return list(threads)
 
         return await self._read_through.read(scope, ThreadKey(session_id, "", incarnation), answer, fetch)
+
+    async def active_threads(
+        self, *, since: datetime | None = None, cursor: str | None = None, limit: int = 500
+    ) -> ActiveThreads:
+        """See :meth:`wenmai.stores.contracts.Logs.active_threads`."""
+        return await self._durable.active_threads(since=since, cursor=cursor, limit=limit)
 
     async def erase(
         self, scope: Scope, session_id: str, npc_id: str | None = None, *, incarnation: str | None = None

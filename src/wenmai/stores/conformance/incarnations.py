@@ -10,7 +10,16 @@ from wenmai.stores.conformance.case import case
 from wenmai.stores.conformance.expect import equal, raises, require
 from wenmai.stores.conformance.harness import HOUR, Harness, keys, make_messages, texts
 from wenmai.stores.conformance.samples import small_record, trace
-from wenmai.stores.records import IdempotentTurn, NewMessage, Preferences, Record, Session, TraceRecord, TurnLease
+from wenmai.stores.records import (
+    IdempotentTurn,
+    Lease,
+    NewMessage,
+    Preferences,
+    Record,
+    Session,
+    TraceRecord,
+    Watermark,
+)
 
 MIN_IDENTITY_LENGTH = 16
 APPENDS = 6
@@ -26,8 +35,8 @@ async def reuse_session_id(harness: Harness, former: Scope, later: Scope) -> tup
 def bound_records(session: Session) -> list[Record]:
     """A record of every type that is bound to a session, naming its incarnation."""
     id_, incarnation = session.session_id, session.incarnation
-    lease = TurnLease(
-        thread=f"{incarnation}/elder",
+    lease = Lease(
+        name=f"turn/{incarnation}/elder",
         session_id=id_,
         incarnation=incarnation,
         holder="h",
@@ -38,6 +47,14 @@ def bound_records(session: Session) -> list[Record]:
         lease,
         trace("trace-1", session_id=id_, incarnation=incarnation, answer="an answer"),
         small_record("key-1", session_id=id_, incarnation=incarnation, response={"answer": "an answer"}),
+        Watermark(
+            ref=f"title/{incarnation}/elder",
+            session_id=id_,
+            incarnation=incarnation,
+            function="title",
+            npc_id="elder",
+            seq=3,
+        ),
     ]
 
 

@@ -12,6 +12,7 @@ from wenmai.stores.records import (
     EvidenceRecord,
     HistoryCut,
     IdempotentTurn,
+    Lease,
     Marker,
     PersonaVersion,
     Preferences,
@@ -22,9 +23,9 @@ from wenmai.stores.records import (
     TraceDetails,
     TraceRecord,
     TurnInput,
-    TurnLease,
     TurnStep,
     UsageRecord,
+    Watermark,
 )
 
 R = TypeVar("R", bound=Record)
@@ -150,7 +151,7 @@ def full_records() -> list[Record]:
             chosen=["tone"],
             sources={"interest_tags:家训": ["elder#1", "elder#2"], "tone": []},
         ),
-        TurnLease(thread="session-1 elder", session_id="session-full", holder="worker-1", expires_at=TIMESTAMP),
+        Lease(name="turn/session-1 elder", session_id="session-full", holder="worker-1", expires_at=TIMESTAMP),
         IdempotentTurn(
             idempotency_key="key-1",
             fingerprint="f" * 64,
@@ -201,6 +202,9 @@ def full_records() -> list[Record]:
             cost_usd=0.1,
         ),
         Marker(name="evidence", value="甲\x00乙"),
+        Watermark(
+            ref="preferences/i/elder", session_id="session-full", function="preferences", npc_id="elder", seq=2**40
+        ),
     ]
 
 
@@ -209,7 +213,7 @@ def bare_records() -> list[Record]:
     return [
         Session(session_id="session-bare", expires_at=TIMESTAMP, lifetime_seconds=0),
         Preferences(session_id="session-bare"),
-        TurnLease(thread="bare", session_id="session-bare", holder="", expires_at=TIMESTAMP),
+        Lease(name="bare", holder="", expires_at=TIMESTAMP),
         small_record("bare"),
         trace("trace-bare"),
         PersonaVersion(ref="bare:0", npc_id="", number=0, persona={}),
@@ -218,6 +222,7 @@ def bare_records() -> list[Record]:
         EvidenceRecord(evidence_id="bare", title="", text=""),
         UsageRecord(ref="bare", day="", kind="tenant", of=""),
         Marker(name="bare"),
+        Watermark(ref="bare", session_id="session-bare", function="", npc_id="", seq=0),
     ]
 
 

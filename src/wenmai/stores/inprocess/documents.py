@@ -1,10 +1,10 @@
 """The documents contract in process: a dictionary per collection and site, and a sorted listing per owner."""
 
 import base64
-from bisect import bisect_left, insort
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from itertools import count
+from itertools import count, islice
 from typing import Any, TypeVar
 
 from wenmai.clock import Clock, to_micros
@@ -116,6 +116,26 @@ class InProcessDocuments:
             if serial in self._expiring:  # not yet removed with its session
                 self._remove(*self._expiring[serial])
         return len(due)
+
+    def sessions_after(self, owners: int, position: _Position, limit: int) -> list[tuple[int, _Position, Scope, Row]]:
+        """The next sessions of all scopes: number of the owner in order of arrival, position, owner and row.
+
+        Args:
+            owners: how many owners are passed over.
+            position: of the last session of the next owner that is passed over.
+            limit: of sessions.
+        """
+        found: list[tuple[int, _Position, Scope, Row]] = []
+        listings = enumerate(islice(self._listings.items(), owners, None), owners)
+        for number, ((site, user_id), listing) in listings:
+            if site[0] == Session.spec.collection:
+                first = bisect_right(listing, position, key=_position_of) if number == owners else 0
+                scope = Scope(site[1], site[2], user_id)
+                rows = islice(listing, first, first + limit - len(found))
+                found += [(number, place, scope, row) for place, row in rows]
+            if len(found) == limit:
+                break
+        return found
 
     async def list(
         self,

@@ -1,25 +1,29 @@
 """The logs contract in process: lists attached to the session's row, so a thread never outlives its session."""
 
+import re
 from collections.abc import Mapping, Sequence
-from datetime import UTC, timedelta
+from datetime import UTC, datetime, timedelta
 from secrets import token_hex
 from typing import Any
 
 from msgspec.structs import replace
 
 from wenmai.clock import Clock
-from wenmai.errors import SessionExpired, SessionNotFound
+from wenmai.errors import InvalidInput, SessionExpired, SessionNotFound
 from wenmai.scope import Scope, ThreadKey
-from wenmai.stores.contracts import Appended, ThreadInfo
+from wenmai.stores.contracts import ActiveThread, ActiveThreads, Appended, ThreadInfo
 from wenmai.stores.inprocess.documents import InProcessDocuments
 from wenmai.stores.inprocess.rows import Entry, Row, Thread, decode, encode
 from wenmai.stores.records import Message, NewMessage, Session
-from wenmai.stores.validation import check_key, check_range
+from wenmai.stores.validation import MAX_EXAMINED, check_key, check_range
 from wenmai.stores.values import check_completion, check_messages, check_owner, check_read
 
 MAX_BATCH = 1_000
 MAX_READ = 10_000
 MAX_SEQ = 2**63 - 1
+_CURSOR = re.compile(r"(\d{1,18})\.(-?\d{1,18})\.(\d{1,18})", re.ASCII)
+_FIRST = f"0.-{10**18 - 1}.0"
+"""Before all sessions of the first owner."""
 
 
 class InProcessLogs:
@@ -126,6 +130,28 @@ class InProcessLogs:
         check_owner(scope, session_id)
         row = self._session(scope, session_id, incarnation)
         return [_info(npc_id, log) for npc_id, log in row.threads.items()] if row else []
+
+    async def active_threads(
+        self, *, since: datetime | None = None, cursor: str | None = None, limit: int = MAX_EXAMINED
+    ) -> ActiveThreads:
+        """See :meth:`wenmai.stores.contracts.Logs.active_threads`."""
+        check_range("limit", limit, 1, MAX_EXAMINED)
+        place = _CURSOR.fullmatch(_FIRST if cursor is None else cursor)
+        if place is None:
+            raise InvalidInput("cursor", cursor, "a cursor of an earlier page")
+        owners, created, serial = map(int, place.groups())
+        found = self._documents.sessions_after(owners, (created, serial), limit)
+        now = self._clock()
+        items = [
+            ActiveThread(scope, decode(row.raw, Session).thread(npc_id), len(log.entries), row.updated_at)
+            for _, _, scope, row in found
+            if row.is_alive(now) and (since is None or row.updated_at > since)
+            for npc_id, log in row.threads.items()
+        ]
+        if len(found) < limit:
+            return ActiveThreads(items, None)
+        owners, (created, serial), _, _ = found[-1]
+        return ActiveThreads(items, f"{owners}.{created}.{serial}")
 
     async def erase(
         self, scope: Scope, session_id: str, npc_id: str | None = None, *, incarnation: str | None = None

@@ -9,13 +9,13 @@ from typing import Any
 from wenmai.clock import Clock
 from wenmai.errors import SessionExpired, SessionNotFound
 from wenmai.scope import Scope, ThreadKey
-from wenmai.stores.contracts import Appended, ThreadInfo
+from wenmai.stores.contracts import ActiveThread, ActiveThreads, Appended, ThreadInfo
 from wenmai.stores.postgresql.appends import GroupCommit
 from wenmai.stores.postgresql.database import Database, Run, unescape
 from wenmai.stores.postgresql.messages import COLUMNS, batch_columns, new_message, none_if_all, to_json, to_message
 from wenmai.stores.postgresql.purging import purge
 from wenmai.stores.records import Message, NewMessage
-from wenmai.stores.validation import check_key, check_range
+from wenmai.stores.validation import MAX_EXAMINED, check_key, check_range, cursor_number
 from wenmai.stores.values import check_completion, check_messages, check_owner, check_read
 
 APPEND_LIMIT = 1_000
@@ -60,6 +60,15 @@ JOIN LATERAL (
   SELECT * FROM messages m WHERE m.thread = t.thread ORDER BY m.seq DESC LIMIT 1
 ) latest ON TRUE
 WHERE {_SESSION} ORDER BY t.thread"""
+_ACTIVE = """
+SELECT c.row_id, c.tenant_id, c.site_id, c.user_id, c.session_id, c.incarnation, c.updated_at, t.npc_id, latest.seq
+FROM (SELECT * FROM conversations WHERE row_id > $1 ORDER BY row_id LIMIT $2) c
+LEFT JOIN threads t ON t.conversation = c.row_id AND (c.keep_until IS NULL OR c.keep_until > $3)
+  AND ($4::timestamptz IS NULL OR c.updated_at > $4)
+LEFT JOIN LATERAL (
+  SELECT m.seq FROM messages m WHERE m.thread = t.thread ORDER BY m.seq DESC LIMIT 1
+) latest ON TRUE
+ORDER BY c.row_id"""
 # Lock order: the session first, as a delete does, then its threads by number, so that there are no deadlocks.
 _LOCK_SESSION = f"SELECT c.row_id FROM conversations c WHERE {_SESSION} FOR UPDATE"
 _LOCK_THREADS = """
@@ -201,6 +210,21 @@ class PostgresqlLogs:
         check_owner(scope, session_id)
         rows = await self._database.fetch(_THREADS, *scope, session_id, incarnation, self._clock())
         return [ThreadInfo(unescape(npc_id), *rest) for npc_id, *rest in rows]
+
+    async def active_threads(
+        self, *, since: datetime | None = None, cursor: str | None = None, limit: int = MAX_EXAMINED
+    ) -> ActiveThreads:
+        """See :meth:`wenmai.stores.contracts.Logs.active_threads`."""
+        check_range("limit", limit, 1, MAX_EXAMINED)
+        rows = await self._database.fetch(_ACTIVE, cursor_number(cursor), limit, self._clock(), since)
+        items = []
+        for _, *texts, active_at, npc_id, seq in rows:
+            if seq is not None:
+                tenant_id, site_id, user_id, session_id, incarnation = map(unescape, texts)
+                thread = ThreadKey(session_id, unescape(npc_id), incarnation)
+                items.append(ActiveThread(Scope(tenant_id, site_id, user_id), thread, seq, active_at))
+        more = len({row["row_id"] for row in rows}) == limit
+        return ActiveThreads(items, str(rows[-1]["row_id"]) if more else None)
 
     async def erase(
         self, scope: Scope, session_id: str, npc_id: str | None = None, *, incarnation: str | None = None

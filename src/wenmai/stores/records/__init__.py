@@ -10,6 +10,7 @@ from typing import Literal
 
 from wenmai.stores.records.base import Record, RecordSpec
 from wenmai.stores.records.evidence import EvidenceRecord
+from wenmai.stores.records.maintenance import Lease, Watermark
 from wenmai.stores.records.markers import Marker
 from wenmai.stores.records.messages import Message, NewMessage, Role
 from wenmai.stores.records.registry import ActiveVersion, PersonaVersion, PromptVersion
@@ -26,7 +27,7 @@ from wenmai.stores.records.traces import (
     TurnInput,
     TurnStep,
 )
-from wenmai.stores.records.turns import IdempotentTurn, TraceRecord, TurnLease
+from wenmai.stores.records.turns import IdempotentTurn, TraceRecord
 from wenmai.stores.records.usage import BudgetKind, BudgetStatus, TokenUsage, UsageRecord
 
 __all__ = [
@@ -39,6 +40,7 @@ __all__ = [
     "EvidenceRecord",
     "HistoryCut",
     "IdempotentTurn",
+    "Lease",
     "Marker",
     "Message",
     "NewMessage",
@@ -57,9 +59,9 @@ __all__ = [
     "TraceDetails",
     "TraceRecord",
     "TurnInput",
-    "TurnLease",
     "TurnStep",
     "UsageRecord",
+    "Watermark",
     "bound_records",
     "cached_records",
 ]
@@ -67,7 +69,7 @@ __all__ = [
 RECORDS: list[type[Record]] = [
     Session,
     Preferences,
-    TurnLease,
+    Lease,
     IdempotentTurn,
     TraceRecord,
     PersonaVersion,
@@ -76,6 +78,7 @@ RECORDS: list[type[Record]] = [
     EvidenceRecord,
     UsageRecord,
     Marker,
+    Watermark,
 ]
 """All document types, in the order in which a backend creates their tables; read when a store is opened or used."""
 

@@ -1,22 +1,10 @@
-"""Records of turns: the lease on a thread, idempotent requests and traces."""
+"""Records of turns: idempotent requests and traces."""
 
 from datetime import datetime
 from typing import Any, ClassVar
 
 from wenmai.stores.records.base import Record, RecordSpec
 from wenmai.stores.records.traces import Block, PolicyModeName, TraceDetails, TurnInput, TurnStep
-
-
-class TurnLease(Record, frozen=True, kw_only=True):
-    """Lease on a thread; ignored after ``expires_at``."""
-
-    spec: ClassVar[RecordSpec] = RecordSpec("turn_leases", key="thread", bound_to="session")
-
-    thread: str
-    session_id: str
-    incarnation: str = ""
-    holder: str
-    expires_at: datetime
 
 
 class IdempotentTurn(Record, frozen=True, kw_only=True):

@@ -19,12 +19,13 @@ key                                                               type   holds
 ================================================================  =====  ==========================================
 
 Each part between colons is percent-encoded (RFC 3986, all but ``A-Z a-z 0-9 _ . - ~``), so any text can be a key, and
-different texts give different keys. Keys are never searched by pattern.
+different texts give different keys. Keys are searched by pattern only for the maintenance of all sessions.
 
 The fixed formats allow a cluster's hash tag in the prefix only. With ``prefix={chat}`` all keys are in one slot, as
 scripts over several keys need; without braces each key has a slot of its own, and opening the store on a cluster fails.
 """
 
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 from urllib.parse import quote, unquote
@@ -81,6 +82,17 @@ class Keys:
     def sessions(self, scope: Scope) -> str:
         """The key prefix of the site's session documents; the escaped session id follows."""
         return self._of_site(f"doc:{Session.spec.collection}", scope, "")
+
+    @property
+    def all_sessions(self) -> str:
+        """A glob pattern of all session documents, for SCAN."""
+        escaped = re.sub(r"([*?\[\]\\])", r"\\\1", self._prefix)
+        return f"{escaped}:doc:{Session.spec.collection}:*"
+
+    def parse_session(self, name: str) -> tuple[str, str, str]:
+        """Tenant, site and session id of a session document's key."""
+        tenant, site, session_id = map(unquote, name.removeprefix(self._prefix).split(":")[-3:])
+        return tenant, site, session_id
 
     def session(self, scope: Scope, session_id: str, npc_ids: Sequence[str]) -> list[str]:
         """The session's document, its list of threads, and the messages and the numbers of each of these threads."""

@@ -10,15 +10,16 @@ from msgspec.structs import replace
 from wenmai.clock import Clock, to_micros
 from wenmai.errors import SessionExpired, SessionNotFound
 from wenmai.scope import Scope, ThreadKey
-from wenmai.stores.contracts import SLIDE_STEP, Appended, ThreadInfo
+from wenmai.stores.contracts import SLIDE_STEP, ActiveThreads, Appended, ThreadInfo
 from wenmai.stores.records import Message, NewMessage
+from wenmai.stores.redis.enumeration import enumerate_threads
 from wenmai.stores.redis.keys import Keys
 from wenmai.stores.redis.link import Link, Word
 from wenmai.stores.redis.log_scripts import ANY, APPEND, COMPLETE, ERASE, LATEST, READ, THREADS, TRUNCATE
 from wenmai.stores.redis.messages import Request, decode, decode_all, decode_appended, encode, split, words_of
 from wenmai.stores.redis.retention import Retention
 from wenmai.stores.redis.rows import rfc3339
-from wenmai.stores.validation import check_key, check_range
+from wenmai.stores.validation import MAX_EXAMINED, check_key, check_range
 from wenmai.stores.values import check_completion, check_messages, check_owner, check_read
 
 MAX_BATCH = 1_000
@@ -147,6 +148,13 @@ class RedisLogs:
             for npc_id, (of, count, turns, first_at, last_at) in zip(npc_ids, found, strict=True)
             if of is not None and of.decode() == born
         ]
+
+    async def active_threads(
+        self, *, since: datetime | None = None, cursor: str | None = None, limit: int = MAX_EXAMINED
+    ) -> ActiveThreads:
+        """See :meth:`wenmai.stores.contracts.Logs.active_threads`."""
+        check_range("limit", limit, 1, MAX_EXAMINED)
+        return await enumerate_threads(self._link, self._keys, self._clock(), since, cursor, limit)
 
     async def erase(
         self, scope: Scope, session_id: str, npc_id: str | None = None, *, incarnation: str | None = None

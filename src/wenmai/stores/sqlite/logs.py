@@ -2,6 +2,7 @@
 
 import secrets
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any, NamedTuple
 
 import apsw
@@ -9,13 +10,13 @@ import apsw
 from wenmai.clock import Clock, from_micros, to_micros
 from wenmai.errors import SessionExpired, SessionNotFound
 from wenmai.scope import Scope, ThreadKey
-from wenmai.stores.contracts import SLIDE_STEP, Appended, ThreadInfo
+from wenmai.stores.contracts import SLIDE_STEP, ActiveThread, ActiveThreads, Appended, ThreadInfo
 from wenmai.stores.records import Message, NewMessage
 from wenmai.stores.sqlite.connection_threads import ConnectionThreads, fetch
 from wenmai.stores.sqlite.messages import COLUMNS, generated_id, to_json, to_message, to_row
 from wenmai.stores.sqlite.purging import detach, purge
 from wenmai.stores.sqlite.write_cache import CachedSession, CachedThread, ThreadRow, WriteCache
-from wenmai.stores.validation import check_key, check_range
+from wenmai.stores.validation import MAX_EXAMINED, check_key, check_range, cursor_number
 from wenmai.stores.values import check_completion, check_messages, check_owner, check_read
 
 APPEND_LIMIT = 1_000
@@ -38,6 +39,13 @@ ORDER BY seq DESC LIMIT ?3"""
 _FROM = f"SELECT {COLUMNS} FROM messages WHERE thread = ? AND seq >= ? ORDER BY seq LIMIT ?"
 _BY_GIVEN_ID = f"SELECT {COLUMNS} FROM messages WHERE thread = ? AND given_id = ?"
 _BY_SEQ = f"SELECT {COLUMNS} FROM messages WHERE thread = ? AND seq = ?"
+_ACTIVE = """
+SELECT c.row, c.tenant_id, c.site_id, c.user_id, c.session_id, c.incarnation, c.updated_at, t.npc_id,
+  (SELECT max(seq) FROM messages m WHERE m.thread = t.thread)
+FROM (SELECT * FROM conversations WHERE row > ?1 ORDER BY row LIMIT ?2) c
+LEFT JOIN threads t ON t.incarnation = c.incarnation AND (c.keep_until IS NULL OR c.keep_until > ?3)
+  AND (?4 IS NULL OR c.updated_at > ?4)
+ORDER BY c.row"""
 _END = 1 << 62
 # An erased thread is detached from its session at once and then removed in batches; the next sweep removes any rest.
 
@@ -177,6 +185,21 @@ class SqliteLogs:
             return [info for row, npc_id in rows if (info := _thread_info(connection, row, npc_id)) is not None]
 
         return await self._connections.read(work)
+
+    async def active_threads(
+        self, *, since: datetime | None = None, cursor: str | None = None, limit: int = MAX_EXAMINED
+    ) -> ActiveThreads:
+        """See :meth:`wenmai.stores.contracts.Logs.active_threads`."""
+        check_range("limit", limit, 1, MAX_EXAMINED)
+        where = (cursor_number(cursor), limit, to_micros(self._clock()), None if since is None else to_micros(since))
+        rows = await self._connections.read(lambda connection: fetch(connection, _ACTIVE, where))
+        items = [
+            ActiveThread(Scope(*owner), ThreadKey(session_id, npc_id, incarnation), seq, from_micros(active_at))
+            for _, *owner, session_id, incarnation, active_at, npc_id, seq in rows
+            if seq is not None
+        ]
+        more = len({row[0] for row in rows}) == limit
+        return ActiveThreads(items, str(rows[-1][0]) if more else None)
 
     async def erase(
         self, scope: Scope, session_id: str, npc_id: str | None = None, *, incarnation: str | None = None

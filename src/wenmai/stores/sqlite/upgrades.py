@@ -230,7 +230,50 @@ _SEARCH = (
     "ALTER TABLE partitions_with_vectors RENAME TO search_partitions",
 )
 
-UPGRADES: Mapping[int, Sequence[str]] = {2: _USAGE, 3: _INCARNATIONS, 4: _MARKERS, 5: _SEARCH}
+_DERIVED = (
+    "DROP TABLE turn_leases",
+    """CREATE TABLE leases (
+  row INTEGER PRIMARY KEY,
+  tenant_id TEXT NOT NULL,
+  site_id TEXT NOT NULL,
+  user_id TEXT NOT NULL,
+  name TEXT,
+  session_id TEXT,
+  incarnation TEXT,
+  holder TEXT,
+  expires_at INTEGER,
+  version INTEGER NOT NULL,
+  created_at INTEGER NOT NULL,
+  updated_at INTEGER NOT NULL,
+  keep_until INTEGER,
+  UNIQUE (tenant_id, site_id, name)
+) STRICT""",
+    "CREATE INDEX leases_by_age ON leases (tenant_id, site_id, user_id, created_at, name)",
+    "CREATE INDEX leases_by_end ON leases (keep_until) WHERE keep_until IS NOT NULL",
+    "CREATE INDEX leases_by_incarnation ON leases (incarnation)",
+    """CREATE TABLE watermarks (
+  row INTEGER PRIMARY KEY,
+  tenant_id TEXT NOT NULL,
+  site_id TEXT NOT NULL,
+  user_id TEXT NOT NULL,
+  ref TEXT,
+  session_id TEXT,
+  incarnation TEXT,
+  function TEXT,
+  npc_id TEXT,
+  seq INTEGER,
+  version INTEGER NOT NULL,
+  created_at INTEGER NOT NULL,
+  updated_at INTEGER NOT NULL,
+  keep_until INTEGER,
+  UNIQUE (tenant_id, site_id, ref)
+) STRICT""",
+    "CREATE INDEX watermarks_by_age ON watermarks (tenant_id, site_id, user_id, created_at, ref)",
+    "CREATE INDEX watermarks_by_end ON watermarks (keep_until) WHERE keep_until IS NOT NULL",
+    "CREATE INDEX watermarks_by_incarnation ON watermarks (incarnation)",
+)
+
+UPGRADES: Mapping[int, Sequence[str]] = {2: _USAGE, 3: _INCARNATIONS, 4: _MARKERS, 5: _SEARCH, 6: _DERIVED}
 """Version → upgrade from the version before; frozen SQL, independent of later record declarations."""
 
 

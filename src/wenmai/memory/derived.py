@@ -1,0 +1,310 @@
+"""Derived memory: records that are made from a thread's transcript, in the background, and kept up to date.
+
+A derived function takes a thread from its watermark to a derived record. After an append the thread is noted, and when
+it has been idle for a moment its functions are checked; those that are behind run, one at a time for each function and
+thread across all processes. Whatever is lost in a crash is found by the sweeper, so a function must be idempotent: the
+same transcript gives the same record.
+"""
+
+import asyncio
+import time
+from contextlib import suppress
+from datetime import timedelta
+from enum import Enum
+from functools import partial
+from typing import Protocol
+
+import msgspec
+
+from wenmai.clock import Clock
+from wenmai.errors import InvalidInput, StoreError
+from wenmai.memory.derived_sweep import DerivedSweep
+from wenmai.memory.watermarks import FINAL, ThreadRef, Watermarks
+from wenmai.resilience.background import BackgroundTasks
+from wenmai.resilience.debounce import Debounce
+from wenmai.resilience.work_queue import RetryLater, WorkQueue
+from wenmai.scope import Scope, ThreadKey
+from wenmai.stores.contracts import Documents, Logs
+from wenmai.stores.lease import LEASE, Leases, LeaseTaken
+from wenmai.stores.records import Message
+
+IDLE_SECONDS = 1.5
+"""A thread is checked when nothing was appended for so long."""
+
+LONGEST_IDLE_SECONDS = 30.0
+"""A thread that is never idle is checked at such intervals."""
+
+ABANDONED = timedelta(hours=1)
+"""Age at which an unfinished answer is no longer waited for."""
+
+MAX_NOTED = 10_000
+"""Threads noted and waiting to be checked; further ones are left to the sweeper."""
+
+CONCURRENT_CHECKS = 8
+
+MAX_WAITING = 1_000
+"""Threads waiting for a function; further ones are left to the sweeper."""
+
+FLUSH_SECONDS = 60.0
+"""Interval at which watermarks that only say that nothing had to change are stored."""
+
+SWEEP_SECONDS = 300.0
+FIRST_SWEEP_SECONDS = 1.0
+"""After the start, so that programs that run for a moment do not sweep."""
+
+
+class Standing(Enum):
+    """How a derived record stands to its thread.
+
+    ``BEHIND``: it must be derived. ``CURRENT``: until the next message. ``FINAL``: whatever is appended.
+    """
+
+    BEHIND = "behind"
+    CURRENT = "current"
+    FINAL = "final"
+
+
+class ThreadChange(msgspec.Struct, frozen=True):
+    """What a derived function has not seen of a thread: the messages ``after`` + 1 to ``last``.
+
+    Attributes:
+        after: 0 for a thread that is derived from its beginning.
+        newest: the newest messages of the thread up to ``last``, ascending, as many as a function asks for; read once
+            for all functions.
+    """
+
+    scope: Scope
+    thread: ThreadKey
+    after: int
+    last: int
+    newest: list[Message] = []
+
+
+class DerivedFunction(Protocol):
+    """A derived function.
+
+    Attributes:
+        name: of its watermarks and leases, without a slash; never changed, or all threads are derived again.
+        concurrency: most runs at a time in this process.
+        of_session: whether it derives a record of the session, so that one thread of a session runs at a time.
+        newest: how many messages it wants to see in :attr:`ThreadChange.newest`; 1 to 500.
+    """
+
+    name: str
+    concurrency: int
+    of_session: bool
+    newest: int
+
+    async def standing(self, change: ThreadChange) -> Standing:
+        """How the derived record stands; cheap, since it is asked after every turn."""
+        ...
+
+    async def derive(self, change: ThreadChange) -> Standing:
+        """Bring the derived record up to date, under a lease; returns how it stands then.
+
+        Raises:
+            NotFound: the session was deleted.
+            StoreError: it is retried.
+        """
+        ...
+
+
+class Lag(msgspec.Struct, frozen=True):
+    """How many threads are known to be behind their transcript, and for how long the oldest has been, in seconds."""
+
+    threads: int
+    oldest_seconds: float
+
+
+class DerivedMemory:
+    """Runs the derived functions of all threads. Until :meth:`start`, nothing is noted.
+
+    Attributes:
+        watermarks: of all functions and threads.
+    """
+
+    def __init__(self, documents: Documents, logs: Logs, clock: Clock) -> None:
+        self.watermarks = Watermarks(documents)
+        self._logs = logs
+        self._clock = clock
+        self._leases = Leases(documents, clock)
+        self._functions: dict[str, DerivedFunction] = {}
+        self._queues: dict[str, WorkQueue[ThreadRef]] = {}
+        self._tasks = BackgroundTasks()
+        self._checks = WorkQueue(
+            "checking derived memory",
+            self._check,
+            self._tasks,
+            concurrency=CONCURRENT_CHECKS,
+            capacity=MAX_NOTED,
+        )
+        self._noted = Debounce(self._checks.submit, idle=IDLE_SECONDS, longest=LONGEST_IDLE_SECONDS, capacity=MAX_NOTED)
+        self._sweep = DerivedSweep(logs, self.watermarks, clock, self._functions, self._checks, self._was_incomplete)
+        self._cut: set[ThreadRef] = set()
+        self._running = False
+
+    def register(self, function: DerivedFunction) -> None:
+        """Derive this record too, of all threads."""
+        self._functions[function.name] = function
+        self._queues[function.name] = WorkQueue(
+            f"deriving {function.name}",
+            partial(self._derive, function),
+            self._tasks,
+            concurrency=function.concurrency,
+            capacity=MAX_WAITING,
+        )
+
+    def start(self) -> None:
+        """Note threads from now on, and sweep."""
+        self._running = True
+        self._tasks.repeat(
+            "storing watermarks", self.watermarks.flush, seconds=FLUSH_SECONDS, first_after=FLUSH_SECONDS
+        )
+        self._tasks.repeat(
+            "sweep of derived memory", self._sweep.run, seconds=SWEEP_SECONDS, first_after=FIRST_SWEEP_SECONDS
+        )
+
+    def note(self, scope: Scope, thread: ThreadKey) -> None:
+        """Note that the thread has changed; it is checked when it is idle. Takes no time worth mentioning."""
+        if self._running:
+            self._noted.touch(ThreadRef(scope, thread))
+
+    def note_cut(self, scope: Scope, thread: ThreadKey) -> None:
+        """Note that messages of the thread were removed: its records are derived again from its beginning."""
+        if self._running:
+            self._cut.add(ThreadRef(scope, thread))
+            self.note(scope, thread)
+
+    def check_soon(self, scope: Scope, thread: ThreadKey) -> None:
+        """Check the thread now, in the background."""
+        if self._running:
+            ref = ThreadRef(scope, thread)
+            self._checks.submit(ref, self._noted.pop(ref))
+
+    async def rebuild(self, name: str, scope: Scope, thread: ThreadKey) -> None:
+        """Derive a thread's record of one function again from its beginning, in the background.
+
+        Raises:
+            InvalidInput: there is no such function.
+            SessionNotFound: the session was deleted.
+        """
+        if name not in self._functions:
+            raise InvalidInput("function", name, f"one of {', '.join(self._functions)}")
+        ref = ThreadRef(scope, thread)
+        await self.watermarks.store(name, ref, 0)
+        self._checks.submit(ref)
+
+    async def sweep(self) -> int:
+        """Find all threads that are behind, and queue them; returns how many."""
+        return await self._sweep.run(everything=True)
+
+    async def catch_up(self, seconds: float | None = None) -> None:
+        """Work on all noted threads without waiting for their idleness, until none is behind.
+
+        Raises:
+            TimeoutError: it took longer than ``seconds``.
+        """
+        async with asyncio.timeout(seconds):
+            while not self._is_idle():
+                self._noted.flush()
+                await self._tasks.join()
+
+    async def stop(self, seconds: float) -> None:
+        """Work on all noted threads for at most so long; what is left is found by the next sweep."""
+        self._running = False
+        self._tasks.stop_repeating()
+        until = time.monotonic() + seconds
+        with suppress(TimeoutError):
+            await self.catch_up(seconds)
+        for queue in self._all_queues():
+            queue.close()
+        self._noted.close()
+        self._cut.clear()
+        await self._tasks.stop(0)
+        # What is not stored is done again after the next start, and changes nothing.
+        with suppress(TimeoutError, StoreError):
+            async with asyncio.timeout(max(until - time.monotonic(), seconds / 4)):
+                await self.watermarks.flush()
+
+    @property
+    def lag(self) -> Lag:
+        """The threads known to this process to be behind."""
+        behind: dict[ThreadRef, float] = self._noted.pending()
+        for queue in self._all_queues():
+            for ref, since in queue.pending().items():
+                behind[ref] = min(since, behind.get(ref, since))
+        oldest = min(behind.values(), default=None)
+        return Lag(len(behind), 0.0 if oldest is None else asyncio.get_running_loop().time() - oldest)
+
+    @property
+    def failures(self) -> dict[str, int]:
+        """By function, the runs that failed since the start."""
+        return {name: queue.failures for name, queue in self._queues.items()}
+
+    def _all_queues(self) -> list[WorkQueue[ThreadRef]]:
+        return [self._checks, *self._queues.values()]
+
+    def _is_idle(self) -> bool:
+        return not self._noted.pending() and all(queue.is_idle for queue in self._all_queues())
+
+    def _was_incomplete(self) -> bool:
+        """Whether threads were left to the sweeper since the last call."""
+        queues = self._all_queues()
+        dropped = any(queue.dropped for queue in queues)
+        for queue in queues:
+            queue.dropped = False
+        return dropped
+
+    async def _check(self, ref: ThreadRef) -> None:
+        """Queue the functions that are behind in this thread."""
+        if ref in self._cut:
+            # New messages may have the numbers of removed ones, so a watermark alone would not show the change.
+            await self.watermarks.reset(ref, list(self._functions))
+            self._cut.discard(ref)
+        newest = await self._newest(ref)
+        marks = await self.watermarks.get(ref, list(self._functions)) if newest else {}
+        for name, function in self._functions.items():
+            change = _change(ref, marks.get(name, 0), newest)
+            if change is None:
+                continue
+            standing = await function.standing(change)
+            if standing is Standing.BEHIND:
+                self._queues[name].submit(ref)
+            else:
+                self.watermarks.advance(name, ref, _mark(standing, change.last))
+
+    async def _derive(self, function: DerivedFunction, ref: ThreadRef) -> None:
+        """Run a function, unless another process does or has done so."""
+        work = f"derived/{function.name}"
+        leased = ref.thread._replace(npc_id="") if function.of_session else ref.thread
+        try:
+            async with self._leases.hold(ref.scope, work, leased, wait=False):
+                marks = await self.watermarks.get(ref, [function.name], stored=True)
+                change = _change(ref, marks[function.name], await self._newest(ref))
+                if change is None:
+                    return
+                standing = await function.standing(change)
+                if standing is Standing.BEHIND:
+                    standing = await function.derive(change)
+                await self.watermarks.store(function.name, ref, _mark(standing, change.last))
+        except LeaseTaken:
+            raise RetryLater(LEASE.total_seconds()) from None
+
+    async def _newest(self, ref: ThreadRef) -> list[Message]:
+        """The thread's newest messages, ascending; none while its last answer is being generated."""
+        wanted = max(function.newest for function in self._functions.values())
+        newest = await self._logs.latest(ref.scope, ref.thread, wanted)
+        in_progress = newest and not newest[-1].completed and self._clock() - newest[-1].timestamp < ABANDONED
+        return [] if in_progress else newest
+
+
+def _change(ref: ThreadRef, mark: int, newest: list[Message]) -> ThreadChange | None:
+    """What is new since the watermark; None if nothing. A thread that was cut is derived from its beginning."""
+    if not newest or mark in (newest[-1].seq, FINAL):
+        return None
+    last = newest[-1].seq
+    return ThreadChange(ref.scope, ref.thread, mark if mark < last else 0, last, newest)
+
+
+def _mark(standing: Standing, last: int) -> int:
+    return FINAL if standing is Standing.FINAL else last

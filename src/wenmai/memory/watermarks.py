@@ -1,0 +1,149 @@
+"""Watermarks: up to which message each derived record of a thread is current.
+
+A watermark that only says that nothing had to change is stored lazily. If it is lost in a crash, the work is done again
+and changes nothing.
+"""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from wenmai.errors import NotFound
+from wenmai.scope import Scope, ThreadKey
+from wenmai.stores.contracts import Documents
+from wenmai.stores.records import Watermark
+from wenmai.stores.validation import MAX_KEYS
+
+FINAL = 2**53 - 1
+"""In the place of a number: the derived record is complete, whatever is appended."""
+
+MAX_KNOWN = 5_000
+"""Threads whose watermarks are cached."""
+
+MAX_UNSTORED = 10_000
+"""Watermarks that wait to be stored; with more, the oldest is dropped and its work repeated after a restart."""
+
+CONCURRENT_PUTS = 8
+
+
+class ThreadRef(NamedTuple):
+    """A thread, its incarnation included, and its owner."""
+
+    scope: Scope
+    thread: ThreadKey
+
+
+class Watermarks:
+    """Reads and stores watermarks."""
+
+    def __init__(self, documents: Documents) -> None:
+        self._documents = documents
+        self._known: OrderedDict[ThreadRef, dict[str, int]] = OrderedDict()
+        self._unstored: dict[tuple[str, ThreadRef], int] = {}
+
+    async def get(self, ref: ThreadRef, functions: Sequence[str], *, stored: bool = False) -> dict[str, int]:
+        """The watermark of each function, 0 where there is none.
+
+        Args:
+            ref: the thread.
+            functions: their names.
+            stored: read the store even if they are cached: another process may have advanced them.
+        """
+        known = self._known.get(ref)
+        if known is None or stored or any(name not in known for name in functions):
+            found = await self._documents.get_many(ref.scope, Watermark, [_key(name, ref) for name in functions])
+            fresh = {name: found[_key(name, ref)].record.seq if _key(name, ref) in found else 0 for name in functions}
+            known = (known or {}) | fresh | self._unstored_of(functions, ref)
+            self._remember(ref, known)
+        return {name: known[name] for name in functions}
+
+    async def get_many(self, refs: Sequence[ThreadRef], functions: Sequence[str]) -> dict[ThreadRef, dict[str, int]]:
+        """The same for many threads, of any owners, with few reads; they are not cached."""
+        marks = {ref: dict.fromkeys(functions, 0) | self._known.get(ref, {}) for ref in refs}
+        by_scope: dict[Scope, list[tuple[str, ThreadRef]]] = {}
+        for ref in refs:
+            known = self._known.get(ref, {})
+            by_scope.setdefault(ref.scope, []).extend((name, ref) for name in functions if name not in known)
+        for scope, wanted in by_scope.items():
+            for start in range(0, len(wanted), MAX_KEYS):
+                batch = {_key(name, ref): (name, ref) for name, ref in wanted[start : start + MAX_KEYS]}
+                for key, found in (await self._documents.get_many(scope, Watermark, list(batch))).items():
+                    name, ref = batch[key]
+                    marks[ref][name] = found.record.seq
+        return marks
+
+    def advance(self, function: str, ref: ThreadRef, seq: int) -> None:
+        """Set a watermark; it is stored by the next :meth:`flush`."""
+        self._remember(ref, self._known.get(ref, {}) | {function: seq})
+        self._unstored.pop((function, ref), None)
+        if len(self._unstored) >= MAX_UNSTORED:
+            del self._unstored[next(iter(self._unstored))]
+        self._unstored[function, ref] = seq
+
+    async def store(self, function: str, ref: ThreadRef, seq: int) -> None:
+        """Set a watermark durably.
+
+        Raises:
+            SessionNotFound: the session was deleted.
+        """
+        self._unstored.pop((function, ref), None)
+        self._remember(ref, self._known.get(ref, {}) | {function: seq})
+        await self._documents.put(ref.scope, _record(function, ref, seq))
+
+    async def reset(self, ref: ThreadRef, functions: Sequence[str]) -> None:
+        """Set the watermarks of a thread to 0 durably, unless they are final.
+
+        Raises:
+            SessionNotFound: the session was deleted.
+        """
+        for name, seq in (await self.get(ref, functions, stored=True)).items():
+            if seq not in (0, FINAL):
+                await self.store(name, ref, 0)
+
+    async def flush(self) -> None:
+        """Store what :meth:`advance` has set.
+
+        Raises:
+            StoreError: the store failed; the rest is stored by the next flush.
+        """
+        while self._unstored:
+            batch = list(self._unstored.items())[:CONCURRENT_PUTS]
+            for entry, _ in batch:
+                del self._unstored[entry]
+            results = await asyncio.gather(*(self._put(*entry, seq) for entry, seq in batch), return_exceptions=True)
+            failed = [result for result in results if isinstance(result, BaseException)]
+            if failed:
+                self._unstored = dict(batch) | self._unstored
+                raise failed[0]
+
+    async def _put(self, function: str, ref: ThreadRef, seq: int) -> None:
+        try:
+            await self._documents.put(ref.scope, _record(function, ref, seq))
+        except NotFound:
+            self._known.pop(ref, None)
+
+    def _unstored_of(self, functions: Iterable[str], ref: ThreadRef) -> dict[str, int]:
+        return {name: self._unstored[name, ref] for name in functions if (name, ref) in self._unstored}
+
+    def _remember(self, ref: ThreadRef, marks: dict[str, int]) -> None:
+        self._known[ref] = marks
+        self._known.move_to_end(ref)
+        if len(self._known) > MAX_KNOWN:
+            self._known.popitem(last=False)
+
+
+def _key(function: str, ref: ThreadRef) -> str:
+    return f"{function}/{ref.thread.incarnation}/{ref.thread.npc_id}"
+
+
+def _record(function: str, ref: ThreadRef, seq: int) -> Watermark:
+    session_id, npc_id, incarnation = ref.thread
+    return Watermark(
+        ref=_key(function, ref),
+        session_id=session_id,
+        incarnation=incarnation or "",
+        function=function,
+        npc_id=npc_id,
+        seq=seq,
+    )

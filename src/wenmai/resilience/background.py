@@ -1,0 +1,77 @@
+"""Background tasks: work beside the requests, owned by one component and drained when it closes."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
+from typing import Any
+
+from wenmai.errors import StoreError
+
+_log = logging.getLogger(__name__)
+
+
+class BackgroundTasks:
+    """The background tasks of a component; none is lost to the garbage collector or outlives :meth:`stop`."""
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._periodic: set[asyncio.Task[None]] = set()
+
+    def __len__(self) -> int:
+        """The number of tasks that run, without the periodic ones."""
+        return len(self._tasks)
+
+    def start(self, work: Coroutine[Any, Any, Any]) -> None:
+        """Run the work, which handles its own errors."""
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def repeat(
+        self, what: str, work: Callable[[], Awaitable[object]], *, seconds: float, first_after: float = 0.0
+    ) -> None:
+        """Run the work every ``seconds`` until :meth:`stop`; a failure is logged and retried at the next interval.
+
+        Args:
+            what: names the work in the log.
+            work: called for each run.
+            seconds: between the end of a run and the next.
+            first_after: seconds before the first run.
+        """
+        self._periodic.add(asyncio.create_task(_repeat(what, work, seconds, first_after)))
+
+    async def join(self) -> None:
+        """Wait until no task runs, the periodic ones apart."""
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+
+    def stop_repeating(self) -> None:
+        """Cancel the periodic tasks; :meth:`stop` waits for them."""
+        for task in self._periodic:
+            task.cancel()
+
+    async def stop(self, seconds: float | None = None) -> None:
+        """Stop the periodic tasks, wait for the others, at most so long, and cancel those that still run."""
+        self.stop_repeating()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self.join()
+        late = self._tasks | self._periodic
+        for task in late:
+            task.cancel()
+        if late:
+            await asyncio.wait(late)
+        self._periodic.clear()
+
+
+async def _repeat(what: str, work: Callable[[], Awaitable[object]], seconds: float, first_after: float) -> None:
+    await asyncio.sleep(first_after)
+    while True:
+        try:
+            await work()
+        except StoreError as problem:
+            _log.warning("%s failed, retrying at the next interval: %s", what, problem)
+        except Exception:  # noqa: BLE001 — logged and retried
+            _log.exception("%s failed unexpectedly, retrying at the next interval", what)
+        await asyncio.sleep(seconds)

@@ -1,0 +1,158 @@
+"""A queue of keys to work on: coalescing, one run per key at a time, bounded, with retries after failures."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Hashable
+from typing import Generic, TypeVar
+
+from wenmai.errors import NotFound, StoreError
+from wenmai.resilience.background import BackgroundTasks
+
+_log = logging.getLogger(__name__)
+
+K = TypeVar("K", bound=Hashable)
+
+MAX_ATTEMPTS = 5
+FIRST_RETRY_SECONDS = 1.0
+"""Delay of the first retry; each further one waits twice as long."""
+
+
+class RetryLater(Exception):
+    """Raised by work that cannot run now; it is retried after ``seconds`` and does not count as a failure."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(seconds)
+        self.seconds = seconds
+
+
+class WorkQueue(Generic[K]):
+    """Runs the work for submitted keys in the background.
+
+    A key that is submitted again while it waits runs once; while it runs, once more afterwards.
+
+    Args:
+        what: names the work in the log.
+        work: does the work for a key.
+        tasks: run it.
+        concurrency: most keys at a time.
+        capacity: most waiting keys; further ones are refused.
+
+    Attributes:
+        failures: runs that failed since the start.
+        dropped: True once a key was refused, or given up after repeated failures; the owner may reset it.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        work: Callable[[K], Awaitable[None]],
+        tasks: BackgroundTasks,
+        *,
+        concurrency: int,
+        capacity: int,
+    ) -> None:
+        self.failures = 0
+        self.dropped = False
+        self._what = what
+        self._work = work
+        self._tasks = tasks
+        self._concurrency = concurrency
+        self._capacity = capacity
+        self._waiting: dict[K, float] = {}
+        self._running: dict[K, float] = {}
+        self._again: dict[K, float] = {}
+        self._delayed: dict[K, tuple[float, asyncio.TimerHandle]] = {}
+        self._attempts: dict[K, int] = {}
+        self._open = True
+
+    @property
+    def is_full(self) -> bool:
+        """Whether further keys are refused now."""
+        return len(self._waiting) >= self._capacity
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no key waits or runs; one that waits for a retry does not count."""
+        return not self._waiting and not self._running
+
+    def pending(self) -> dict[K, float]:
+        """All keys that wait, run, or are to be retried, with the loop's time since which they are behind."""
+        delayed = {key: since for key, (since, _) in self._delayed.items()}
+        return delayed | self._again | self._waiting | self._running
+
+    def submit(self, key: K, since: float | None = None) -> None:
+        """Work on the key soon.
+
+        Args:
+            key: what to work on.
+            since: the loop's time since which it is behind; None means now.
+        """
+        if not self._open:
+            return
+        if since is None:
+            since = asyncio.get_running_loop().time()
+        if key in self._running:
+            self._again.setdefault(key, since)
+            return
+        if key in self._delayed:
+            earlier, timer = self._delayed.pop(key)
+            timer.cancel()
+            since = min(since, earlier)
+        if key not in self._waiting and self.is_full:
+            self.dropped = True
+            return
+        self._waiting.setdefault(key, since)
+        self._fill()
+
+    def close(self) -> None:
+        """Drop all waiting keys and refuse others; running work ends with its tasks."""
+        self._open = False
+        for _, timer in self._delayed.values():
+            timer.cancel()
+        for keys in (self._waiting, self._again, self._delayed):
+            keys.clear()
+
+    def _fill(self) -> None:
+        while self._waiting and len(self._running) < self._concurrency:
+            key = next(iter(self._waiting))
+            self._running[key] = self._waiting.pop(key)
+            self._tasks.start(self._run(key))
+
+    async def _run(self, key: K) -> None:
+        delay = None
+        try:
+            await self._work(key)
+        except NotFound:
+            pass  # deleted meanwhile
+        except RetryLater as later:
+            delay = later.seconds
+        except StoreError as problem:
+            delay = self._delay_after_failure(key)
+            _log.warning("%s failed, %s: %s", self._what, _plan(delay), problem)
+        except Exception:  # noqa: BLE001 — logged and retried
+            delay = self._delay_after_failure(key)
+            _log.exception("%s failed unexpectedly, %s", self._what, _plan(delay))
+        else:
+            self._attempts.pop(key, None)
+        finally:
+            since = self._running.pop(key)
+        again = self._again.pop(key, None)
+        if delay is not None and self._open:
+            timer = asyncio.get_running_loop().call_later(delay, self.submit, key)
+            self._delayed[key] = (since, timer)
+        elif again is not None:
+            self.submit(key, again)
+        self._fill()
+
+    def _delay_after_failure(self, key: K) -> float | None:
+        self.failures += 1
+        attempt = self._attempts.pop(key, 0) + 1
+        if attempt >= MAX_ATTEMPTS:
+            self.dropped = True
+            return None
+        self._attempts[key] = attempt
+        return FIRST_RETRY_SECONDS * 2.0 ** (attempt - 1)
+
+
+def _plan(delay: float | None) -> str:
+    return "giving up until the next sweep" if delay is None else f"retrying in {delay:g} s"
