@@ -16,7 +16,7 @@ from wenmai.errors import SessionNotFound, StoreUnavailable, VersionConflict
 from wenmai.scope import Scope, ThreadKey
 from wenmai.stores.conformance.samples import small_record, trace
 from wenmai.stores.identity import bind_to, bound_session
-from wenmai.stores.records import Lease, NewMessage, Preferences, Record, Session, TraceRecord, Watermark
+from wenmai.stores.records import Lease, NewMessage, Preferences, Record, Session, TraceRecord
 from wenmai.stores.redis import RedisStore, open_store
 from wenmai.stores.redis.address import parse_address
 from wenmai.stores.redis.documents import RedisDocuments
@@ -72,7 +72,6 @@ async def bind_records(store: RedisStore, session: Session, scope: Scope = OWNER
     records: list[Record] = [
         Preferences(session_id=id_, incarnation=incarnation),
         Lease(name="lease", session_id=id_, incarnation=incarnation, holder="h", expires_at=NOON),
-        Watermark(ref="w", session_id=id_, incarnation=incarnation, function="title", npc_id="elder", seq=1),
         small_record("key", session_id=id_, incarnation=incarnation, response={"answer": "孝"}),
         trace("trace", session_id=id_, incarnation=incarnation, answer="孝"),
     ]

@@ -342,6 +342,7 @@ async def test_an_unfinished_answer_is_waited_for(world: World) -> None:
     await memory.derived.catch_up(10)
     assert ranges(recorder) == [(0, 2)]
     await session.append([DETAILED, {**ANSWER, "completed": False}])
+    await memory.derived.catch_up(10)
     world.clock.advance(timedelta(hours=1))
     assert await memory.derived.sweep() == 1
     await memory.derived.catch_up(10)

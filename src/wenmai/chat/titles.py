@@ -117,8 +117,7 @@ class Titles:
             return msgspec.structs.replace(trace, details=msgspec.structs.replace(trace.details, title=usage))
 
         await self._memory.usage.add(change.scope, session.session_id, usage, incarnation=session.incarnation)
-        newest = await self._memory.transcript.latest(change.scope, change.thread, 1)
-        trace_id = newest[0].metadata.get("trace_id") if newest else None
+        trace_id = change.newest[-1].metadata.get("trace_id") if change.newest else None
         if isinstance(trace_id, str):
             await self._traces.amend(change.scope, trace_id, with_usage)
 

@@ -139,7 +139,9 @@ class DerivedMemory:
             capacity=MAX_NOTED,
         )
         self._noted = Debounce(self._checks.submit, idle=IDLE_SECONDS, longest=LONGEST_IDLE_SECONDS, capacity=MAX_NOTED)
-        self._sweep = DerivedSweep(logs, self.watermarks, clock, self._functions, self._checks, self._was_incomplete)
+        self._sweep = DerivedSweep(
+            logs, self.watermarks, clock, self._functions, self._checks, self._noted, self._was_incomplete
+        )
         self._cut: set[ThreadRef] = set()
         self._running = False
 

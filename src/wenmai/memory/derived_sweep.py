@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Container
 from datetime import datetime, timedelta
 
 from wenmai.clock import Clock
@@ -22,6 +22,9 @@ LEAST_PAUSE_SECONDS = 0.02
 OVERLAP = timedelta(hours=2)
 """How far a sweep looks back before the one before it: longer than an unfinished answer is waited for."""
 
+SETTLED = timedelta(minutes=2)
+"""Later sweeps leave out threads that were active so recently: other processes store their watermarks lazily."""
+
 BACKLOG_SECONDS = 0.05
 """Interval at which a sweep looks whether the queue has room again."""
 
@@ -35,6 +38,7 @@ class DerivedSweep:
     Args:
         functions: the names of the derived functions.
         checks: the queue of threads to check.
+        noted: threads that this process will check anyway.
         was_incomplete: whether threads were left to the sweeper since it was last called.
     """
 
@@ -45,6 +49,7 @@ class DerivedSweep:
         clock: Clock,
         functions: Collection[str],
         checks: WorkQueue[ThreadRef],
+        noted: Container[ThreadRef],
         was_incomplete: Callable[[], bool],
     ) -> None:
         self._logs = logs
@@ -52,6 +57,7 @@ class DerivedSweep:
         self._clock = clock
         self._functions = functions
         self._checks = checks
+        self._noted = noted
         self._was_incomplete = was_incomplete
         self._swept_until: datetime | None = None
 
@@ -67,11 +73,12 @@ class DerivedSweep:
         if whole:
             self._swept_until = None
         since = None if self._swept_until is None else self._swept_until - OVERLAP
+        until = None if self._swept_until is None else began - SETTLED
         behind, cursor, more = 0, None, True
         while more:
             page_began = time.monotonic()
             page = await self._logs.active_threads(since=since, cursor=cursor, limit=PAGE)
-            found = await self._behind(page.items)
+            found = await self._behind([one for one in page.items if until is None or one.active_at <= until])
             if found and not behind:
                 _log.info("derived memory is behind its transcripts, since %s at least: catching up", _oldest(found))
             behind += len(found)
@@ -84,6 +91,7 @@ class DerivedSweep:
 
     async def _behind(self, threads: Collection[ActiveThread]) -> list[ActiveThread]:
         by_ref = {ThreadRef(one.scope, one.thread): one for one in threads}
+        by_ref = {ref: one for ref, one in by_ref.items() if ref not in self._noted}
         marks = await self._watermarks.get_many(list(by_ref), list(self._functions))
         return [
             one for ref, one in by_ref.items() if any(mark not in (one.last_seq, FINAL) for mark in marks[ref].values())

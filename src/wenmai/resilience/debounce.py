@@ -31,6 +31,10 @@ class Debounce(Generic[K]):
         self._touched: dict[K, tuple[float, float]] = {}
         self._timer: asyncio.TimerHandle | None = None
 
+    def __contains__(self, key: object) -> bool:
+        """Whether the key was touched and is not passed on yet."""
+        return key in self._touched
+
     def touch(self, key: K) -> None:
         """Note activity of the key."""
         loop = asyncio.get_running_loop()
