@@ -22,7 +22,7 @@ LEAST_PAUSE_SECONDS = 0.02
 OVERLAP = timedelta(hours=2)
 """How far a sweep looks back before the one before it: longer than an unfinished answer is waited for."""
 
-SETTLED = timedelta(minutes=2)
+RECENT = timedelta(minutes=2)
 """Later sweeps leave out threads that were active so recently: other processes store their watermarks lazily."""
 
 BACKLOG_SECONDS = 0.05
@@ -73,7 +73,7 @@ class DerivedSweep:
         if whole:
             self._swept_until = None
         since = None if self._swept_until is None else self._swept_until - OVERLAP
-        until = None if self._swept_until is None else began - SETTLED
+        until = None if self._swept_until is None else began - RECENT
         behind, cursor, more = 0, None, True
         while more:
             page_began = time.monotonic()
