@@ -11,7 +11,7 @@ import pytest
 from wenmai.clock import MovableClock
 from wenmai.errors import InvalidInput, StoreUnavailable
 from wenmai.memory import derived
-from wenmai.memory.derived import Standing, ThreadChange
+from wenmai.memory.derived import Progress, ThreadChange
 from wenmai.memory.library import Memory, MemoryPolicy, SessionMemory, required
 from wenmai.memory.watermarks import FINAL
 from wenmai.resilience import work_queue
@@ -40,14 +40,14 @@ class Recorder:
         self.go = asyncio.Event()
         self.go.set()
         self.problems: list[Exception] = []
-        self.standing_before = Standing.BEHIND
-        self.standing_after = Standing.CURRENT
+        self.progress_before = Progress.BEHIND
+        self.progress_after = Progress.CURRENT
 
-    async def standing(self, change: ThreadChange) -> Standing:  # noqa: ARG002 — the same for all
+    async def progress(self, change: ThreadChange) -> Progress:  # noqa: ARG002 — the same for all
         """As set."""
-        return self.standing_before
+        return self.progress_before
 
-    async def derive(self, change: ThreadChange) -> Standing:
+    async def derive(self, change: ThreadChange) -> Progress:
         """Record the run; wait until ``go`` is set, or fail."""
         self.runs.append(change)
         self.running += 1
@@ -58,7 +58,7 @@ class Recorder:
                 raise self.problems.pop(0)
         finally:
             self.running -= 1
-        return self.standing_after
+        return self.progress_after
 
 
 class World:
@@ -255,7 +255,7 @@ async def test_the_sweeper_finds_what_another_process_left(world: World) -> None
 async def test_a_restart_does_not_repeat_work(world: World) -> None:
     """A stopped process has stored its watermarks, those of runs that changed nothing too."""
     recorder = Recorder()
-    recorder.standing_before = Standing.CURRENT
+    recorder.progress_before = Progress.CURRENT
     memory = world.process(recorder)
     await (await memory.session("s")).append([{"role": "user", "content": "你好"}, ANSWER])
     await memory.derived.stop(1)
@@ -278,7 +278,7 @@ async def test_a_sweep_at_start_needs_no_request(world: World, monkeypatch: pyte
 async def test_a_final_record_is_not_derived_again(world: World) -> None:
     """Whatever is appended."""
     recorder = Recorder()
-    recorder.standing_after = Standing.FINAL
+    recorder.progress_after = Progress.FINAL
     memory = world.process(recorder)
     session = await memory.session("s")
     for _ in range(2):
@@ -290,7 +290,7 @@ async def test_a_final_record_is_not_derived_again(world: World) -> None:
 async def test_a_function_can_be_rebuilt_for_a_thread(world: World) -> None:
     """From its beginning, also if its record is final; a name that is no function is refused."""
     recorder = Recorder()
-    recorder.standing_after = Standing.FINAL
+    recorder.progress_after = Progress.FINAL
     memory = world.process(recorder)
     session = await memory.session("s")
     await session.append([DETAILED, ANSWER])

@@ -15,7 +15,7 @@ from wenmai.chat.title_wording import extract_title, is_past_title
 from wenmai.chat.trace import TraceLedger
 from wenmai.errors import ModelError
 from wenmai.memory.blocks import escape_markers
-from wenmai.memory.derived import Standing, ThreadChange
+from wenmai.memory.derived import Progress, ThreadChange
 from wenmai.memory.first_question import rule_title
 from wenmai.memory.library import Memory
 from wenmai.providers.models import ChatModel, PromptMessage
@@ -59,14 +59,14 @@ class Titles:
         self._budgets = budgets
         self._model = model
 
-    async def standing(self, change: ThreadChange) -> Standing:
+    async def progress(self, change: ThreadChange) -> Progress:
         """Final once a user, a model or the rule has made the title; behind once there is a first question."""
         session = await self._memory.sessions.of_thread(change.scope, change.thread)
         if session.title_by:
-            return Standing.FINAL
-        return Standing.BEHIND if await self._first_question(session, change) else Standing.CURRENT
+            return Progress.FINAL
+        return Progress.BEHIND if await self._first_question(session, change) else Progress.CURRENT
 
-    async def derive(self, change: ThreadChange) -> Standing:
+    async def derive(self, change: ThreadChange) -> Progress:
         """Finalize the title: by the model; by the rule if the model fails, its title is invalid, or on cancellation.
 
         The model's usage is added to session, user and tenant, and recorded in the trace of the thread's last turn, if
@@ -81,7 +81,7 @@ class Titles:
             # Also on cancellation, when the service stops: store the title and record its usage.
             await self._record_usage(change, session, meter.usage)
             await self._store(change.scope, session, question, title)
-        return Standing.FINAL
+        return Progress.FINAL
 
     async def _first_question(self, session: Session, change: ThreadChange) -> str:
         return session.first_question or await self._memory.first_questions.find(change)

@@ -53,7 +53,7 @@ FIRST_SWEEP_SECONDS = 1.0
 """After the start, so that programs that run for a moment do not sweep."""
 
 
-class Standing(Enum):
+class Progress(Enum):
     """How a derived record stands to its thread.
 
     ``BEHIND``: it must be derived. ``CURRENT``: until the next message. ``FINAL``: whatever is appended.
@@ -95,11 +95,11 @@ class DerivedFunction(Protocol):
     of_session: bool
     newest: int
 
-    async def standing(self, change: ThreadChange) -> Standing:
+    async def progress(self, change: ThreadChange) -> Progress:
         """How the derived record stands; cheap, since it is asked after every turn."""
         ...
 
-    async def derive(self, change: ThreadChange) -> Standing:
+    async def derive(self, change: ThreadChange) -> Progress:
         """Bring the derived record up to date, under a lease; returns how it stands then.
 
         Raises:
@@ -269,11 +269,11 @@ class DerivedMemory:
             change = _change(ref, marks.get(name, 0), newest)
             if change is None:
                 continue
-            standing = await function.standing(change)
-            if standing is Standing.BEHIND:
+            progress = await function.progress(change)
+            if progress is Progress.BEHIND:
                 self._queues[name].submit(ref)
             else:
-                self.watermarks.advance(name, ref, _mark(standing, change.last))
+                self.watermarks.advance(name, ref, _mark(progress, change.last))
 
     async def _derive(self, function: DerivedFunction, ref: ThreadRef) -> None:
         """Run a function, unless another process does or has done so."""
@@ -285,10 +285,10 @@ class DerivedMemory:
                 change = _change(ref, marks[function.name], await self._newest(ref))
                 if change is None:
                     return
-                standing = await function.standing(change)
-                if standing is Standing.BEHIND:
-                    standing = await function.derive(change)
-                await self.watermarks.store(function.name, ref, _mark(standing, change.last))
+                progress = await function.progress(change)
+                if progress is Progress.BEHIND:
+                    progress = await function.derive(change)
+                await self.watermarks.store(function.name, ref, _mark(progress, change.last))
         except LeaseTaken:
             raise RetryLater(LEASE.total_seconds()) from None
 
@@ -308,5 +308,5 @@ def _change(ref: ThreadRef, mark: int, newest: list[Message]) -> ThreadChange | 
     return ThreadChange(ref.scope, ref.thread, mark if mark < last else 0, last, newest)
 
 
-def _mark(standing: Standing, last: int) -> int:
-    return FINAL if standing is Standing.FINAL else last
+def _mark(progress: Progress, last: int) -> int:
+    return FINAL if progress is Progress.FINAL else last

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Sequence
 
-from wenmai.memory.derived import Standing, ThreadChange
+from wenmai.memory.derived import Progress, ThreadChange
 from wenmai.memory.preferences import PreferenceBook
 from wenmai.stores.contracts import Logs
 from wenmai.stores.records import Message
@@ -42,20 +42,20 @@ class DerivedPreferences:
         self._history_cap = history_cap
         self._topic_words = topic_words
 
-    async def standing(self, change: ThreadChange) -> Standing:
+    async def progress(self, change: ThreadChange) -> Progress:
         """Behind if a window with new messages would change them."""
         session_id = change.thread.session_id
         async for questions in self._windows(change):
             if await self._book.would_change(change.scope, session_id, questions, self._topic_words):
-                return Standing.BEHIND
-        return Standing.CURRENT
+                return Progress.BEHIND
+        return Progress.CURRENT
 
-    async def derive(self, change: ThreadChange) -> Standing:
+    async def derive(self, change: ThreadChange) -> Progress:
         """Infer from each window that has new messages, the oldest first."""
         session_id, incarnation = change.thread.session_id, change.thread.incarnation or ""
         async for questions in self._windows(change):
             await self._book.infer(change.scope, session_id, questions, self._topic_words, incarnation=incarnation)
-        return Standing.CURRENT
+        return Progress.CURRENT
 
     async def _windows(self, change: ThreadChange) -> AsyncIterator[list[tuple[str, str]]]:
         end = max(change.after, change.last - self._history_cap)

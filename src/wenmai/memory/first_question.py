@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from wenmai.errors import NotFound, StoreError
-from wenmai.memory.derived import Standing, ThreadChange
+from wenmai.memory.derived import Progress, ThreadChange
 from wenmai.memory.sessions import Sessions, title_from_question
 from wenmai.scope import Scope
 from wenmai.stores.contracts import Logs
@@ -96,18 +96,18 @@ class DerivedFirstQuestion:
         self._sessions = sessions
         self._logs = logs
 
-    async def standing(self, change: ThreadChange) -> Standing:
+    async def progress(self, change: ThreadChange) -> Progress:
         """Final once there is one."""
         session = await self._sessions.of_thread(change.scope, change.thread)
         if session.first_question:
-            return Standing.FINAL
-        return Standing.BEHIND if await self.find(change) else Standing.CURRENT
+            return Progress.FINAL
+        return Progress.BEHIND if await self.find(change) else Progress.CURRENT
 
-    async def derive(self, change: ThreadChange) -> Standing:
+    async def derive(self, change: ThreadChange) -> Progress:
         """Record it."""
         question = await self.find(change)
         if not question:
-            return Standing.CURRENT
+            return Progress.CURRENT
         final = self._sessions.rule_titles_final
         await self._sessions.change(
             change.scope,
@@ -115,7 +115,7 @@ class DerivedFirstQuestion:
             lambda session: with_first_question(session, question, final=final),
             incarnation=change.thread.incarnation,
         )
-        return Standing.FINAL
+        return Progress.FINAL
 
     async def find(self, change: ThreadChange) -> str:
         """The first text of a user among the first messages of the thread; empty if there is none."""
