@@ -60,13 +60,13 @@ class TurnRequest(msgspec.Struct, frozen=True, kw_only=True):
 class TurnBegan(msgspec.Struct, frozen=True):
     """The turn holds its thread, and its question is stored next."""
 
-    kind: ClassVar = "begin"
+    kind: ClassVar[str] = "begin"
 
 
 class TurnStarted(msgspec.Struct, frozen=True):
     """The question is stored."""
 
-    kind: ClassVar = "start"
+    kind: ClassVar[str] = "start"
 
     trace_id: str
     session_id: str
@@ -77,13 +77,13 @@ class TurnStarted(msgspec.Struct, frozen=True):
 class StepEnded(TurnStep, frozen=True):
     """A step has ended."""
 
-    kind: ClassVar = "step"
+    kind: ClassVar[str] = "step"
 
 
 class Token(msgspec.Struct, frozen=True):
     """A verified slice of the answer."""
 
-    kind: ClassVar = "token"
+    kind: ClassVar[str] = "token"
 
     text: str
 
@@ -91,7 +91,7 @@ class Token(msgspec.Struct, frozen=True):
 class Replacement(msgspec.Struct, frozen=True):
     """The whole answer, instead of the tokens before it."""
 
-    kind: ClassVar = "replace"
+    kind: ClassVar[str] = "replace"
 
     text: str
 

@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 T = TypeVar("T")
 
-encode = msgspec.json.Encoder().encode
+encode: Callable[[Any], bytes] = msgspec.json.Encoder().encode
 """Encodes a value as JSON; supports structs, mappings, enums and aware datetimes."""
 
 

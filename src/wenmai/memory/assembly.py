@@ -21,8 +21,8 @@ class Assembly:
     """
 
     def __init__(self, budget_tokens: int | None, required: Sequence[Block]) -> None:
-        self.tokens = sum(block.tokens for block in required)
-        self.cut = Cut()
+        self.tokens: int = sum(block.tokens for block in required)
+        self.cut: Cut = Cut()
         self._budget = budget_tokens
 
     @property

@@ -20,7 +20,7 @@ class Message(msgspec.Struct, frozen=True):
         completed: False while the answer is being generated, and permanently if it was abandoned.
     """
 
-    private: ClassVar = ("content", "name", "tool_calls", "metadata")
+    private: ClassVar[tuple[str, ...]] = ("content", "name", "tool_calls", "metadata")
 
     id: Annotated[str, Meta(description="The message's id, yours or generated.")]
     seq: Annotated[int, Meta(description="The message's number in its thread, from 1.")]
