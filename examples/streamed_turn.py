@@ -20,7 +20,7 @@ async def main() -> None:
     """Ask, and show what supports the answer."""
     settings = load_engine_settings(flags={"store": "memory://"}).values
     async with open_engine(settings) as engine:
-        request = TurnRequest(scope=Scope(), npc_id="ancestor_yan", query="祠堂是哪一年建的？")
+        request = TurnRequest(scope=Scope(), persona_id="ancestor_yan", query="祠堂是哪一年建的？")
         answer = await engine.chat.ask(request, on_event=show)
         print()
         for citation in answer.citations:

@@ -10,7 +10,7 @@ async def main() -> None:
     async with wenmai.open("memory://") as memory:
         alice, bob = (wenmai.Scope(tenant_id="acme", site_id="shop", user_id=name) for name in ("alice", "bob"))
 
-        support = await memory.session("s-1", scope=alice, npc_id="support")
+        support = await memory.session("s-1", scope=alice, persona_id="support")
         await support.append(
             [
                 {"role": "user", "content": "My parcel is late."},

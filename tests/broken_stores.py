@@ -230,11 +230,13 @@ class ErasesByPrefix(InProcessLogs):
     """Erases all sessions with the same prefix."""
 
     async def erase(
-        self, scope: Scope, session_id: str, npc_id: str | None = None, *, incarnation: str | None = None
+        self, scope: Scope, session_id: str, persona_id: str | None = None, *, incarnation: str | None = None
     ) -> int:
         sessions = (await self._documents.list(scope, Session, limit=500)).items
         names = [one.record.key for one in sessions if one.record.key.startswith(session_id)]
-        return sum([await InProcessLogs.erase(self, scope, name, npc_id, incarnation=incarnation) for name in names])
+        return sum(
+            [await InProcessLogs.erase(self, scope, name, persona_id, incarnation=incarnation) for name in names]
+        )
 
 
 class CompletesTwice(InProcessLogs):

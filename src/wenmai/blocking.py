@@ -45,17 +45,19 @@ class BlockingMemory:
         session_id: str | None = None,
         *,
         scope: Scope | None = None,
-        npc_id: str = ASSISTANT,
+        persona_id: str = ASSISTANT,
         title: str | None = None,
         metadata: dict[str, Any] | None = None,
     ) -> "BlockingSession":
         """Continue the session of that id, or create one with this title and metadata."""
-        opening = self._memory.session(session_id, scope=scope, npc_id=npc_id, title=title, metadata=metadata)
+        opening = self._memory.session(session_id, scope=scope, persona_id=persona_id, title=title, metadata=metadata)
         return BlockingSession(self._loop.wait_for(opening), self._loop)
 
-    def find(self, session_id: str, *, scope: Scope | None = None, npc_id: str = ASSISTANT) -> "BlockingSession | None":
+    def find(
+        self, session_id: str, *, scope: Scope | None = None, persona_id: str = ASSISTANT
+    ) -> "BlockingSession | None":
         """The session of that id, expired or not; None if it is absent or foreign. Nothing is created."""
-        found = self._loop.wait_for(self._memory.find(session_id, scope=scope, npc_id=npc_id))
+        found = self._loop.wait_for(self._memory.find(session_id, scope=scope, persona_id=persona_id))
         return None if found is None else BlockingSession(found, self._loop)
 
     def sessions(self, *, scope: Scope | None = None, limit: int = 20, cursor: str | None = None) -> Page[Session]:
@@ -85,9 +87,9 @@ class BlockingSession:
         """True if the session is new."""
         return self._session.created
 
-    def with_persona(self, npc_id: str) -> "BlockingSession":
+    def with_persona(self, persona_id: str) -> "BlockingSession":
         """The same session, with another persona's thread."""
-        return BlockingSession(self._session.with_persona(npc_id), self._loop)
+        return BlockingSession(self._session.with_persona(persona_id), self._loop)
 
     def append(self, messages: Sequence[MessageInput]) -> list[Message]:
         """Append the messages durably, all or none; returns them as stored."""

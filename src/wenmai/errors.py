@@ -164,10 +164,10 @@ class VersionConflict(Conflict):
 class ThreadBusy(Conflict):
     """Another turn of the thread is running."""
 
-    def __init__(self, session_id: str, npc_id: str) -> None:
+    def __init__(self, session_id: str, persona_id: str) -> None:
         self.session_id = session_id
-        self.npc_id = npc_id
-        super().__init__(f"a turn of {session_id} with {npc_id} is still running")
+        self.persona_id = persona_id
+        super().__init__(f"a turn of {session_id} with {persona_id} is still running")
 
 
 class IdempotencyMismatch(Conflict):

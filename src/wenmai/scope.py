@@ -23,5 +23,5 @@ class ThreadKey(NamedTuple):
     """
 
     session_id: str
-    npc_id: str
+    persona_id: str
     incarnation: str | None = None

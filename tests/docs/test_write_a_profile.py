@@ -33,7 +33,7 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
 
 async def ask(engine: Engine, query: str, session_id: str | None = None) -> TurnAnswer:
     """The keeper's answer."""
-    request = TurnRequest(scope=Scope(), npc_id="keeper", query=query, session_id=session_id)
+    request = TurnRequest(scope=Scope(), persona_id="keeper", query=query, session_id=session_id)
     return await engine.chat.ask(request)
 
 
@@ -45,7 +45,7 @@ async def test_the_persona_of_the_page_answers_from_its_evidence(settings: Setti
         first = await ask(engine, "When was the tower built?")
         assert "1874" in first.answer_text
         assert first.citations[0].source_ref == "Log book, volume 1"
-        assert first.npc_name == "Lighthouse Keeper"
+        assert first.persona_name == "Lighthouse Keeper"
         second = await ask(engine, "Who was the first keeper?", first.session_id)
         assert "Marta Lindqvist" in second.answer_text
         unknown = await ask(engine, "How much did the lamp cost?", first.session_id)

@@ -71,7 +71,7 @@ def turn(text: str) -> list[NewMessage]:
 
 async def ask(engine: Engine, session_id: str | None = None) -> TurnAnswer:
     """One turn."""
-    return await engine.chat.ask(TurnRequest(scope=OWNER, npc_id=PERSONA, query=QUESTION, session_id=session_id))
+    return await engine.chat.ask(TurnRequest(scope=OWNER, persona_id=PERSONA, query=QUESTION, session_id=session_id))
 
 
 class CacheLoad:

@@ -27,7 +27,7 @@ class Clue(Record, frozen=True, kw_only=True):
     clue_id: str
     session_id: str
     incarnation: str = ""
-    npc_id: str
+    persona_id: str
     text: str | None = None
     seen: list[str]
 

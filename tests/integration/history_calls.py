@@ -41,7 +41,7 @@ class Held(NamedTuple):
     @property
     def of(self) -> Fields:
         """Its fields in events."""
-        return {"incarnation": self.thread.incarnation or "", "npc": self.thread.npc_id}
+        return {"incarnation": self.thread.incarnation or "", "npc": self.thread.persona_id}
 
 
 def seen(message: Message) -> Seen:
@@ -116,7 +116,7 @@ class Calls:
         opened: list[Held] = []
 
         async def work() -> Fields:
-            session = await self.memory.session(name, scope=USERS[user], npc_id=PLAIN)
+            session = await self.memory.session(name, scope=USERS[user], persona_id=PLAIN)
             opened.append(Held(user, session))
             incarnation = session._thread.incarnation or ""
             return {"incarnation": incarnation, "created": session.created, "got": session.session_id}
@@ -159,7 +159,7 @@ class Calls:
         async def work() -> Fields:
             query = f"{question} {label}"
             request = TurnRequest(
-                scope=USERS[user], npc_id=npc, query=query, session_id=name, idempotency_key=key or None
+                scope=USERS[user], persona_id=npc, query=query, session_id=name, idempotency_key=key or None
             )
             given = await self._engine.chat.ask(request)
             answer = (given.session_id, given.trace_id, given.turn_id, given.answer_text)

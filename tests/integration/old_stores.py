@@ -87,7 +87,7 @@ def message(session: int, seq: int) -> Message:
         id=f"given-{seq}" if seq % 10 == 0 else f"msg-l{session}-{seq}",
         seq=seq,
         turn_id=(seq + 1) // 2,
-        npc_id="elder",
+        persona_id="elder",
         role="user" if seq % 2 else "assistant",
         content=f"第{seq}句：孝悌为本，\n耕读传家 'as said' in session {session}.",
         timestamp=BEGINNING + timedelta(seconds=seq),

@@ -110,7 +110,7 @@ def hold_open(breaker: Breaker) -> None:
 async def ask(chat: Chat, query: str = WHEN_BUILT, user: str = "user") -> TurnAnswer:
     """One turn of a user."""
     scope = Scope(SITE.tenant_id, SITE.site_id, user)
-    return await chat.ask(TurnRequest(scope=scope, npc_id="ancestor_yan", query=query))
+    return await chat.ask(TurnRequest(scope=scope, persona_id="ancestor_yan", query=query))
 
 
 @asynccontextmanager

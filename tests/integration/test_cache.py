@@ -306,9 +306,9 @@ async def test_a_deleted_session_leaves_no_entry(place: Place) -> None:
     """After the deletion Redis has no text of the session; only the time of the drop, until its TTL ends."""
     process, other = await place.process(), await place.process()
     await process.begin()
-    for npc_id in ("elder", "teacher"):
-        await process.logs.append(OWNER, ThreadKey("s-1", npc_id), TURN)
-        assert await other.logs.latest(OWNER, ThreadKey("s-1", npc_id), 5)
+    for persona_id in ("elder", "teacher"):
+        await process.logs.append(OWNER, ThreadKey("s-1", persona_id), TURN)
+        assert await other.logs.latest(OWNER, ThreadKey("s-1", persona_id), 5)
     await process.documents.put(OWNER, Preferences(session_id="s-1", tone="casual"), expected=0)
     assert len(place.redis_keys()) == 5
     await process.logs.erase(OWNER, "s-1")

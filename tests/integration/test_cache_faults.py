@@ -387,15 +387,15 @@ def texts_on(port: int) -> str:
     return b"\n".join(found).decode(errors="replace")
 
 
-async def conversation_of(store: CachedStore, session_id: str, *npc_ids: str) -> None:
+async def conversation_of(store: CachedStore, session_id: str, *persona_ids: str) -> None:
     """A session with canaries in its title, its preferences and its threads."""
     await begin(store, session_id)
     stored = await store.documents.get(OWNER, Session, session_id)
     assert stored is not None
     await store.documents.put(OWNER, replace(stored.record, title="canary title"), expected=stored.version)
     await PreferenceBook(store.documents).set(OWNER, session_id, PreferenceChange(add_interest_tags=["canary tag"]))
-    for npc_id in npc_ids:
-        await store.logs.append(OWNER, ThreadKey(session_id, npc_id), turn(f"canary of {npc_id}"))
+    for persona_id in persona_ids:
+        await store.logs.append(OWNER, ThreadKey(session_id, persona_id), turn(f"canary of {persona_id}"))
 
 
 @pytest.mark.parametrize("away", ["there", "away", "evicted"])

@@ -120,7 +120,7 @@ async def test_a_message_too_large_for_an_entry_is_never_sent_to_redis(place: Pl
     fresh = await place.process()
     session = await fresh.documents.get(OWNER, Session, THREAD.session_id)
     assert session is not None
-    assert await fresh.logs.latest(OWNER, session.record.thread(THREAD.npc_id), 4) == wanted
+    assert await fresh.logs.latest(OWNER, session.record.thread(THREAD.persona_id), 4) == wanted
     assert 4 <= place.client.llen(list_of(place)) < 10
 
 

@@ -80,12 +80,12 @@ class History:
     async def check(self) -> None:
         """No fresh part is wrong, for any user."""
         for scope in USERS:
-            for npc_id in PERSONAS:
-                entry = (await self._cache.read(scope, SESSION, npc_id)).entry
+            for persona_id in PERSONAS:
+                entry = (await self._cache.read(scope, SESSION, persona_id)).entry
                 if entry is not None:
-                    await self._check(scope, npc_id, entry)
+                    await self._check(scope, persona_id, entry)
 
-    async def _check(self, scope: Scope, npc_id: str, entry: CachedSession) -> None:
+    async def _check(self, scope: Scope, persona_id: str, entry: CachedSession) -> None:
         for of, part in entry.records.items():
             stored = await self._documents.get(scope, of, SESSION)
             if stored is not None and isinstance(stored.record, Session):
@@ -97,9 +97,9 @@ class History:
         if entry.threads:
             assert entry.threads.value == await self._logs.threads(scope, SESSION)
             self.fresh_parts += 1
-        if npc_id in entry.tails:
-            cached = entry.tails[npc_id].messages()
-            newest = await self._logs.latest(scope, ThreadKey(SESSION, npc_id), 64)
+        if persona_id in entry.tails:
+            cached = entry.tails[persona_id].messages()
+            newest = await self._logs.latest(scope, ThreadKey(SESSION, persona_id), 64)
             assert cached == newest[-len(cached) :]
             self.fresh_parts += 1
 
@@ -165,7 +165,7 @@ class History:
         """A thread, or the session, which then begins again, perhaps as another user's."""
         owner, thread = self._owner, self._thread()
         if self._chance.random() < 0.5:
-            await self._logs.erase(owner, SESSION, thread.npc_id)
+            await self._logs.erase(owner, SESSION, thread.persona_id)
         else:
             await self._documents.delete(owner, Session, SESSION)
         self._unfinished.clear()
@@ -177,7 +177,7 @@ class History:
     async def _read(self) -> None:
         """Three steps with others in between: reading the revision, reading the durable store, filling."""
         owner, thread = self._owner, self._thread()
-        revision = (await self._cache.read(owner, SESSION, thread.npc_id)).revision
+        revision = (await self._cache.read(owner, SESSION, thread.persona_id)).revision
 
         async def read_durable() -> None:
             entry = CachedSession(owner.user_id)
@@ -191,7 +191,7 @@ class History:
             elif part == "threads":
                 entry.threads = CachedValue(await self._logs.threads(owner, SESSION), now)
             elif newest := await self._logs.latest(owner, thread, self._chance.choice((3, 64))):
-                entry.tails[thread.npc_id] = Tail(newest, now)
+                entry.tails[thread.persona_id] = Tail(newest, now)
             if entry.cacheable:
                 await self._soon(lambda: self._cache.fill(owner, SESSION, revision, entry))
 
@@ -276,7 +276,7 @@ async def test_changes_that_arrive_after_a_later_drop_restore_nothing(cache: Red
         appended, thread = done.messages, thread._replace(incarnation=done.incarnation)
         completed = await store.logs.complete(owner, thread, appended[1], content="canary")
         assert completed is not None
-    await cache.drop(owner, SESSION, [thread.npc_id])
+    await cache.drop(owner, SESSION, [thread.persona_id])
     late: list[Later] = [
         lambda: cache.append(owner, thread, appended, None),
         lambda: cache.complete(owner, thread, completed),
@@ -289,6 +289,6 @@ async def test_changes_that_arrive_after_a_later_drop_restore_nothing(cache: Red
         await cache.fill(owner, SESSION, (await cache.read(owner, SESSION)).revision, known)
         await propagate()
         assert sorted(client.scan_iter("*")) == [b"wenmai:session:copy:t:s:s-1"]
-        entry = (await cache.read(owner, SESSION, thread.npc_id)).entry
+        entry = (await cache.read(owner, SESSION, thread.persona_id)).entry
         assert entry is not None
         assert (entry.records, entry.threads, entry.tails) == ({}, None, {})

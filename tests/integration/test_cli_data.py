@@ -79,7 +79,7 @@ def test_import_takes_format_persona_and_scope() -> None:
         (("import", "nowhere.jsonl"), "nowhere.jsonl"),
         (("import", "talk.jsonl", "--format", "xml"), "xml"),
         (("import", "talk.jsonl", "--user", "a/b"), "--user"),
-        (("import", "talk.jsonl", "--persona", "a b"), "npc_id"),
+        (("import", "talk.jsonl", "--persona", "a b"), "persona_id"),
         (("import", "talk.jsonl", "--store", "ftp://x"), "known schemes"),
         (("export", "--store", "sqlite:///typo.db"), "typo.db"),
         (("export", "-o", "no/such/folder.jsonl"), "no/such/folder.jsonl"),

@@ -64,7 +64,7 @@ def through(server: ModelServer, base_url: str = "") -> dict[str, Any]:
 
 async def ask(engine: Engine, query: str = EN, session_id: str | None = None) -> TurnAnswer:
     """One turn."""
-    request = TurnRequest(scope=USER, npc_id="village_elder", query=query, session_id=session_id)
+    request = TurnRequest(scope=USER, persona_id="village_elder", query=query, session_id=session_id)
     return await engine.chat.ask(request)
 
 
@@ -272,7 +272,7 @@ async def test_a_daily_budget_ends_with_the_day_and_the_tenants_applies_to_all_u
     async with scripted(tmp_path, budgets=budgets, prices={"openai:scripted": PRICES}) as (script, service):
         await ask(service.engine)
         await service.engine.memory.derived.catch_up()
-        request = TurnRequest(scope=USER._replace(user_id="another"), npc_id="village_elder", query=EN)
+        request = TurnRequest(scope=USER._replace(user_id="another"), persona_id="village_elder", query=EN)
         assert (await service.engine.chat.ask(request)).degraded == ["budget"]
         assert len(script.asked) == 1
         shown = await usage(service)
@@ -328,7 +328,7 @@ async def test_a_turn_that_is_cancelled_is_counted(tmp_path: Path) -> None:
                 heard.set()
                 await asyncio.Event().wait()
 
-        request = TurnRequest(scope=USER, npc_id="ancestor_yan", query="你好")
+        request = TurnRequest(scope=USER, persona_id="ancestor_yan", query="你好")
         turn = asyncio.create_task(service.engine.chat.ask(request, on_event=listen))
         await heard.wait()
         turn.cancel()

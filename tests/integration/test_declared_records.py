@@ -78,9 +78,9 @@ async def begin(store: Opened) -> Session:
     session = Session(session_id="s-1", expires_at=end, lifetime_seconds=3600)
     stored = (await store.documents.put(OWNER, session, expected=0, keep_until=end)).record
     await store.documents.put(OWNER, Note(session_id="s-1", text=CANARY))
-    for npc_id in ("elder", "teacher"):
-        await store.logs.append(OWNER, ThreadKey("s-1", npc_id), [NewMessage(role="user", content="有何线索？")])
-        clue = Clue(clue_id=f"clue-{npc_id}", session_id="s-1", npc_id=npc_id, text=CANARY, seen=["井"])
+    for persona_id in ("elder", "teacher"):
+        await store.logs.append(OWNER, ThreadKey("s-1", persona_id), [NewMessage(role="user", content="有何线索？")])
+        clue = Clue(clue_id=f"clue-{persona_id}", session_id="s-1", persona_id=persona_id, text=CANARY, seen=["井"])
         await store.documents.put(OWNER, clue)
     return stored
 

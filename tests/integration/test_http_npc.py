@@ -89,8 +89,8 @@ async def test_a_change_of_preferences_is_answered_with_what_is_stored(service: 
     assert (stored["verbosity"], stored["tone"], stored["language"]) == ("detailed", "respectful", "zh")
     assert stored["interest_tags"] == ["祠堂", "农耕"]
     assert stored["updated_at"].endswith("Z")
-    for npc_id in ("ancestor_yan", "village_elder"):
-        assert (await read(service, SESSION, npc_id=npc_id))["preference"] == stored
+    for persona_id in ("ancestor_yan", "village_elder"):
+        assert (await read(service, SESSION, npc_id=persona_id))["preference"] == stored
 
 
 async def test_preferences_are_set_by_a_body_too(service: Service) -> None:

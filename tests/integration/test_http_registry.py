@@ -29,16 +29,16 @@ async def service(tmp_path: Path) -> AsyncIterator[Service]:
         yield opened
 
 
-def body_of(what: str, mark: str, npc_id: str = "doctor") -> dict[str, Any]:
+def body_of(what: str, mark: str, persona_id: str = "doctor") -> dict[str, Any]:
     """The body that creates a version with the text ``mark``."""
     if what == "personas":
-        return {"npc_id": npc_id, "persona": PERSONA | {"system": {"zh": mark}}, "note": mark}
-    return {"npc_id": npc_id, "text": mark, "note": mark}
+        return {"npc_id": persona_id, "persona": PERSONA | {"system": {"zh": mark}}, "note": mark}
+    return {"npc_id": persona_id, "text": mark, "note": mark}
 
 
-async def create(service: Service, what: str, mark: str, npc_id: str = "doctor") -> dict[str, Any]:
+async def create(service: Service, what: str, mark: str, persona_id: str = "doctor") -> dict[str, Any]:
     """The created version."""
-    response = await service.client.post(f"/api/v1/{what}", json=body_of(what, mark, npc_id))
+    response = await service.client.post(f"/api/v1/{what}", json=body_of(what, mark, persona_id))
     assert response.status_code == 201, response.text
     version: dict[str, Any] = response.json()
     return version

@@ -221,8 +221,8 @@ async def test_all_threads_are_merged_and_paged_without_loss(service: Service, l
         place = f"&before={page['next']}"
         await append(service, session_id, {"role": "user", "content": "later", "npc_id": "d"})
     assert "later" not in [message["content"] for message in seen]
-    for npc_id, count in (("a", 4), ("b", 3), ("c", 6)):
-        assert [each["seq"] for each in seen if each["npc_id"] == npc_id] == list(range(1, count + 1))
+    for persona_id, count in (("a", 4), ("b", 3), ("c", 6)):
+        assert [each["seq"] for each in seen if each["npc_id"] == persona_id] == list(range(1, count + 1))
 
 
 @pytest.mark.parametrize("before", ["x", "0", "-1", "a:0", "a", "a:1;b:2", "²", "a:99999999999999999999"])

@@ -47,9 +47,9 @@ async def exported(memory: Memory, scope: Scope = OWNER) -> bytes:
     return b"".join([line async for line in export_lines(memory, scope)])
 
 
-async def thread(memory: Memory, session_id: str, npc_id: str = "assistant") -> list[Message]:
+async def thread(memory: Memory, session_id: str, persona_id: str = "assistant") -> list[Message]:
     """All messages of a thread."""
-    return [each async for each in memory.transcript.read_all(OWNER, ThreadKey(session_id, npc_id))]
+    return [each async for each in memory.transcript.read_all(OWNER, ThreadKey(session_id, persona_id))]
 
 
 def counts(report: Report) -> tuple[int, int, int, int, int]:
@@ -318,7 +318,7 @@ async def test_byte_order_mark_and_crlf_are_accepted(memory: Memory, tmp_path: P
 
 async def fill(memory: Memory) -> None:
     """Two sessions, three threads, with all fields of messages and sessions."""
-    session = await memory.session("talk-1", scope=OWNER, npc_id="ancestor_yan", title="家训")
+    session = await memory.session("talk-1", scope=OWNER, persona_id="ancestor_yan", title="家训")
     await session.append(
         [
             {

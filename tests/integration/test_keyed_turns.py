@@ -28,7 +28,7 @@ async def engine_with(clock: MovableClock, **flags: Any) -> AsyncIterator[tuple[
 
         async def ask(query: str) -> TurnAnswer:
             request = TurnRequest(
-                scope=USER, npc_id="ancestor_yan", query=query, session_id="session-1", idempotency_key="1"
+                scope=USER, persona_id="ancestor_yan", query=query, session_id="session-1", idempotency_key="1"
             )
             return await asyncio.wait_for(engine.chat.ask(request), timeout=20)
 
@@ -37,7 +37,7 @@ async def engine_with(clock: MovableClock, **flags: Any) -> AsyncIterator[tuple[
 
 async def questions(engine: Engine, session_id: str) -> list[str]:
     """The questions in the session."""
-    session = await engine.memory.find(session_id, scope=USER, npc_id="ancestor_yan")
+    session = await engine.memory.find(session_id, scope=USER, persona_id="ancestor_yan")
     assert session is not None
     return [message.content for message in await session.messages() if message.role == "user"]
 

@@ -38,7 +38,7 @@ _SORTS = "SQLITE_STMTSTATUS_SORT"
 
 async def ask(engine: Engine, query: str, *, session_id: str | None = None) -> TurnAnswer:
     """One question of the visitor."""
-    request = TurnRequest(scope=VISITOR, npc_id="ancestor_yan", query=query, session_id=session_id)
+    request = TurnRequest(scope=VISITOR, persona_id="ancestor_yan", query=query, session_id=session_id)
     return await engine.chat.ask(request)
 
 
@@ -207,7 +207,7 @@ async def _save_traces(engine: Engine, count: int, mark: str, **fields: Any) -> 
             ref=f"trace-{mark}-{number}",
             trace_id=f"trace-{mark}-{number}",
             session_id=mark,
-            npc_id=mark,
+            persona_id=mark,
             started_at=now,
             completed_at=now,
             **fields,

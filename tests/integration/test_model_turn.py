@@ -36,7 +36,7 @@ async def ask(engine: Engine, events: list[TurnEvent], query: str = QUESTION) ->
     async def listen(event: TurnEvent) -> None:
         events.append(event)
 
-    request = TurnRequest(scope=USER, npc_id="village_elder", query=query)
+    request = TurnRequest(scope=USER, persona_id="village_elder", query=query)
     answer = await engine.chat.ask(request, on_event=listen)
     return answer.answer_text, answer.policy_mode, answer.degraded, answer.trace_id
 

@@ -79,7 +79,7 @@ async def helpdesk(tmp_path: Path) -> AsyncIterator[Engine]:
 
 async def ask(engine: Engine, query: str, session_id: str | None = None) -> TurnAnswer:
     """The helper's answer."""
-    return await engine.chat.ask(TurnRequest(scope=Scope(), npc_id="helper", query=query, session_id=session_id))
+    return await engine.chat.ask(TurnRequest(scope=Scope(), persona_id="helper", query=query, session_id=session_id))
 
 
 @pytest.mark.parametrize(

@@ -334,8 +334,8 @@ async def test_a_long_thread_is_removed_in_batches(how: str, url: str, monkeypat
             await store.documents.put(SCOPE, session(session_id), keep_until=clock() + timedelta(hours=1))
         kept = ThreadKey("session-2", "elder")
         await store.logs.append(SCOPE, kept, said("kept"))
-        for npc_id in ("elder", "teacher"):
-            await store.logs.append(SCOPE, ThreadKey("session-1", npc_id), said("gone") * 175)
+        for persona_id in ("elder", "teacher"):
+            await store.logs.append(SCOPE, ThreadKey("session-1", persona_id), said("gone") * 175)
         traces = [trace(f"{number}", session_id=f"session-{1 + number // 150}") for number in range(151)]
         await asyncio.gather(*(store.documents.put(SCOPE, each) for each in traces))
         connection = await asyncpg.connect(url)

@@ -32,7 +32,7 @@ BOUND_SECONDS = 0.4 + 1.0
 """The timeouts of ``QUICK``, and a margin for a busy machine."""
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
-OPEN = Message("m", 1, 1, THREAD.npc_id, "assistant", "", NOON, completed=False)
+OPEN = Message("m", 1, 1, THREAD.persona_id, "assistant", "", NOON, completed=False)
 """A message to be completed."""
 
 
@@ -149,13 +149,13 @@ async def test_keys_of_hostile_names_are_plain_and_distinct(store: RedisStore, r
 
 async def test_deleted_records_leave_no_key(store: RedisStore, raw: Redis) -> None:
     """When all records are deleted the server has no key left: no index, filter, thread or numbers."""
-    trace = TraceRecord(ref="t", trace_id="t", started_at=NOON, completed_at=NOON, npc_id="elder")
+    trace = TraceRecord(ref="t", trace_id="t", started_at=NOON, completed_at=NOON, persona_id="elder")
     await store.documents.put(SCOPE, session())
-    for npc_id in ("elder", "ancestor_yan"):
+    for persona_id in ("elder", "ancestor_yan"):
         opened = [*turn_of("孝"), NewMessage(role="assistant", content="", completed=False, id="m")]
-        await store.logs.append(SCOPE, ThreadKey(THREAD.session_id, npc_id), opened)
+        await store.logs.append(SCOPE, ThreadKey(THREAD.session_id, persona_id), opened)
     await store.documents.put(SCOPE, trace, keep_until=system_clock() + timedelta(days=1))
-    await store.documents.put(SCOPE, replace(trace, npc_id="other"))
+    await store.documents.put(SCOPE, replace(trace, persona_id="other"))
     await store.documents.put(SCOPE, EvidenceRecord(evidence_id="e", title="", text="", source_ref="卷一"))
     assert await raw.dbsize() > 8
     await store.documents.delete(SCOPE, Session, THREAD.session_id)
@@ -199,8 +199,8 @@ async def test_every_key_of_a_session_expires_some_time_after_its_end(store: Red
     """The record thirty days past the end of the session, threads and preferences not before it."""
     begun = session()
     await store.documents.put(SCOPE, begun)
-    for npc_id in ("elder", "teacher"):
-        await store.logs.append(SCOPE, ThreadKey(THREAD.session_id, npc_id), turn_of("孝"), slide=False)
+    for persona_id in ("elder", "teacher"):
+        await store.logs.append(SCOPE, ThreadKey(THREAD.session_id, persona_id), turn_of("孝"), slide=False)
     await store.documents.put(SCOPE, Preferences(session_id=THREAD.session_id))
     document = f"yantian:doc:conversations:yantian:yantian-main:{THREAD.session_id}"
     ends = begun.expires_at + timedelta(days=30, hours=1)
@@ -217,8 +217,8 @@ async def test_activity_extends_all_keys_of_its_session(before: str, store: Redi
     begun = session()
     for how in ("append", "put"):
         await store.documents.put(SCOPE, replace(begun, expires_at=system_clock() + timedelta(hours=1)))
-        for npc_id in ("elder", "teacher"):
-            await store.logs.append(SCOPE, ThreadKey(THREAD.session_id, npc_id), turn_of("孝"), slide=False)
+        for persona_id in ("elder", "teacher"):
+            await store.logs.append(SCOPE, ThreadKey(THREAD.session_id, persona_id), turn_of("孝"), slide=False)
         await store.documents.put(SCOPE, Preferences(session_id=THREAD.session_id))
         for name in await of_session(raw):
             await (raw.pexpire(name, 3_600_000) if before == "about to expire" else raw.persist(name))
@@ -235,7 +235,7 @@ async def test_a_sweep_cleans_up_after_the_servers_own_expiry(store: RedisStore,
     """Records that the server has expired leave no member in any listing, filter or index."""
     soon = system_clock() + timedelta(hours=1)
     trace = TraceRecord(
-        ref="t", trace_id="t", started_at=NOON, completed_at=NOON, npc_id="elder", session_id=THREAD.session_id
+        ref="t", trace_id="t", started_at=NOON, completed_at=NOON, persona_id="elder", session_id=THREAD.session_id
     )
     await store.documents.put(SCOPE, session())
     await store.documents.put(SCOPE, trace, keep_until=soon)

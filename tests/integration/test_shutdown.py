@@ -139,7 +139,7 @@ async def test_a_turn_with_a_slow_model_is_cancelled_with_an_error(
     kind, data = received[-1]
     assert (kind, data["status"], data["type"]) == ("error", 503, "urn:problem:wenmai:stopping")
     request = TurnRequest(
-        scope=VISITOR, npc_id="village_elder", query=ENGLISH, session_id="modelled", idempotency_key="key"
+        scope=VISITOR, persona_id="village_elder", query=ENGLISH, session_id="modelled", idempotency_key="key"
     )
     async with engine_at(database) as engine:
         answer = await engine.chat.ask(request)

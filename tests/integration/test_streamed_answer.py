@@ -56,7 +56,9 @@ class StreamClient:
 async def ask(engine: Engine, query: str, **fields: Any) -> tuple[StreamClient, TurnAnswer]:
     """One streamed turn and its answer."""
     reader = StreamClient()
-    request = TurnRequest(scope=Scope("default", "default", "visitor"), npc_id="ancestor_yan", query=query, **fields)
+    request = TurnRequest(
+        scope=Scope("default", "default", "visitor"), persona_id="ancestor_yan", query=query, **fields
+    )
     return reader, await engine.chat.ask(request, on_event=reader.hear)
 
 

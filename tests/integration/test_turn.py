@@ -37,13 +37,15 @@ async def ask(
     query: str,
     *,
     session_id: str | None = None,
-    npc_id: str = "ancestor_yan",
+    persona_id: str = "ancestor_yan",
     scope: Scope = USER,
     idempotency_key: str | None = None,
 ) -> TurnAnswer:
     """One question of the user."""
     return await engine.chat.ask(
-        TurnRequest(scope=scope, npc_id=npc_id, query=query, session_id=session_id, idempotency_key=idempotency_key)
+        TurnRequest(
+            scope=scope, persona_id=persona_id, query=query, session_id=session_id, idempotency_key=idempotency_key
+        )
     )
 
 
@@ -58,7 +60,7 @@ async def test_one_personas_messages_are_not_in_anothers_blocks(engine: Engine) 
     first = await ask(engine, "请问严氏家训有哪些？")
     session_id = first.session_id
     await engine.memory.preferences.set(USER, session_id, PreferenceChange(verbosity="brief"))
-    second = await ask(engine, "祠堂是什么时候建的？", session_id=session_id, npc_id="village_elder")
+    second = await ask(engine, "祠堂是什么时候建的？", session_id=session_id, persona_id="village_elder")
     third = await ask(engine, "第一条是什么？", session_id=session_id)
 
     elder, ancestor = await trace(engine, second), await trace(engine, third)
@@ -162,10 +164,10 @@ async def test_events_are_in_order_and_contain_the_answer(engine: Engine) -> Non
     async def listen(event: TurnEvent) -> None:
         events.append(event)
 
-    request = TurnRequest(scope=USER, npc_id="ancestor_yan", query="请问严氏家训有哪些？")
+    request = TurnRequest(scope=USER, persona_id="ancestor_yan", query="请问严氏家训有哪些？")
     answer = await engine.chat.ask(request, on_event=listen)
     assert [event.kind for event in events[:2]] == ["begin", "start"]
-    assert events[1] == TurnStarted(answer.trace_id, answer.session_id, 1, answer.npc_id)
+    assert events[1] == TurnStarted(answer.trace_id, answer.session_id, 1, answer.persona_id)
     assert "".join(event.text for event in events if isinstance(event, Token)) == answer.answer_text
     assert "complete" in [event.name for event in events if isinstance(event, StepEnded)]
 
@@ -261,7 +263,9 @@ async def test_an_attempt_that_lost_its_key_while_it_waited_asks_nothing(
         assert engine.store.logs is not None
         memory = Memory(documents, engine.store.logs, policy=engine.memory.policy)
         other = Chat(dataclasses.replace(engine.chat._services, memory=memory))
-        request = TurnRequest(scope=USER, npc_id="ancestor_yan", query=query, session_id="s-1", idempotency_key="key")
+        request = TurnRequest(
+            scope=USER, persona_id="ancestor_yan", query=query, session_id="s-1", idempotency_key="key"
+        )
         answer = await other.ask(request)
     assert (await waiting).trace_id == answer.trace_id
     thread = ThreadKey("s-1", "ancestor_yan")
@@ -279,7 +283,7 @@ async def test_reject_raises_while_a_turn_runs(engine: Engine) -> None:
             await engine.chat.ask(
                 TurnRequest(
                     scope=USER,
-                    npc_id="ancestor_yan",
+                    persona_id="ancestor_yan",
                     query="在吗",
                     session_id=session.session_id,
                     on_conflict="reject",
@@ -318,7 +322,7 @@ async def test_incognito_does_not_use_or_change_preferences(engine: Engine) -> N
     answer = await engine.chat.ask(
         TurnRequest(
             scope=USER,
-            npc_id="ancestor_yan",
+            persona_id="ancestor_yan",
             query="请详细一点：严氏家训有哪些？",
             session_id=session.session_id,
             incognito=True,
@@ -334,7 +338,7 @@ async def test_incognito_does_not_use_or_change_preferences(engine: Engine) -> N
 
 async def test_incognito_infers_nothing(engine: Engine) -> None:
     """A request that would otherwise be inferred changes no preferences."""
-    request = TurnRequest(scope=USER, npc_id="ancestor_yan", query="请说得详细一点", incognito=True)
+    request = TurnRequest(scope=USER, persona_id="ancestor_yan", query="请说得详细一点", incognito=True)
     answer = await engine.chat.ask(request)
     await engine.memory.derived.catch_up()
     assert (await engine.memory.preferences.get(USER, answer.session_id)).updated_at is None
@@ -375,14 +379,14 @@ async def test_preferences_are_inferred_with_their_source_turns(engine: Engine) 
         ("query", {"query": ""}),
         ("query", {"query": "   "}),
         ("query", {"query": "问" * 4001}),
-        ("npc_id", {"npc_id": "no/slash"}),
+        ("persona_id", {"persona_id": "no/slash"}),
         ("session_id", {"session_id": "../etc"}),
         ("trace_id", {"trace_id": "a b"}),
     ],
 )
 async def test_bad_input_names_its_field(engine: Engine, field: str, request_: dict[str, str]) -> None:
     """Nothing of an invalid request is stored."""
-    fields = {"npc_id": "ancestor_yan", "query": "在吗"} | request_
+    fields = {"persona_id": "ancestor_yan", "query": "在吗"} | request_
     with pytest.raises(InvalidInput) as refused:
         await engine.chat.ask(msgspec.convert({"scope": USER, **fields}, TurnRequest))
     assert refused.value.field == field
@@ -392,7 +396,7 @@ async def test_bad_input_names_its_field(engine: Engine, field: str, request_: d
 async def test_an_unknown_persona_is_not_found(engine: Engine) -> None:
     """Nothing is stored."""
     with pytest.raises(PersonaNotFound):
-        await ask(engine, "在吗", npc_id="nobody")
+        await ask(engine, "在吗", persona_id="nobody")
     assert (await engine.memory.sessions.list(USER)).items == []
 
 
@@ -420,11 +424,11 @@ async def test_a_deleted_session_leaves_nothing_anywhere(engine: Engine) -> None
 async def test_deleting_one_personas_thread_keeps_the_other(engine: Engine) -> None:
     """Its thread and traces are deleted; the session, the preferences and the other thread are kept."""
     first = await ask(engine, "请问严氏家训有哪些？")
-    await ask(engine, "祠堂是什么时候建的？", session_id=first.session_id, npc_id="village_elder")
+    await ask(engine, "祠堂是什么时候建的？", session_id=first.session_id, persona_id="village_elder")
     assert await engine.memory.sessions.delete_thread(USER, first.session_id, "ancestor_yan") == 2
     threads = await engine.memory.transcript.threads(USER, first.session_id)
-    assert [info.npc_id for info in threads] == ["village_elder"]
-    assert [stored.record.npc_id for stored in (await engine.traces.list(USER)).items] == ["village_elder"]
+    assert [info.persona_id for info in threads] == ["village_elder"]
+    assert [stored.record.persona_id for stored in (await engine.traces.list(USER)).items] == ["village_elder"]
 
 
 @pytest.mark.each_store
@@ -454,7 +458,7 @@ async def test_a_trace_id_of_another_user_does_not_collide(engine: Engine) -> No
     stranger = Scope("default", "default", "stranger")
 
     async def asked(scope: Scope) -> str:
-        request = TurnRequest(scope=scope, npc_id="ancestor_yan", query="请问严氏家训有哪些？", trace_id="mine-1")
+        request = TurnRequest(scope=scope, persona_id="ancestor_yan", query="请问严氏家训有哪些？", trace_id="mine-1")
         return (await engine.chat.ask(request)).trace_id
 
     assert await asked(USER) == "mine-1"

@@ -66,7 +66,7 @@ async def play(engine: Engine, case: Case) -> list[str]:
         await engine.evidence.ingest(SCOPE, [record_from(fields) for fields in case.evidence])
     for number, turn in enumerate(case.turns, start=1):
         answer = await engine.chat.ask(
-            TurnRequest(scope=SCOPE, npc_id=turn.npc, query=turn.ask, session_id=session.session_id)
+            TurnRequest(scope=SCOPE, persona_id=turn.npc, query=turn.ask, session_id=session.session_id)
         )
         await engine.memory.derived.catch_up()
         trace = (await engine.traces.get(SCOPE, answer.trace_id)).record

@@ -42,7 +42,7 @@ def message(content: str, role: Role = "user", name: str | None = None) -> Messa
         id="m1",
         seq=1,
         turn_id=1,
-        npc_id="a",
+        persona_id="a",
         role=role,
         content=content,
         timestamp=datetime(2026, 1, 5, tzinfo=UTC),

@@ -35,7 +35,7 @@ def message_of(
         id=f"m{seq}",
         seq=seq,
         turn_id=turn_id,
-        npc_id="elder",
+        persona_id="elder",
         role="user" if question else "assistant",
         content=content,
         timestamp=NOW,
@@ -342,7 +342,7 @@ def test_pending_drops_are_not_displaced_by_stale_marks() -> None:
     assert len(pending) == 4
     assert [(scope, name) in pending for name in ("deleted", "s0", "s19")] == [True, False, True]
     key, invalidation = pending.next()
-    assert (key, invalidation.npc_ids) == ((scope, "deleted"), frozenset({"elder"}))
+    assert (key, invalidation.persona_ids) == ((scope, "deleted"), frozenset({"elder"}))
     pending.add(key, MARK_STALE)
     pending.done(key, invalidation)
     assert pending.next()[1].action == "drop", "another change came while the first was sent"

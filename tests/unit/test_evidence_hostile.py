@@ -88,7 +88,7 @@ def test_reading_conversations_takes_linear_time(unit: str, tmp_path: Path) -> N
 
     def read(text: str) -> None:
         path.write_text(text, encoding="utf-8")
-        list(read_items(path, npc_id="a"))
+        list(read_items(path, persona_id="a"))
 
     check_growth(read, unit, SIZE)
 

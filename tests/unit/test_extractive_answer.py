@@ -21,7 +21,7 @@ def phrases(name: str, count: int = 2) -> Phrases:
 
 
 PERSONA = Persona(
-    npc_id="elder",
+    persona_id="elder",
     name={"zh": "长者", "en": "Elder"},
     summary={"zh": "", "en": ""},
     system={"zh": "", "en": ""},

@@ -15,7 +15,7 @@ SCOPE = Scope()
 async def talk(memory: Memory, clock: MovableClock) -> None:
     """Six messages, by turns to two personas, a second apart."""
     for number in range(6):
-        session = await memory.session("s", npc_id=("elder", "guide")[number % 2])
+        session = await memory.session("s", persona_id=("elder", "guide")[number % 2])
         await session.append([{"role": "user", "content": f"m{number}"}])
         clock.advance(timedelta(seconds=1))
 
@@ -25,7 +25,7 @@ async def test_pages_merge_all_threads_by_time_and_are_stable() -> None:
     clock = MovableClock()
     async with open_memory("memory://", clock=clock) as memory:
         await talk(memory, clock)
-        session = await memory.session("s", npc_id="elder")
+        session = await memory.session("s", persona_id="elder")
         newest = await session.page(4)
         await session.append([{"role": "user", "content": "later"}])
         oldest = await session.page(4, before=newest.next)
@@ -39,8 +39,8 @@ async def test_a_page_of_one_persona_holds_its_thread_alone() -> None:
     clock = MovableClock()
     async with open_memory("memory://", clock=clock) as memory:
         await talk(memory, clock)
-        page = await memory.history.page(SCOPE, "s", 2, npc_id="guide")
-        rest = await memory.history.page(SCOPE, "s", 2, npc_id="guide", before=page.next)
+        page = await memory.history.page(SCOPE, "s", 2, persona_id="guide")
+        rest = await memory.history.page(SCOPE, "s", 2, persona_id="guide", before=page.next)
         with pytest.raises(InvalidInput, match="before"):
             await memory.history.page(SCOPE, "s", before="elder:0")
         with pytest.raises(SessionNotFound):
@@ -56,11 +56,11 @@ async def test_a_summary_counts_all_threads_and_shows_the_newest_messages() -> N
         session = await memory.session("s")
         await session.prefer(tone="casual")
         whole = await session.summary(3)
-        guide = await memory.history.summary(SCOPE, "s", npc_id="guide")
+        guide = await memory.history.summary(SCOPE, "s", persona_id="guide")
     assert (whole.message_count, whole.preference.values.tone) == (6, "casual")
     assert [message.content for message in whole.recent_messages] == ["m3", "m4", "m5"]
     assert whole.last_message_at == whole.recent_messages[-1].timestamp
-    assert (guide.message_count, guide.npc_id) == (3, "guide")
+    assert (guide.message_count, guide.persona_id) == (3, "guide")
     assert guide.first_message_at == guide.recent_messages[0].timestamp
 
 
@@ -74,6 +74,10 @@ async def test_messages_go_to_the_threads_of_their_personas() -> None:
         with pytest.raises(InvalidInput, match="role"):
             await memory.history.append(SCOPE, "s", [*given, (None, {"role": "wizard", "content": "d"})])
         page = await memory.history.page(SCOPE, "s")
-    assert [(message.npc_id, message.content) for message in stored] == [("guide", "a"), ("elder", "b"), ("guide", "c")]
+    assert [(message.persona_id, message.content) for message in stored] == [
+        ("guide", "a"),
+        ("elder", "b"),
+        ("guide", "c"),
+    ]
     assert record.first_question == "a"
     assert len(page.messages) == 3

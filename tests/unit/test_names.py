@@ -1,6 +1,7 @@
 """Names and sentences use the field's terms: a newcomer looks for "stale", not for "in doubt"."""
 
 import re
+import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -108,3 +109,25 @@ def test_a_similar_word_is_not_found(text: str, tmp_path: Path) -> None:
     """The terms of the field that look like an old name stay usable."""
     (tmp_path / "module.py").write_text(text, encoding="utf-8")
     assert list(offenders(tmp_path)) == []
+
+
+def names_on_the_wire(source: Path) -> Iterator[str]:
+    """Where Python code uses a name of the wire, except as the keyword of an event or of a model with aliases."""
+    for path in sorted(source.rglob("*.py")):
+        with path.open(encoding="utf-8") as lines:
+            for token in tokenize.generate_tokens(lines.readline):
+                is_keyword = token.line[token.end[1] : token.end[1] + 1] == "="
+                if token.type == tokenize.NAME and re.match("_?npc_(?:id|name)", token.string) and not is_keyword:
+                    yield f"{path.relative_to(source)}:{token.start[0]}: {token.string}; write persona_…"
+
+
+def test_a_persona_is_named_persona_id_in_python() -> None:
+    """``npc_id`` is the name on the wire and in what is stored: it stands in strings."""
+    assert list(names_on_the_wire(SOURCE)) == []
+
+
+def test_a_name_of_the_wire_is_found(tmp_path: Path) -> None:
+    """As a field, a parameter or an attribute, but not in a string or as a keyword."""
+    lines = ['where = {"npc_id": ""}', 'emit(npc_id="")', "npc_id: str", "print(each.npc_name)"]
+    (tmp_path / "module.py").write_text("\n".join(lines), encoding="utf-8")
+    assert [found.partition(": ")[0] for found in names_on_the_wire(tmp_path)] == ["module.py:3", "module.py:4"]

@@ -130,7 +130,7 @@ def texts_in(value: object) -> list[str]:
 
 def test_two_personas_speak_both_languages() -> None:
     """Each persona has its name, and at least two phrases of each kind, in Chinese and in English."""
-    assert [persona.npc_id for persona in profile().personas] == ["ancestor_yan", "village_elder"]
+    assert [persona.persona_id for persona in profile().personas] == ["ancestor_yan", "village_elder"]
     for persona in profile().personas:
         assert set(persona.name) == set(persona.summary) == set(persona.system) == {"zh", "en"}
         for kind in PHRASES:
@@ -138,7 +138,7 @@ def test_two_personas_speak_both_languages() -> None:
             assert {language: len(set(found)) >= 2 for language, found in phrases.items()} == {
                 "zh": True,
                 "en": True,
-            }, (persona.npc_id, kind)
+            }, (persona.persona_id, kind)
 
 
 def test_conservative_phrases_name_the_topic() -> None:
@@ -268,7 +268,7 @@ def test_scenario_cases_are_well_formed() -> None:
     assert len(cases()) >= 70
     assert [name for name, count in Counter(case["id"] for case in cases()).items() if count > 1] == []
     assert len([case for case in cases() if case.get("language") == "en"]) >= 25
-    personas = {persona.npc_id for persona in profile().personas}
+    personas = {persona.persona_id for persona in profile().personas}
     for case in cases():
         assert set(case) <= {"id", "say", "language", "evidence", "preferences", "turns"}, case["id"]
         assert case["say"]
@@ -283,7 +283,7 @@ def test_scenario_cases_are_well_formed() -> None:
 
 def test_scenario_cases_cite_passages_that_exist() -> None:
     """Every cited id is in the sample or in the case itself, and in a domain of the persona that is asked."""
-    domains = {persona.npc_id: set(persona.domains) for persona in profile().personas}
+    domains = {persona.persona_id: set(persona.domains) for persona in profile().personas}
     sample = {passage.evidence_id: passage for passage in passages()}
     for case in cases():
         extra = [msgspec.convert(item, EvidenceRecord) for item in case.get("evidence", [])]

@@ -136,16 +136,16 @@ async def test_a_session_is_found_without_being_created(memory: Memory, clock: M
     """None for absent and foreign ones; an expired one can be read, but is not continued."""
     assert await memory.find("s", scope=MINE) is None
     assert (await memory.sessions.list(MINE)).items == []
-    session = await memory.session("s", scope=MINE, npc_id="elder")
+    session = await memory.session("s", scope=MINE, persona_id="elder")
     await session.append([user("one")])
     assert await memory.find("s", scope=STRANGER) is None
     assert await memory.find("s") is None
-    found = await memory.find("s", scope=MINE, npc_id="elder")
+    found = await memory.find("s", scope=MINE, persona_id="elder")
     assert found is not None
     assert (found.session_id, found.created) == ("s", False)
     assert [message.content for message in await found.messages()] == ["one"]
     clock.advance(timedelta(hours=2))
-    expired = await memory.find("s", scope=MINE, npc_id="elder")
+    expired = await memory.find("s", scope=MINE, persona_id="elder")
     assert expired is not None
     assert len(await expired.messages()) == 1
     with pytest.raises(SessionExpired):

@@ -65,7 +65,7 @@ def turn_message(turn_id: int, role: Role, content: str) -> Message:
         id=f"m{turn_id}-{role}",
         seq=2 * turn_id - (role == "user"),
         turn_id=turn_id,
-        npc_id=PERSONA.npc_id,
+        persona_id=PERSONA.persona_id,
         role=role,
         content=content,
         timestamp=datetime(2026, 1, 5, tzinfo=UTC),

@@ -29,23 +29,33 @@ NOT_PRIVATE: dict[type[Any], set[str]] = {
     Session: {"session_id", "incarnation", "title_by"},
     Preferences: {"session_id", "incarnation", "verbosity", "tone", "language"},
     Lease: {"name", "session_id", "incarnation", "holder"},
-    Watermark: {"ref", "session_id", "incarnation", "function", "npc_id"},
+    Watermark: {"ref", "session_id", "incarnation", "function", "persona_id"},
     IdempotentTurn: {
         *("idempotency_key", "fingerprint", "attempt_id", "asked_session", "session_id", "incarnation", "holder")
     },
     TraceRecord: {
-        *("ref", "trace_id", "session_id", "incarnation", "npc_id", "intent", "evidence_ids", "policy_mode", "model"),
+        *(
+            "ref",
+            "trace_id",
+            "session_id",
+            "incarnation",
+            "persona_id",
+            "intent",
+            "evidence_ids",
+            "policy_mode",
+            "model",
+        ),
         *("degraded", "replay_of"),
     },
-    PersonaVersion: {"ref", "npc_id", "persona", "author", "note"},
-    PromptVersion: {"ref", "npc_id", "text", "language", "author", "note"},
+    PersonaVersion: {"ref", "persona_id", "persona", "author", "note"},
+    PromptVersion: {"ref", "persona_id", "text", "language", "author", "note"},
     ActiveVersion: {"ref"},
     EvidenceRecord: {
         *("evidence_id", "title", "text", "source_type", "source_ref", "source_url", "domains", "language", "tags")
     },
     UsageRecord: {"ref", "day", "kind", "of"},
     Marker: {"name", "value"},
-    Message: {"id", "npc_id", "role", "tool_call_id"},
+    Message: {"id", "persona_id", "role", "tool_call_id"},
 }
 """The fields that can hold text and are not private: ids, closed sets of words, what the site's editors wrote."""
 
@@ -72,7 +82,8 @@ def test_a_declaration_is_consistent(of: type[Record]) -> None:
     """A bound record names its session; one bound to a thread is listed by it; a cached one is found by its session."""
     spec = of.spec
     fields = set(of.__struct_fields__)
-    assert {spec.key, *spec.filters, *spec.private, *spec.monotonic} <= fields
+    assert set(spec.filters) <= set(of.__struct_encode_fields__)
+    assert {spec.key, *spec.private, *spec.monotonic} <= fields
     if spec.bound_to:
         assert {SESSION_ID, INCARNATION} <= fields
         assert not spec.shared

@@ -41,7 +41,7 @@ def window_of(*turns: tuple[str, str]) -> list[Message]:
                     id=f"m{len(window)}",
                     seq=len(window) + 1,
                     turn_id=turn_id,
-                    npc_id="ancestor_yan",
+                    persona_id="ancestor_yan",
                     role=role,
                     content=content,
                     timestamp=datetime(2026, 1, 5, tzinfo=UTC),

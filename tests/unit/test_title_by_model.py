@@ -114,7 +114,7 @@ async def engine(script: ScriptedModel) -> AsyncIterator[Engine]:
 
 async def ask(engine: Engine, query: str = EN, session_id: str | None = None) -> TurnAnswer:
     """One turn."""
-    request = TurnRequest(scope=USER, npc_id="ancestor_yan", query=query, session_id=session_id)
+    request = TurnRequest(scope=USER, persona_id="ancestor_yan", query=query, session_id=session_id)
     return await engine.chat.ask(request)
 
 

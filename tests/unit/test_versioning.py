@@ -63,12 +63,14 @@ def prompts(documents: Documents) -> PromptRegistry:
     return PromptRegistry(documents)
 
 
-async def all_versions(registry: PersonaRegistry | PromptRegistry, npc_id: str, *, limit: int = 20) -> list[Version]:
+async def all_versions(
+    registry: PersonaRegistry | PromptRegistry, persona_id: str, *, limit: int = 20
+) -> list[Version]:
     """Every version, page by page."""
     found: list[Version] = []
     cursor = None
     while True:
-        page, cursor = await registry.versions(SITE, npc_id, limit=limit, cursor=cursor)
+        page, cursor = await registry.versions(SITE, persona_id, limit=limit, cursor=cursor)
         found += page
         if cursor is None:
             return found
@@ -249,7 +251,7 @@ async def test_each_site_has_its_own_versions(documents: Documents, other: Scope
     assert (await personas.active_persona(other, "ancestor_yan")).version == 1
     assert await personas.active(other, "doctor") is None
     assert await prompts.active(other, "ancestor_yan") is None
-    assert [version.npc_id for version in await personas.all_active(other)] == ["ancestor_yan", "village_elder"]
+    assert [version.persona_id for version in await personas.all_active(other)] == ["ancestor_yan", "village_elder"]
     assert (await personas.create(other, "ancestor_yan", named("别家先祖"))).number == 2
     assert (await personas.active_persona(SITE, "ancestor_yan")).persona.name == {"zh": "新先祖"}
     colleague = SITE._replace(user_id="colleague")
@@ -261,8 +263,8 @@ async def test_all_active_personas_are_listed(personas: PersonaRegistry, prompts
     await personas.create(SITE, "doctor", named("村医"))
     await prompts.create(SITE, "abbot", {"text": "x"})
     listed = await personas.all_active(SITE)
-    assert [version.npc_id for version in listed] == ["ancestor_yan", "doctor", "village_elder"]
-    assert [version.npc_id for version in await prompts.all_active(SITE)] == ["abbot"]
+    assert [version.persona_id for version in listed] == ["ancestor_yan", "doctor", "village_elder"]
+    assert [version.persona_id for version in await prompts.all_active(SITE)] == ["abbot"]
 
 
 async def test_a_persona_is_listed_however_many_versions_came_after_it(
@@ -273,7 +275,7 @@ async def test_a_persona_is_listed_however_many_versions_came_after_it(
     for number in range(READ_PAGE):
         state = ActiveVersion(ref=f"prompt:npc-{number}", number=1, latest=1)
         await documents.put(SITE, state, expected=0)
-    assert "doctor" in [version.npc_id for version in await personas.all_active(SITE)]
+    assert "doctor" in [version.persona_id for version in await personas.all_active(SITE)]
 
 
 @pytest.mark.parametrize(
@@ -328,18 +330,18 @@ async def test_an_invalid_persona_id_is_rejected(personas: PersonaRegistry) -> N
     """Persona ids are part of keys and URLs."""
     with pytest.raises(InvalidInput) as refused:
         await personas.create(SITE, "no/slash", named("x"))
-    assert refused.value.field == "npc_id"
+    assert refused.value.field == "persona_id"
 
 
 async def test_the_next_turn_uses_the_activated_version(store_url: str) -> None:
     """The trace has its number and the answer its name; the previous turn had the other version."""
     async with engine_at(store_url) as engine:
-        request = TurnRequest(scope=Scope(), npc_id="ancestor_yan", query="你好")
+        request = TurnRequest(scope=Scope(), persona_id="ancestor_yan", query="你好")
         before = await engine.chat.ask(request)
         await engine.personas.create(Scope(), "ancestor_yan", value_of(name={"zh": "新先祖", "en": "New"}))
         await engine.personas.set_active(Scope(), "ancestor_yan", 2, expected=1)
         after = await engine.chat.ask(request)
         traces = [(await engine.traces.get(Scope(), answer.trace_id)).record for answer in (before, after)]
-    assert [answer.npc_name for answer in (before, after)] == ["严氏先祖", "新先祖"]
+    assert [answer.persona_name for answer in (before, after)] == ["严氏先祖", "新先祖"]
     assert [trace.request_input.persona_version for trace in traces] == [1, 2]
     assert "新先祖" in traces[1].blocks[0].text

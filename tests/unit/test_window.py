@@ -33,7 +33,7 @@ def thread(*turns: list[Spec]) -> list[Message]:
             id=f"m{seq}",
             seq=seq,
             turn_id=turn_id,
-            npc_id="assistant",
+            persona_id="assistant",
             role=spec.role,
             content=spec.content,
             timestamp=MOMENT,

@@ -29,20 +29,20 @@ class PersonaRegistry(VersionedRegistry[PersonaVersion]):
     record = PersonaVersion
 
     def __init__(self, documents: Documents, personas: Sequence[Persona]) -> None:
-        super().__init__(documents, {each.npc_id: msgspec.to_builtins(each) for each in personas})
-        self._builtin_personas = {each.npc_id: each for each in personas}
+        super().__init__(documents, {each.persona_id: msgspec.to_builtins(each) for each in personas})
+        self._builtin_personas = {each.persona_id: each for each in personas}
 
-    async def active_persona(self, scope: Scope, npc_id: str) -> ActivePersona:
+    async def active_persona(self, scope: Scope, persona_id: str) -> ActivePersona:
         """The active version of the persona.
 
         Raises:
             PersonaNotFound: the site has no such persona.
         """
-        version = await self.active(scope, npc_id)
+        version = await self.active(scope, persona_id)
         if version is None:
-            raise PersonaNotFound(npc_id)
+            raise PersonaNotFound(persona_id)
         if version.created_at is None:
-            return ActivePersona(self._builtin_personas[npc_id], version.number)
+            return ActivePersona(self._builtin_personas[persona_id], version.number)
         return ActivePersona(msgspec.convert(version.value, Persona), version.number)
 
     async def domains(self, scope: Scope) -> frozenset[str] | None:
@@ -50,9 +50,9 @@ class PersonaRegistry(VersionedRegistry[PersonaVersion]):
         domains: list[list[str]] = [version.value.get("domains", []) for version in await self.all_active(scope)]
         return frozenset(domain for each in domains for domain in each) if all(domains) else None
 
-    def _make(self, npc_id: str, number: int, value: dict[str, Any], author: str, note: str) -> PersonaVersion:
+    def _make(self, persona_id: str, number: int, value: dict[str, Any], author: str, note: str) -> PersonaVersion:
         try:
-            persona = msgspec.convert(value | {"npc_id": npc_id}, Persona)
+            persona = msgspec.convert(value | {"npc_id": persona_id}, Persona)
         except msgspec.ValidationError as problem:
             field = wrong_field(problem)
             where = f"persona.{field}" if field else "persona"
@@ -60,7 +60,7 @@ class PersonaRegistry(VersionedRegistry[PersonaVersion]):
         merge_policies(persona.policy)
         plain = msgspec.to_builtins(persona)
         return PersonaVersion(
-            ref=f"{npc_id}:{number}", npc_id=npc_id, number=number, persona=plain, author=author, note=note
+            ref=f"{persona_id}:{number}", persona_id=persona_id, number=number, persona=plain, author=author, note=note
         )
 
     def _value(self, record: PersonaVersion) -> dict[str, Any]:

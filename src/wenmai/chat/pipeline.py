@@ -163,11 +163,11 @@ class Chat:
         return answer
 
     async def _asked(self, request: TurnRequest, on_event: OnEvent | None, degradations: dict[str, None]) -> TurnAnswer:
-        persona = await self._services.personas.active_persona(request.scope, request.npc_id)
+        persona = await self._services.personas.active_persona(request.scope, request.persona_id)
         if request.idempotency_key is None:
             given, _ = await self._run(request, persona, on_event, degradations, None)
             return given
-        asked = [request.npc_id, request.query, request.session_id, request.incognito]
+        asked = [request.persona_id, request.query, request.session_id, request.incognito]
 
         async def once(claim: Claim) -> WorkResult:
             pinned = msgspec.structs.replace(request, session_id=claim.session_id)
@@ -316,8 +316,8 @@ def _from_transcript(state: TurnState) -> TurnAnswer:
         answer_text=answer.content,
         citations=[],
         followup_questions=[],
-        npc_id=persona.npc_id,
-        npc_name=in_language(persona.name, state["recalled"].language),
+        persona_id=persona.persona_id,
+        persona_name=in_language(persona.name, state["recalled"].language),
         latency_ms=0.0,
         timestamp=answer.timestamp,
     )
@@ -327,7 +327,7 @@ def _checked(request: TurnRequest) -> TurnRequest:
     query = request.query.strip()
     if not 1 <= len(query) <= QUERY_LIMIT or "\0" in query:
         raise InvalidInput("query", request.query, f"1 to {QUERY_LIMIT} characters of text")
-    checked_id("npc_id", request.npc_id)
+    checked_id("persona_id", request.persona_id)
     for field in ("session_id", "trace_id"):
         value = getattr(request, field)
         if value is not None:

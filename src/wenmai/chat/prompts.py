@@ -76,7 +76,7 @@ class PromptRegistry(VersionedRegistry[PromptVersion]):
     def __init__(self, documents: Documents) -> None:
         super().__init__(documents, {})
 
-    def _make(self, npc_id: str, number: int, value: dict[str, Any], author: str, note: str) -> PromptVersion:
+    def _make(self, persona_id: str, number: int, value: dict[str, Any], author: str, note: str) -> PromptVersion:
         text, language = value.get("text"), value.get("language", "zh")
         unknown = sorted(value.keys() - {"text", "language"})
         if unknown:
@@ -84,8 +84,8 @@ class PromptRegistry(VersionedRegistry[PromptVersion]):
         if not isinstance(text, str) or not 1 <= len(text.strip()) <= PROMPT_LIMIT or "\0" in text:
             raise InvalidInput("text", text, f"1 to {PROMPT_LIMIT} characters without NUL")
         return PromptVersion(
-            ref=f"{npc_id}:{number}",
-            npc_id=npc_id,
+            ref=f"{persona_id}:{number}",
+            persona_id=persona_id,
             number=number,
             text=text,
             language=checked_language(language),

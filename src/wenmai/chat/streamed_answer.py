@@ -28,7 +28,7 @@ class StreamedAnswer:
         An answer repeated under the same Idempotency-Key is streamed as a whole.
         """
         if not self._started:
-            await self.forward(TurnStarted(answer.trace_id, answer.session_id, answer.turn_id, answer.npc_id))
+            await self.forward(TurnStarted(answer.trace_id, answer.session_id, answer.turn_id, answer.persona_id))
         text, streamed = answer.answer_text, "".join(self._tokens)
         if not text.startswith(streamed):
             await self._on_event(Replacement(text))

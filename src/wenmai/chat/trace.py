@@ -87,5 +87,5 @@ class TraceLedger:
         limit: int = 20,
         cursor: str | None = None,
     ) -> Page[TraceRecord]:
-        """The user's traces, newest first; ``where`` takes session_id, npc_id, policy_mode and intent."""
+        """The user's traces, newest first; ``where`` takes session_id, persona_id, policy_mode and intent."""
         return await self._documents.list(scope, TraceRecord, where=where, limit=limit, cursor=cursor)

@@ -48,7 +48,7 @@ class TurnRequest(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     scope: Scope
-    npc_id: str
+    persona_id: str
     query: str
     session_id: str | None = None
     incognito: bool = False
@@ -71,7 +71,7 @@ class TurnStarted(msgspec.Struct, frozen=True):
     trace_id: str
     session_id: str
     turn_id: int
-    npc_id: str
+    persona_id: str = msgspec.field(name="npc_id")
 
 
 class StepEnded(TurnStep, frozen=True):
@@ -118,8 +118,10 @@ class TurnAnswer(msgspec.Struct, frozen=True, kw_only=True):
     answer_text: Annotated[str, Meta(description="The whole answer.")]
     citations: Annotated[list[Citation], Meta(description="The passages that support the answer, best first.")]
     followup_questions: Annotated[list[str], Meta(description="Suggested follow-up questions.")]
-    npc_id: Annotated[str, Meta(description="The persona that answered.")]
-    npc_name: Annotated[str, Meta(description="The persona's name, in the language of the answer.")]
+    persona_id: Annotated[str, Meta(description="The persona that answered.")] = msgspec.field(name="npc_id")
+    persona_name: Annotated[str, Meta(description="The persona's name, in the language of the answer.")] = (
+        msgspec.field(name="npc_name")
+    )
     latency_ms: Annotated[float, Meta(description="Milliseconds from the request to the answer.")]
     timestamp: Annotated[datetime, Meta(description="Time at which the answer was stored.")]
     degraded: Annotated[

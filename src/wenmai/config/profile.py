@@ -51,7 +51,7 @@ class Persona(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         policy: overrides of the grounding policy, see :mod:`wenmai.grounding.policy`.
     """
 
-    npc_id: Annotated[str, msgspec.Meta(pattern="^[A-Za-z0-9_.:-]{1,128}$")]
+    persona_id: Annotated[str, msgspec.Meta(pattern="^[A-Za-z0-9_.:-]{1,128}$")] = msgspec.field(name="npc_id")
     name: Text
     summary: Text
     system: Text

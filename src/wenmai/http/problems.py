@@ -43,6 +43,9 @@ _TYPE_PREFIX = "urn:problem:wenmai:"
 _FIELD_CHARACTERS = 200
 _ALLOWED_CHARACTERS = 500
 
+_WIRE_NAMES = {"persona_id": "npc_id"}
+"""Field of the library → its name on the wire."""
+
 
 class FieldProblem(msgspec.Struct, frozen=True, kw_only=True):
     """An invalid field and its allowed values."""
@@ -109,7 +112,7 @@ def problem_type_for(error: BaseException) -> ProblemType:
 def problem_for(error: BaseException) -> Problem:
     """The problem details of an error; those of an unexpected error reveal no internals."""
     if isinstance(error, InvalidInput):
-        return _invalid([FieldProblem(field=error.field, allowed=error.allowed)])
+        return _invalid([FieldProblem(field=_WIRE_NAMES.get(error.field, error.field), allowed=error.allowed)])
     if isinstance(error, NotFound):
         return _problem(problem_type_for(error), f"no such {error.what}")
     if isinstance(error, StoreUnavailable):

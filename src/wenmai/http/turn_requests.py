@@ -75,5 +75,5 @@ def _start_turn(
 
     # Without a session id the turn creates a session, so it waits for no other turn.
     return app_state.turns.start(
-        run, (request.scope, request.session_id, request.npc_id) if request.session_id else None
+        run, (request.scope, request.session_id, request.persona_id) if request.session_id else None
     )

@@ -31,7 +31,7 @@ async def export_lines(memory: Memory, scope: Scope, session_ids: Sequence[str] 
         yield session_line(stored.record)
         session = stored.record
         for info in await memory.transcript.threads(scope, session_id, incarnation=session.incarnation):
-            async for message in memory.transcript.read_all(scope, session.thread(info.npc_id)):
+            async for message in memory.transcript.read_all(scope, session.thread(info.persona_id)):
                 yield message_line(session_id, message)
 
 

@@ -71,7 +71,7 @@ async def import_files(
     paths: Sequence[Path],
     *,
     format_name: str | None = None,
-    npc_id: str = ASSISTANT,
+    persona_id: str = ASSISTANT,
     on_progress: OnProgress | None = None,
 ) -> Report:
     """Import conversations into sessions of the scope.
@@ -83,21 +83,21 @@ async def import_files(
         scope: the owner of the sessions.
         paths: files in any of :data:`~wenmai.interchange.reading.FORMATS`.
         format_name: of all files; None detects it from their content.
-        npc_id: the persona of messages without one.
+        persona_id: the persona of messages without one.
         on_progress: see :data:`OnProgress`.
 
     Raises:
         InvalidInput: a file cannot be opened, or an argument is not allowed.
         StoreError: the store failed; what is written so far is kept, and another import resumes.
     """
-    check_choices(format_name, npc_id)
+    check_choices(format_name, persona_id)
     report = Report()
     writer = _Writer(memory, scope, report)
     done = 0
     for path in paths:
         writer.file = path.name
         position = 0
-        for item, position in read_items(path, npc_id=npc_id, format_name=format_name):
+        for item, position in read_items(path, persona_id=persona_id, format_name=format_name):
             if isinstance(item, BadLine):
                 report.skip(item)
             elif isinstance(item, Note):
@@ -111,13 +111,13 @@ async def import_files(
     return report
 
 
-def check_choices(format_name: str | None, npc_id: str) -> None:
+def check_choices(format_name: str | None, persona_id: str) -> None:
     """Validate the options of an import before a store is opened.
 
     Raises:
         InvalidInput: the format is unknown, or the persona id is invalid.
     """
-    checked_id("npc_id", npc_id)
+    checked_id("persona_id", persona_id)
     if format_name is not None and format_name not in FORMATS:
         raise InvalidInput("format", format_name, f"one of {', '.join(FORMATS)}")
 
@@ -201,7 +201,7 @@ class _Writer:
         threads: dict[str, list[MessageItem]] = {}
         for item in items:
             if isinstance(item, MessageItem):
-                threads.setdefault(item.thread.npc_id, []).append(item)
+                threads.setdefault(item.thread.persona_id, []).append(item)
         for messages in threads.values():
             for start in range(0, len(messages), BATCH):
                 await self._append(messages[start : start + BATCH])

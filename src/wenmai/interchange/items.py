@@ -99,13 +99,13 @@ class Source:
     Attributes:
         name: of the file, for errors.
         slug: the file's name without extension if a session id may start with it, else a digest of it.
-        npc_id: the persona of messages without one.
+        persona_id: the persona of messages without one.
     """
 
-    def __init__(self, path: Path, npc_id: str, occurrences: Occurrences) -> None:
+    def __init__(self, path: Path, persona_id: str, occurrences: Occurrences) -> None:
         self.name = path.name
         self.slug = _slug(path.stem)
-        self.npc_id = npc_id
+        self.persona_id = persona_id
         self._occurrences = occurrences
 
     def bad(self, line: int, reason: str) -> BadLine:

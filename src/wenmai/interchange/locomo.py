@@ -62,7 +62,7 @@ def read_locomo(source: Source, value: Json, line: int) -> Iterator[Item]:
             reason = "not a list of turns" if began else f"{key}_date_time {bounded_repr(dated)} is not like {_EXAMPLE}"
             yield source.bad(line, f"{key}: {reason}; the session is left out")
             continue
-        thread = ThreadKey(f"{begin}-{key}", source.npc_id)
+        thread = ThreadKey(f"{begin}-{key}", source.persona_id)
         yield SessionItem(thread.session_id, _session_fields(source, conversation, key), line)
         for index, turn in enumerate(turns):
             where = f"{key}[{index}]: "

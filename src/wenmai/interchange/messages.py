@@ -31,7 +31,7 @@ class MessageLine(msgspec.Struct, frozen=True, kw_only=True):
 
     type: Literal["message"] = "message"
     session_id: str
-    npc_id: str
+    persona_id: str = msgspec.field(name="npc_id")
     id: str
     turn_id: int
     seq: int
@@ -95,7 +95,7 @@ def read_line(source: Source, value: Json, line: int) -> Iterator[Item]:
         raise BadValueError("session_id is missing")
     thread = ThreadKey(
         valid_id("session_id", value["session_id"]),
-        valid_id("npc_id", value.get("npc_id") or source.npc_id),
+        valid_id("npc_id", value.get("npc_id") or source.persona_id),
     )
     given = {field: value[field] for field in value if field in _GIVEN}
     extra = {field: value[field] for field in value if field in EXTRA_FIELDS}

@@ -56,7 +56,7 @@ def read_conversation(source: Source, value: Json, line: int) -> Iterator[Item]:
     if isinstance(title, str) and title.strip():
         fields |= {"title": title_from_question(title), "title_by": "user"}
     yield SessionItem(session_id, fields, line)
-    thread = ThreadKey(session_id, source.npc_id)
+    thread = ThreadKey(session_id, source.persona_id)
     for index, message in enumerate(messages):
         where = f"messages[{index}]: "
         try:

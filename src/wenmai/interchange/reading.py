@@ -41,12 +41,12 @@ class Read(NamedTuple):
     position: int
 
 
-def read_items(path: Path, *, npc_id: str, format_name: str | None = None) -> Iterator[Read]:
+def read_items(path: Path, *, persona_id: str, format_name: str | None = None) -> Iterator[Read]:
     """The items of the file, in order.
 
     Args:
         path: the file, UTF-8.
-        npc_id: the persona of messages without one.
+        persona_id: the persona of messages without one.
         format_name: one of :data:`FORMATS`; None detects it for each value.
 
     Raises:
@@ -54,7 +54,7 @@ def read_items(path: Path, *, npc_id: str, format_name: str | None = None) -> It
     """
     position, empty = 0, True
     with Occurrences() as occurrences:
-        source = Source(path, npc_id, occurrences)
+        source = Source(path, persona_id, occurrences)
         for line, value, position in _values(path):
             empty = False
             for item in _items(source, value, line, format_name):

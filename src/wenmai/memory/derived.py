@@ -278,7 +278,7 @@ class DerivedMemory:
     async def _derive(self, function: DerivedFunction, ref: ThreadRef) -> None:
         """Run a function, unless another process does or has done so."""
         work = f"derived/{function.name}"
-        leased = ref.thread._replace(npc_id="") if function.of_session else ref.thread
+        leased = ref.thread._replace(persona_id="") if function.of_session else ref.thread
         try:
             async with self._leases.hold(ref.scope, work, leased, wait=False):
                 marks = await self.watermarks.get(ref, [function.name], stored=True)

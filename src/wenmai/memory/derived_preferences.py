@@ -71,7 +71,7 @@ class DerivedPreferences:
             messages = await self._logs.read(change.scope, change.thread, start=start, limit=end - start + 1)
         unfinished = {message.turn_id for message in messages if not message.completed}
         return [
-            (f"{message.npc_id}#{message.turn_id}", message.content[:READ_CHARACTERS])
+            (f"{message.persona_id}#{message.turn_id}", message.content[:READ_CHARACTERS])
             for message in messages
             if message.turn_id not in unfinished and _may_be_read(message)
         ]

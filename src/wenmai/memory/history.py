@@ -44,13 +44,13 @@ class SessionSummary(msgspec.Struct, frozen=True, kw_only=True):
     """A session, or the thread of one persona.
 
     Attributes:
-        npc_id: None for all threads.
+        persona_id: None for all threads.
         recent_messages: the newest, ascending.
         first_message_at: None without messages, like ``last_message_at``.
     """
 
     session_id: str
-    npc_id: str | None
+    persona_id: str | None = msgspec.field(name="npc_id")
     title: str
     message_count: int
     recent_messages: list[Message]
@@ -74,7 +74,13 @@ class History:
         self._preferences = preferences
 
     async def page(
-        self, scope: Scope, session_id: str, limit: int = 50, *, npc_id: str | None = None, before: str | None = None
+        self,
+        scope: Scope,
+        session_id: str,
+        limit: int = 50,
+        *,
+        persona_id: str | None = None,
+        before: str | None = None,
     ) -> MessagePage:
         """The newest ``limit`` messages before the cursor, of one persona, or of all merged by time.
 
@@ -82,27 +88,27 @@ class History:
             InvalidInput: ``before`` is not the ``next`` of an earlier page.
         """
         session = (await self._sessions.get(scope, session_id)).record
-        if npc_id is None:
+        if persona_id is None:
             return await self._merged(scope, session, limit, before)
         position = _parse_seq(before) if before else None
-        messages = await self._transcript.latest(scope, session.thread(npc_id), limit, before=position)
+        messages = await self._transcript.latest(scope, session.thread(persona_id), limit, before=position)
         more = bool(messages) and messages[0].seq > 1
         return MessagePage(messages=messages, next=str(messages[0].seq) if more else None)
 
     async def summary(
-        self, scope: Scope, session_id: str, limit: int = 10, *, npc_id: str | None = None
+        self, scope: Scope, session_id: str, limit: int = 10, *, persona_id: str | None = None
     ) -> SessionSummary:
         """The session, or one persona's thread, with the newest ``limit`` messages."""
         session = (await self._sessions.get(scope, session_id)).record
         threads = await self._transcript.threads(scope, session_id, incarnation=session.incarnation)
-        if npc_id is None:
+        if persona_id is None:
             recent = (await self._merged(scope, session, limit, None)).messages
         else:
-            threads = [info for info in threads if info.npc_id == npc_id]
-            recent = await self._transcript.latest(scope, session.thread(npc_id), limit)
+            threads = [info for info in threads if info.persona_id == persona_id]
+            recent = await self._transcript.latest(scope, session.thread(persona_id), limit)
         return SessionSummary(
             session_id=session_id,
-            npc_id=npc_id,
+            persona_id=persona_id,
             title=session.title,
             message_count=sum(info.message_count for info in threads),
             recent_messages=recent,
@@ -125,8 +131,8 @@ class History:
         session = (await self._sessions.get(scope, session_id)).record
         prepared = await self._transcript.prepare([message for _, message in messages])
         threads: dict[ThreadKey, list[int]] = {}
-        for index, (npc_id, _) in enumerate(messages):
-            threads.setdefault(session.thread(npc_id or default_persona(session)), []).append(index)
+        for index, (persona_id, _) in enumerate(messages):
+            threads.setdefault(session.thread(persona_id or default_persona(session)), []).append(index)
         stored: dict[int, Message] = {}
         for thread, indexes in threads.items():
             appended, _ = await self._transcript.append(scope, thread, [prepared[index] for index in indexes])
@@ -139,28 +145,28 @@ class History:
         positions: Mapping[str, int | None]
         if before is None:
             threads = await self._transcript.threads(scope, session.session_id, incarnation=session.incarnation)
-            positions = {info.npc_id: None for info in threads}
+            positions = {info.persona_id: None for info in threads}
         else:
             positions = _parse_cursor(before)
         ends = await asyncio.gather(
             *(
-                self._transcript.latest(scope, session.thread(npc_id), limit, before=position)
-                for npc_id, position in positions.items()
+                self._transcript.latest(scope, session.thread(persona_id), limit, before=position)
+                for persona_id, position in positions.items()
             )
         )
-        return _merge({npc_id: end for npc_id, end in zip(positions, ends, strict=True) if end}, limit)
+        return _merge({persona_id: end for persona_id, end in zip(positions, ends, strict=True) if end}, limit)
 
 
 def _merge(tails: Mapping[str, list[Message]], limit: int) -> MessagePage:
     """The newest messages of the ends of several threads; takes them from the lists."""
-    oldest_read = {npc_id: end[-1].seq + 1 for npc_id, end in tails.items()}
+    oldest_read = {persona_id: end[-1].seq + 1 for persona_id, end in tails.items()}
     page: list[Message] = []
     while len(page) < limit and any(tails.values()):
-        _, newest = max((end[-1].timestamp, npc_id) for npc_id, end in tails.items() if end)
+        _, newest = max((end[-1].timestamp, persona_id) for persona_id, end in tails.items() if end)
         message = tails[newest].pop()
         oldest_read[newest] = message.seq
         page.append(message)
-    cursor = ",".join(f"{npc_id}:{seq}" for npc_id, seq in oldest_read.items() if seq > 1)
+    cursor = ",".join(f"{persona_id}:{seq}" for persona_id, seq in oldest_read.items() if seq > 1)
     return MessagePage(messages=page[::-1], next=cursor or None)
 
 

@@ -16,7 +16,7 @@ from wenmai.text.stopwords import STOP_EN
 Verbosity = Literal["brief", "normal", "detailed"]
 Tone = Literal["casual", "formal", "respectful"]
 Question = tuple[str, str]
-"""The turn of a user's message, as ``npc_id#turn_id``, and its text."""
+"""The turn of a user's message, as ``persona_id#turn_id``, and its text."""
 
 MAX_TAGS = 20
 TAG = "interest_tags:"

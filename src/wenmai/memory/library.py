@@ -112,27 +112,27 @@ class Memory:
         session_id: str | None = None,
         *,
         scope: Scope | None = None,
-        npc_id: str = ASSISTANT,
+        persona_id: str = ASSISTANT,
         title: str | None = None,
         metadata: dict[str, Any] | None = None,
     ) -> "SessionMemory":
         """Continue the session of that id, or create one with this title and metadata; see :meth:`Sessions.open`."""
-        checked_id("npc_id", npc_id)
+        checked_id("persona_id", persona_id)
         scope = scope or Scope()
         opened = await self.sessions.open(scope, session_id, title=title, metadata=metadata)
-        return SessionMemory(self, scope, opened, npc_id)
+        return SessionMemory(self, scope, opened, persona_id)
 
     async def find(
-        self, session_id: str, *, scope: Scope | None = None, npc_id: str = ASSISTANT
+        self, session_id: str, *, scope: Scope | None = None, persona_id: str = ASSISTANT
     ) -> "SessionMemory | None":
         """The session of that id, expired or not; None if it is absent or foreign. Nothing is created."""
-        checked_id("npc_id", npc_id)
+        checked_id("persona_id", persona_id)
         scope = scope or Scope()
         try:
             stored = await self.sessions.get(scope, session_id)
         except SessionNotFound:
             return None
-        return SessionMemory(self, scope, OpenedSession(stored, created=False), npc_id)
+        return SessionMemory(self, scope, OpenedSession(stored, created=False), persona_id)
 
 
 class SessionMemory:
@@ -143,19 +143,19 @@ class SessionMemory:
         created: True if the session is new.
     """
 
-    def __init__(self, memory: Memory, scope: Scope, opened: OpenedSession, npc_id: str) -> None:
+    def __init__(self, memory: Memory, scope: Scope, opened: OpenedSession, persona_id: str) -> None:
         self._memory = memory
         self._scope = scope
-        self._thread = opened.thread(npc_id)
+        self._thread = opened.thread(persona_id)
         self.session_id: str = opened.session_id
         self.created: bool = opened.created
         self._first_question = FirstQuestion(memory.sessions, scope, opened.stored.record)
 
-    def with_persona(self, npc_id: str) -> "SessionMemory":
+    def with_persona(self, persona_id: str) -> "SessionMemory":
         """The same session, with another persona's thread."""
         other = object.__new__(SessionMemory)
         other.__dict__.update(self.__dict__)
-        other._thread = self._thread._replace(npc_id=checked_id("npc_id", npc_id))
+        other._thread = self._thread._replace(persona_id=checked_id("persona_id", persona_id))
         return other
 
     async def append(self, messages: Sequence[MessageInput]) -> list[Message]:
@@ -233,8 +233,8 @@ class SessionMemory:
         Raises:
             SessionNotFound: the session was deleted meanwhile.
         """
-        session_id, npc_id, incarnation = self._thread
-        return await self._memory.sessions.delete_thread(self._scope, session_id, npc_id, incarnation=incarnation)
+        session_id, persona_id, incarnation = self._thread
+        return await self._memory.sessions.delete_thread(self._scope, session_id, persona_id, incarnation=incarnation)
 
     async def truncate(self, last_seq: int) -> int:
         """Delete the messages of this persona's thread after ``last_seq``; returns how many.

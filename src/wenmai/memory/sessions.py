@@ -54,9 +54,9 @@ class OpenedSession(msgspec.Struct, frozen=True):
         """The id under which the conversation continues."""
         return self.stored.record.session_id
 
-    def thread(self, npc_id: str) -> ThreadKey:
+    def thread(self, persona_id: str) -> ThreadKey:
         """The persona's thread of exactly this session, even if its id is reused."""
-        return self.stored.record.thread(npc_id)
+        return self.stored.record.thread(persona_id)
 
 
 class Sessions:
@@ -222,7 +222,9 @@ class Sessions:
 
         return await update(self._documents, scope, Session, checked_id("session_id", session_id), edited)
 
-    async def delete_thread(self, scope: Scope, session_id: str, npc_id: str, *, incarnation: str | None = None) -> int:
+    async def delete_thread(
+        self, scope: Scope, session_id: str, persona_id: str, *, incarnation: str | None = None
+    ) -> int:
         """Delete one persona's thread and the records bound to it; returns the number of messages.
 
         Raises:
@@ -232,10 +234,12 @@ class Sessions:
         if incarnation not in (None, present):
             raise SessionNotFound(session_id)
         incarnation = present
-        erased = await self._logs.erase(scope, session_id, checked_id("npc_id", npc_id), incarnation=incarnation)
+        erased = await self._logs.erase(
+            scope, session_id, checked_id("persona_id", persona_id), incarnation=incarnation
+        )
         if self._on_cut is not None:
-            self._on_cut(scope, ThreadKey(session_id, npc_id, incarnation))
-        where = {"session_id": session_id, "npc_id": npc_id}
+            self._on_cut(scope, ThreadKey(session_id, persona_id, incarnation))
+        where = {"session_id": session_id, "npc_id": persona_id}
         for of in bound_records("thread"):
             await self._delete_records(scope, of, where, incarnation)
         return erased

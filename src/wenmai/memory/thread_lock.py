@@ -61,7 +61,7 @@ class ThreadLock:
                     lease = self._leases.hold(scope, TURN, thread, wait=on_conflict == "wait")
                     await stack.enter_async_context(lease)
             except (TimeoutError, LeaseTaken):
-                raise ThreadBusy(thread.session_id, thread.npc_id) from None
+                raise ThreadBusy(thread.session_id, thread.persona_id) from None
             yield
 
     async def _with_incarnation(self, scope: Scope, thread: ThreadKey) -> ThreadKey:
@@ -76,7 +76,7 @@ class ThreadLock:
     async def _queued(self, scope: Scope, thread: ThreadKey, on_conflict: OnConflict) -> AsyncIterator[None]:
         queue = self._queues.setdefault((scope, thread), _Queue())
         if queue.waiters and on_conflict == "reject":
-            raise ThreadBusy(thread.session_id, thread.npc_id)
+            raise ThreadBusy(thread.session_id, thread.persona_id)
         queue.waiters += 1
         try:
             async with queue.lock:

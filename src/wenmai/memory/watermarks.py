@@ -134,16 +134,16 @@ class Watermarks:
 
 
 def _key(function: str, ref: ThreadRef) -> str:
-    return f"{function}/{ref.thread.incarnation}/{ref.thread.npc_id}"
+    return f"{function}/{ref.thread.incarnation}/{ref.thread.persona_id}"
 
 
 def _record(function: str, ref: ThreadRef, seq: int) -> Watermark:
-    session_id, npc_id, incarnation = ref.thread
+    session_id, persona_id, incarnation = ref.thread
     return Watermark(
         ref=_key(function, ref),
         session_id=session_id,
         incarnation=incarnation or "",
         function=function,
-        npc_id=npc_id,
+        persona_id=persona_id,
         seq=seq,
     )

@@ -139,7 +139,7 @@ class Documents(Protocol):
         Args:
             scope: the owner; for shared records its user does not matter.
             of: the record type.
-            where: equalities on fields named in the type's ``spec.filters``.
+            where: equalities on fields of the type's ``spec.filters``, by their stored names.
             limit: 1 to 500 records.
             cursor: ``next_cursor`` of the previous page.
 
@@ -173,7 +173,7 @@ class Appended(msgspec.Struct, frozen=True):
 class ThreadInfo(msgspec.Struct, frozen=True):
     """A thread of a session: its number of messages and turns, and the timestamps of the first and last message."""
 
-    npc_id: Annotated[str, Meta(description="The persona's id.")]
+    persona_id: Annotated[str, Meta(description="The persona's id.")] = msgspec.field(name="npc_id")
     message_count: Annotated[int, Meta(description="Number of messages.")]
     turn_count: Annotated[int, Meta(description="Number of turns.")]
     first_at: Annotated[datetime, Meta(description="Time of the first message.")]
@@ -328,7 +328,7 @@ class Logs(Protocol):
         ...
 
     async def erase(
-        self, scope: Scope, session_id: str, npc_id: str | None = None, *, incarnation: str | None = None
+        self, scope: Scope, session_id: str, persona_id: str | None = None, *, incarnation: str | None = None
     ) -> int:
         """Remove one thread, or all threads of the session; return the number of messages.
 

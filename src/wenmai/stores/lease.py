@@ -43,7 +43,7 @@ class LeaseTaken(Exception):
 
 def lease_name(work: str, thread: ThreadKey) -> str:
     """The name of a lease on a thread; incarnations are unique, and neither they nor persona ids contain a slash."""
-    return f"{work}/{thread.incarnation}/{thread.npc_id}"
+    return f"{work}/{thread.incarnation}/{thread.persona_id}"
 
 
 class Leases:

@@ -71,7 +71,7 @@ def check_read(scope: Scope, thread: ThreadKey, **seqs: int | None) -> None:
     Raises:
         InvalidInput: naming the field of the scope, ``key``, or the number by its keyword.
     """
-    check_owner(scope, thread.session_id, thread.npc_id)
+    check_owner(scope, thread.session_id, thread.persona_id)
     for field, seq in seqs.items():
         if seq is not None:
             check_range(field, seq, MIN_INTEGER, MAX_INTEGER)

@@ -29,7 +29,7 @@ async def prompt(state: TurnState, run: TurnRun) -> TurnState:
     """The blocks of the prompt; built without a model too, so that the trace has them."""
     services, opened, recalled = run.services, state["opened"], state["recalled"]
     persona = state["persona"]
-    registered = await services.prompts.active(state["request"].scope, persona.persona.npc_id)
+    registered = await services.prompts.active(state["request"].scope, persona.persona.persona_id)
     built = build_prompt(
         persona=persona.persona,
         registered=registered.value["text"] if registered else None,

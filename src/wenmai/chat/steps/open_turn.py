@@ -33,7 +33,7 @@ async def open_turn(state: TurnState, run: TurnRun) -> TurnState:
         # A retried turn continues in the session where the first attempt may have asked.
         fallback_ids = claim.fallback_ids() if claim else None
         session = await memory.sessions.open(request.scope, request.session_id, fallback_ids=fallback_ids)
-        thread = session.thread(request.npc_id)
+        thread = session.thread(request.persona_id)
         try:
             await run.resources.enter_async_context(memory.thread_lock.hold(request.scope, thread, request.on_conflict))
             if claim is not None and not await claim.is_held():
@@ -48,7 +48,7 @@ async def open_turn(state: TurnState, run: TurnRun) -> TurnState:
             continue
         break
     answer = appended.messages[1]
-    await run.emit(TurnStarted(run.trace_id, thread.session_id, answer.turn_id, request.npc_id))
+    await run.emit(TurnStarted(run.trace_id, thread.session_id, answer.turn_id, request.persona_id))
     previous = window.messages if window is not None and run.services.policy.memory_enabled else []
     opened = Opened(
         thread=thread,

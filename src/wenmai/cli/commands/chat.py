@@ -51,4 +51,6 @@ def chat(
         ).values
         from wenmai.cli.terminal.repl import run_repl  # noqa: PLC0415 — slow to import
 
-        asyncio.run(run_repl(settings, scope, npc_id=persona, session_id=session, incognito=incognito, history=history))
+        asyncio.run(
+            run_repl(settings, scope, persona_id=persona, session_id=session, incognito=incognito, history=history)
+        )

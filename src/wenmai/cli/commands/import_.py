@@ -62,5 +62,5 @@ async def _import(
 
         async with memory_from_settings(settings) as memory:
             return await import_files(
-                memory, scope, paths, format_name=format_name, npc_id=persona, on_progress=on_progress
+                memory, scope, paths, format_name=format_name, persona_id=persona, on_progress=on_progress
             )

@@ -98,7 +98,7 @@ class Conversation:
         self.language = detect_language(question)
         request = TurnRequest(
             scope=self._scope,
-            npc_id=self._persona.npc_id,
+            persona_id=self._persona.persona_id,
             query=question,
             session_id=self._session_id,
             incognito=self._incognito,
@@ -128,16 +128,16 @@ class Conversation:
             offered = " / ".join(answer.followup_questions)
             self._print(f"{ui_text('followups', self.language)}: {offered}", style="dim")
 
-    async def _switch_persona(self, npc_id: str) -> None:
-        if npc_id:
-            self._persona = (await self._engine.personas.active_persona(self._scope, npc_id)).persona
+    async def _switch_persona(self, persona_id: str) -> None:
+        if persona_id:
+            self._persona = (await self._engine.personas.active_persona(self._scope, persona_id)).persona
             self._print(ui_text("persona_now", self.language, name=self._name()))
             return
         table = _table()
         for version in await self._engine.personas.all_active(self._scope):
-            mark = "›" if version.npc_id == self._persona.npc_id else " "
+            mark = "›" if version.persona_id == self._persona.persona_id else " "
             texts = (Text(printable(in_language(version.value[field], self.language))) for field in ("name", "summary"))
-            table.add_row(mark, version.npc_id, *texts)
+            table.add_row(mark, version.persona_id, *texts)
         self._console.print(table)
 
     async def _preferences(self, arguments: str) -> None:

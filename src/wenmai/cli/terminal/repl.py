@@ -27,7 +27,7 @@ async def run_repl(
     settings: Settings,
     scope: Scope,
     *,
-    npc_id: str | None,
+    persona_id: str | None,
     session_id: str | None,
     incognito: bool,
     history: Path | None,
@@ -40,7 +40,7 @@ async def run_repl(
     interactive = sys.stdin.isatty() and sys.stdout.isatty()
     console = Console(highlight=False, width=None if interactive else _PIPED_WIDTH)
     async with open_engine(settings) as engine:
-        persona = await engine.personas.active_persona(scope, npc_id or engine.profile.personas[0].npc_id)
+        persona = await engine.personas.active_persona(scope, persona_id or engine.profile.personas[0].persona_id)
         conversation = Conversation(
             engine,
             console,

@@ -16,7 +16,7 @@ from wenmai.http.dependencies import AppState, AppStateDep, EngineDep
 from wenmai.http.media_types import JsonRoute
 from wenmai.http.openapi import problems
 from wenmai.http.responses import Json
-from wenmai.http.schemas.common import ID_PATTERN, CursorQuery, NpcIdQuery, PageLimit, SessionIdPath
+from wenmai.http.schemas.common import ID_PATTERN, CursorQuery, PageLimit, PersonaIdQuery, SessionIdPath
 from wenmai.http.schemas.npc import ChatBody, PreferenceBody, Tag
 from wenmai.http.scope import CallerScope, IdempotencyKeyHeader, ScopeHeadersDep, TraceHeader
 from wenmai.http.turn_requests import run_turn, stream_turn
@@ -106,7 +106,7 @@ async def chat(
     """Run one turn: store the question, answer it from evidence, store the answer, then send it."""
     request = TurnRequest(
         scope=headers.scope_with(body.scope_fields()),
-        npc_id=body.npc_id,
+        persona_id=body.persona_id,
         query=body.query,
         session_id=body.session_id,
         incognito=body.incognito,
@@ -127,11 +127,13 @@ async def read_conversation(
     session_id: SessionIdPath,
     scope: CallerScope,
     engine: EngineDep,
-    npc_id: NpcIdQuery = None,
+    persona_id: PersonaIdQuery = None,
     max_messages: RecentLimit = 10,
 ) -> Json[SummaryView]:
     """The newest messages of one persona, or of all personas merged by time, and the preferences."""
-    return Json(summary_view(await engine.memory.history.summary(scope, session_id, max_messages, npc_id=npc_id)))
+    return Json(
+        summary_view(await engine.memory.history.summary(scope, session_id, max_messages, persona_id=persona_id))
+    )
 
 
 @router.delete(
@@ -140,11 +142,11 @@ async def read_conversation(
     responses=problems(404),
 )
 async def delete_conversation(
-    session_id: SessionIdPath, scope: CallerScope, engine: EngineDep, npc_id: NpcIdQuery = None
+    session_id: SessionIdPath, scope: CallerScope, engine: EngineDep, persona_id: PersonaIdQuery = None
 ) -> Json[Deleted]:
     """Delete one persona's thread, or the whole session, with the traces; an absent session is 404."""
-    if npc_id is not None:
-        await engine.memory.sessions.delete_thread(scope, session_id, npc_id)
+    if persona_id is not None:
+        await engine.memory.sessions.delete_thread(scope, session_id, persona_id)
     elif not await engine.memory.sessions.delete(scope, session_id):
         raise SessionNotFound(session_id)
     return Json(Deleted(success=True, session_id=session_id))
@@ -187,14 +189,16 @@ async def list_traces(
     scope: CallerScope,
     engine: EngineDep,
     session_id: Annotated[str | None, Query(pattern=ID_PATTERN, description="Only traces of this session.")] = None,
-    npc_id: Annotated[str | None, Query(pattern=ID_PATTERN, description="Only traces of this persona.")] = None,
+    persona_id: Annotated[
+        str | None, Query(alias="npc_id", pattern=ID_PATTERN, description="Only traces of this persona.")
+    ] = None,
     policy_mode: Annotated[PolicyMode | None, Query(description="Only turns with this policy mode.")] = None,
     intent: Annotated[DialogueAct | None, Query(description="Only questions with this intent.")] = None,
     limit: PageLimit = 20,
     cursor: CursorQuery = None,
 ) -> Json[TracePage]:
     """The user's traces, newest first, without the prompt blocks."""
-    filters = {"session_id": session_id, "npc_id": npc_id, "policy_mode": policy_mode, "intent": intent}
+    filters = {"session_id": session_id, "npc_id": persona_id, "policy_mode": policy_mode, "intent": intent}
     where = {field: str(value) for field, value in filters.items() if value is not None}
     page = await engine.traces.list(scope, where=where, limit=limit, cursor=cursor)
     summaries = [trace_summary(each.record) for each in page.items]

@@ -51,7 +51,7 @@ async def start(request: Request, engine: EngineDep) -> Response:
         _START.format(
             version=escape(version("wenmai")),
             url=escape(str(request.base_url)),
-            persona=escape(persona.npc_id if persona else "…"),
+            persona=escape(persona.persona_id if persona else "…"),
         )
     )
 

@@ -28,7 +28,7 @@ async def _registry(request: Request) -> VersionedRegistry[Any]:
 )
 async def create_persona(body: PersonaBody, scope: CallerScope, engine: EngineDep) -> Json[Version]:
     """The first version of a persona is activated at once; later versions must be activated."""
-    created = await engine.personas.create(scope, body.npc_id, body.persona, author=body.author, note=body.note)
+    created = await engine.personas.create(scope, body.persona_id, body.persona, author=body.author, note=body.note)
     return Json(created, 201)
 
 

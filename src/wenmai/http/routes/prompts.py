@@ -29,7 +29,7 @@ async def _registry(request: Request) -> VersionedRegistry[Any]:
 async def create_prompt(body: PromptBody, scope: CallerScope, engine: EngineDep) -> Json[Version]:
     """The first prompt of a persona is activated at once; later versions must be activated."""
     value = {"text": body.text, "language": body.language}
-    created = await engine.prompts.create(scope, body.npc_id, value, author=body.author, note=body.note)
+    created = await engine.prompts.create(scope, body.persona_id, value, author=body.author, note=body.note)
     return Json(created, 201)
 
 

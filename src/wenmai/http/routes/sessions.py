@@ -11,7 +11,7 @@ from wenmai.http.dependencies import EngineDep
 from wenmai.http.media_types import JsonRoute
 from wenmai.http.openapi import problems
 from wenmai.http.responses import Json
-from wenmai.http.schemas.common import CursorQuery, NpcIdQuery, PageLimit, SessionIdPath
+from wenmai.http.schemas.common import CursorQuery, PageLimit, PersonaIdQuery, SessionIdPath
 from wenmai.http.schemas.sessions import ContextBody, MessagesBody, SessionBody, TitleBody
 from wenmai.http.scope import CallerScope
 from wenmai.http.views.sessions import (
@@ -44,7 +44,7 @@ _JSONL = "application/jsonl"
 )
 async def create_session(body: SessionBody, scope: CallerScope, engine: EngineDep) -> Json[SessionView]:
     """If the id belongs to another scope or an expired session, a new id is generated: see `session_id`."""
-    context = {} if body.npc_id is None else {PERSONA_VARIABLE: body.npc_id}
+    context = {} if body.persona_id is None else {PERSONA_VARIABLE: body.persona_id}
     opened = await engine.memory.sessions.open(
         scope, body.session_id, title=body.title, metadata=body.metadata, context=context
     )
@@ -106,7 +106,7 @@ async def append_messages(
 
     Threads of several personas are written one after another: provide ids to make retries idempotent.
     """
-    given = [(message.npc_id, message.provided_fields()) for message in body.messages]
+    given = [(message.persona_id, message.provided_fields()) for message in body.messages]
     return Json(Messages(messages=await engine.memory.history.append(scope, session_id, given)), 201)
 
 
@@ -117,10 +117,10 @@ async def list_messages(
     engine: EngineDep,
     limit: PageLimit = 50,
     before: BeforeQuery = None,
-    npc_id: NpcIdQuery = None,
+    persona_id: PersonaIdQuery = None,
 ) -> Json[MessagePage]:
     """The newest messages, oldest first; of one persona, or of all merged by time. Includes incomplete answers."""
-    return Json(await engine.memory.history.page(scope, session_id, limit, npc_id=npc_id, before=before))
+    return Json(await engine.memory.history.page(scope, session_id, limit, persona_id=persona_id, before=before))
 
 
 @router.post(
@@ -133,7 +133,7 @@ async def build_context(
 ) -> Json[Context]:
     """Preferences, the newest whole turns that fit the budget, and the question as the last message."""
     session = (await engine.memory.sessions.get(scope, session_id)).record
-    thread = session.thread(body.npc_id or default_persona(session))
+    thread = session.thread(body.persona_id or default_persona(session))
     return Json(await engine.memory.contexts.build(scope, thread, body.query, budget_tokens=body.budget_tokens))
 
 

@@ -12,7 +12,7 @@ from wenmai.chat.versioning import Activation, Version, VersionedRegistry
 from wenmai.errors import NotFound
 from wenmai.http.openapi import problems
 from wenmai.http.responses import Json
-from wenmai.http.schemas.common import MAX_SAFE_INTEGER, CursorQuery, NpcIdPath, PageLimit
+from wenmai.http.schemas.common import MAX_SAFE_INTEGER, CursorQuery, PageLimit, PersonaIdPath
 from wenmai.http.schemas.registry import ActivationBody
 from wenmai.http.scope import CallerScope
 
@@ -55,14 +55,14 @@ def _add_read_routes(router: APIRouter, what: str, get_registry: RegistryDepende
 
     @router.get("/{npc_id}", name=f"read_{what}", summary=f"The active {what}", responses=problems(404))
     async def read_active(
-        npc_id: NpcIdPath,
+        persona_id: PersonaIdPath,
         scope: CallerScope,
         registry: Annotated[VersionedRegistry[Any], Depends(get_registry)],
     ) -> Json[Version]:
         """The active version."""
-        active = await registry.active(scope, npc_id)
+        active = await registry.active(scope, persona_id)
         if active is None:
-            raise NotFound(npc_id)
+            raise NotFound(persona_id)
         return Json(active)
 
     @router.get(
@@ -72,16 +72,16 @@ def _add_read_routes(router: APIRouter, what: str, get_registry: RegistryDepende
         responses=problems(404),
     )
     async def list_versions(
-        npc_id: NpcIdPath,
+        persona_id: PersonaIdPath,
         scope: CallerScope,
         registry: Annotated[VersionedRegistry[Any], Depends(get_registry)],
         limit: PageLimit = 20,
         cursor: CursorQuery = None,
     ) -> Json[VersionPage]:
         """All versions, newest first."""
-        versions, next_cursor = await registry.versions(scope, npc_id, limit=limit, cursor=cursor)
+        versions, next_cursor = await registry.versions(scope, persona_id, limit=limit, cursor=cursor)
         if not versions and cursor is None:
-            raise NotFound(npc_id)
+            raise NotFound(persona_id)
         return Json(VersionPage(versions=versions, next=next_cursor))
 
     @router.get(
@@ -91,13 +91,13 @@ def _add_read_routes(router: APIRouter, what: str, get_registry: RegistryDepende
         responses=problems(404),
     )
     async def read_version(
-        npc_id: NpcIdPath,
+        persona_id: PersonaIdPath,
         number: NumberPath,
         scope: CallerScope,
         registry: Annotated[VersionedRegistry[Any], Depends(get_registry)],
     ) -> Json[Version]:
         """One version, active or not."""
-        return Json(await registry.get(scope, npc_id, number))
+        return Json(await registry.get(scope, persona_id, number))
 
 
 def _add_write_routes(router: APIRouter, what: str, get_registry: RegistryDependency) -> None:
@@ -108,13 +108,13 @@ def _add_write_routes(router: APIRouter, what: str, get_registry: RegistryDepend
         responses=problems(404, 409, 413),
     )
     async def set_active(
-        npc_id: NpcIdPath,
+        persona_id: PersonaIdPath,
         body: ActivationBody,
         scope: CallerScope,
         registry: Annotated[VersionedRegistry[Any], Depends(get_registry)],
     ) -> Json[Activation]:
         """Takes effect with the next turn. With `expected`, only if that version is active (compare-and-set)."""
-        return Json(await registry.set_active(scope, npc_id, body.number, expected=body.expected))
+        return Json(await registry.set_active(scope, persona_id, body.number, expected=body.expected))
 
     @router.delete(
         "/{npc_id}/versions/{number}",
@@ -124,11 +124,11 @@ def _add_write_routes(router: APIRouter, what: str, get_registry: RegistryDepend
         responses=problems(404, 409),
     )
     async def delete_version(
-        npc_id: NpcIdPath,
+        persona_id: PersonaIdPath,
         number: NumberPath,
         scope: CallerScope,
         registry: Annotated[VersionedRegistry[Any], Depends(get_registry)],
     ) -> Response:
         """Delete a version that is neither active nor from the profile; its number is not reused."""
-        await registry.delete(scope, npc_id, number)
+        await registry.delete(scope, persona_id, number)
         return Response(status_code=204)

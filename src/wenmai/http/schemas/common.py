@@ -50,9 +50,10 @@ Count = Annotated[WholeNumber, Field(ge=1, le=MAX_SAFE_INTEGER)]
 Timestamp = Annotated[datetime, BeforeValidator(_timestamp)]
 
 SessionIdPath = Annotated[str, Path(pattern=ID_PATTERN, description="The session's id.")]
-NpcIdPath = Annotated[str, Path(pattern=ID_PATTERN, description="The persona's id.")]
-NpcIdQuery = Annotated[
-    str | None, Query(pattern=ID_PATTERN, description="Only this persona's thread; default: all threads.")
+PersonaIdPath = Annotated[str, Path(alias="npc_id", pattern=ID_PATTERN, description="The persona's id.")]
+PersonaIdQuery = Annotated[
+    str | None,
+    Query(alias="npc_id", pattern=ID_PATTERN, description="Only this persona's thread; default: all threads."),
 ]
 CursorQuery = Annotated[str | None, Query(min_length=1, max_length=1024, description="`next` of the previous page.")]
 PageLimit = Annotated[int, Query(ge=1, le=500, description="Maximum number of items per page.")]
@@ -69,8 +70,9 @@ class StrictModel(BaseModel):
         """Drop unknown fields past the first 20: each is an error, and a body can hold 100 000."""
         if not isinstance(given, dict) or len(given) <= MAX_PROBLEMS:
             return given
-        unknown = islice((name for name in given if name not in cls.model_fields), MAX_PROBLEMS)
-        kept = cls.model_fields.keys() | set(unknown)
+        known = {field.alias or name for name, field in cls.model_fields.items()}
+        unknown = islice((name for name in given if name not in known), MAX_PROBLEMS)
+        kept = known | set(unknown)
         return {name: value for name, value in given.items() if name in kept}
 
 

@@ -45,7 +45,7 @@ class ChatBody(RequestBody):
     tenant_id: ScopeName | None = Field(default=None, description="The tenant, if there is no `X-Tenant-ID`.")
     site_id: ScopeName | None = Field(default=None, description="The site, if there is no `X-Site-ID`.")
     user_id: ScopeName | None = Field(default=None, description="The user, if there is no `X-User-ID`.")
-    npc_id: Id = Field(description="The persona to ask.")
+    persona_id: Id = Field(alias="npc_id", description="The persona to ask.")
     query: Question = Field(description="The question, 1 to 4000 characters.")
     session_id: Id | None = Field(default=None, description="The session to continue; default: a new session.")
     incognito: StrictBool = Field(default=False, description="Neither use nor change preferences.")

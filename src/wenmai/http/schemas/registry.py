@@ -42,7 +42,7 @@ def _persona_schema() -> dict[str, Any]:
 class PersonaBody(RequestBody):
     """The next version of a persona."""
 
-    npc_id: Id = Field(description="The persona's id.")
+    persona_id: Id = Field(alias="npc_id", description="The persona's id.")
     persona: Annotated[dict[str, Any], WithJsonSchema(_persona_schema())] = Field(
         description="The persona; texts by language, such as `zh` and `en`."
     )
@@ -57,7 +57,7 @@ class PromptBody(RequestBody):
         json_schema_extra={"examples": [{"npc_id": "keeper", "text": "你是守塔人，说话沉稳。", "language": "zh"}]}
     )
 
-    npc_id: Id = Field(description="The persona's id.")
+    persona_id: Id = Field(alias="npc_id", description="The persona's id.")
     text: StrictStr = Field(pattern=r"\S", min_length=1, max_length=PROMPT_LIMIT, description="The system prompt.")
     language: StrictStr = Field(
         default="zh", pattern="^[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*$", description="A BCP 47 tag, such as `zh` or `en`."

@@ -26,7 +26,7 @@ class SessionBody(RequestBody):
     )
 
     session_id: Id | None = Field(default=None, description="Your own id; generated if omitted.")
-    npc_id: Id | None = Field(default=None, description="The persona of messages without `npc_id`.")
+    persona_id: Id | None = Field(alias="npc_id", default=None, description="The persona of messages without `npc_id`.")
     title: Title | None = Field(default=None, description="Your own title; default: derived from the first question.")
     metadata: dict[str, Any] = Field(default={}, description="Your own data; returned unchanged.")
 
@@ -85,7 +85,9 @@ class MessageIn(StrictModel):
     timestamp: Timestamp | None = Field(
         default=None, description="Time of the message, with a time zone; default: now."
     )
-    npc_id: Id | None = Field(default=None, description="The persona; default: the session's persona.")
+    persona_id: Id | None = Field(
+        alias="npc_id", default=None, description="The persona; default: the session's persona."
+    )
     tool_calls: list[dict[str, Any]] | None = Field(
         default=None, fail_fast=True, description="Tool calls requested by the message."
     )
@@ -107,7 +109,7 @@ class MessageIn(StrictModel):
 
     def provided_fields(self) -> dict[str, Any]:
         """The fields present in the request, in the transcript's format."""
-        return self.model_dump(exclude_unset=True, exclude={"npc_id"})
+        return self.model_dump(exclude_unset=True, exclude={"persona_id"})
 
 
 class MessagesBody(RequestBody):
@@ -142,4 +144,6 @@ class ContextBody(RequestBody):
     budget_tokens: Count | None = Field(
         default=None, description="Token budget of blocks and messages together; null for no limit."
     )
-    npc_id: Id | None = Field(default=None, description="The persona; default: the session's persona.")
+    persona_id: Id | None = Field(
+        alias="npc_id", default=None, description="The persona; default: the session's persona."
+    )

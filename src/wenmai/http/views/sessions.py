@@ -21,7 +21,9 @@ class SessionView(msgspec.Struct, frozen=True, kw_only=True):
     tenant_id: Annotated[str, Meta(description="The tenant.")]
     site_id: Annotated[str, Meta(description="The tenant's site.")]
     user_id: Annotated[str, Meta(description="The user.")]
-    npc_id: Annotated[str, Meta(description="The persona of messages without `npc_id`.")]
+    persona_id: Annotated[str, Meta(description="The persona of messages without `npc_id`.")] = msgspec.field(
+        name="npc_id"
+    )
     title: Annotated[str, Meta(description="Your title, or one derived from the first question.")]
     first_question: Annotated[str, Meta(description="The first user message.")]
     created_at: Annotated[datetime, Meta(description="Creation time.")]
@@ -75,7 +77,7 @@ class RecentMessage(msgspec.Struct, frozen=True, kw_only=True):
     """A message in a session summary."""
 
     turn_id: Annotated[int, Meta(description="The turn's number in its thread, from 1.")]
-    npc_id: Annotated[str, Meta(description="The persona of its thread.")]
+    persona_id: Annotated[str, Meta(description="The persona of its thread.")] = msgspec.field(name="npc_id")
     role: Annotated[Role, Meta(description="The role of the author.")]
     content: Annotated[str, Meta(description="The text.")]
     timestamp: Annotated[datetime, Meta(description="Time of the message.")]
@@ -86,7 +88,9 @@ class SummaryView(msgspec.Struct, frozen=True, kw_only=True):
     """A session, or one persona's thread; without `npc_id` the messages of all threads are merged by time."""
 
     session_id: Annotated[str, Meta(description="The session's id.")]
-    npc_id: Annotated[str | None, Meta(description="The requested persona; null for all.")]
+    persona_id: Annotated[str | None, Meta(description="The requested persona; null for all.")] = msgspec.field(
+        name="npc_id"
+    )
     title: Annotated[str, Meta(description="The session's title.")]
     message_count: Annotated[int, Meta(description="Number of messages.")]
     recent_messages: Annotated[list[RecentMessage], Meta(description="The newest messages, oldest first.")]
@@ -127,7 +131,7 @@ def _places(scope: Scope, stored: Stored[Session]) -> dict[str, Any]:
     """The fields of a session that its record does not have."""
     return {
         **scope._asdict(),
-        "npc_id": default_persona(stored.record),
+        "persona_id": default_persona(stored.record),
         "created_at": stored.created_at,
         "updated_at": stored.updated_at,
     }

@@ -16,7 +16,7 @@ class TraceFacts(msgspec.Struct, frozen=True, kw_only=True):
 
     trace_id: Annotated[str, Meta(description="The trace's id.")]
     session_id: Annotated[str, Meta(description="The session's id.")]
-    npc_id: Annotated[str, Meta(description="The persona's id.")]
+    persona_id: Annotated[str, Meta(description="The persona's id.")] = msgspec.field(name="npc_id")
     turn_id: Annotated[int, Meta(description="The turn's number in its thread, from 1.")]
     intent: Annotated[str, Meta(description="The recognized intent, such as `fact_seeking`.")]
     policy_mode: Annotated[

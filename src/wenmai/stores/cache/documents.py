@@ -77,10 +77,10 @@ class CachedDocuments:
         """See :meth:`wenmai.stores.contracts.Documents.delete`."""
         if not of.spec.cached:
             return await self._durable.delete(scope, of, key, expected=expected, identity=identity)
-        npc_ids = [] if of.spec.bound_to else [info.npc_id for info in await self._logs.threads(scope, key)]
+        persona_ids = [] if of.spec.bound_to else [info.persona_id for info in await self._logs.threads(scope, key)]
         deleting = self._durable.delete(scope, of, key, expected=expected, identity=identity)
-        deleted = await self._write_through.remove(scope, key, npc_ids, deleting)
-        await self._write_through.drop(scope, key, npc_ids)
+        deleted = await self._write_through.remove(scope, key, persona_ids, deleting)
+        await self._write_through.drop(scope, key, persona_ids)
         return deleted
 
     async def list(

@@ -216,21 +216,21 @@ class CachedSession:
         for of, part in other.records.items():
             self.records[of] = _newer(self.records.get(of), part) or part
         self.threads = _newer(self.threads, other.threads)
-        for npc_id, tail in other.tails.items():
-            own = self.tails.get(npc_id)
+        for persona_id, tail in other.tails.items():
+            own = self.tails.get(persona_id)
             if own is None or own.validated_at.monotonic <= tail.validated_at.monotonic:
-                self.tails[npc_id] = tail
+                self.tails[persona_id] = tail
 
-    def extend(self, npc_id: str, messages: Sequence[Message], now: Moment) -> None:
+    def extend(self, persona_id: str, messages: Sequence[Message], now: Moment) -> None:
         """Add messages appended to a thread, all of them new; parts that they do not fit are dropped."""
-        tail = self.tails.get(npc_id)
+        tail = self.tails.get(persona_id)
         if tail is None or (tail.last_seq < messages[-1].seq and not tail.extend(messages)):
-            self.tails[npc_id] = Tail(messages, now)
+            self.tails[persona_id] = Tail(messages, now)
         elif not tail.contains(messages[-1]):
             # The append came late, or the thread was erased and begins again: which one is unknown here.
-            del self.tails[npc_id]
+            del self.tails[persona_id]
         if self.threads is not None:
-            extended = _extended(self.threads.value, npc_id, messages)
+            extended = _extended(self.threads.value, persona_id, messages)
             self.threads = None if extended is None else CachedValue(extended, self.threads.validated_at)
 
     def slide(self, now: datetime) -> datetime | None:
@@ -252,18 +252,18 @@ class CachedSession:
         for tail in self.tails.values():
             tail.validated_at = LONG_AGO
 
-    def drop_thread(self, npc_id: str) -> None:
+    def drop_thread(self, persona_id: str) -> None:
         """Drop one thread's messages, and the list of threads."""
-        self.tails.pop(npc_id, None)
+        self.tails.pop(persona_id, None)
         self.threads = None
 
 
-def _extended(threads: list[ThreadInfo], npc_id: str, messages: Sequence[Message]) -> list[ThreadInfo] | None:
+def _extended(threads: list[ThreadInfo], persona_id: str, messages: Sequence[Message]) -> list[ThreadInfo] | None:
     """The threads after an append; None if messages are missing in between, or two threads may have begun at once."""
     first, last = messages[0], messages[-1]
-    begun = ThreadInfo(npc_id, last.seq, last.turn_id, first.timestamp, last.timestamp)
+    begun = ThreadInfo(persona_id, last.seq, last.turn_id, first.timestamp, last.timestamp)
     for position, info in enumerate(threads):
-        if info.npc_id == npc_id:
+        if info.persona_id == persona_id:
             if info.message_count != first.seq - 1:
                 return None
             extended = msgspec.structs.replace(begun, first_at=info.first_at)

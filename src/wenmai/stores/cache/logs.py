@@ -58,7 +58,7 @@ class CachedLogs:
             return await self._durable.latest(scope, thread, limit, before=before, whole_turns=whole_turns)
 
         def answer(entry: CachedSession, is_fresh: IsFresh) -> tuple[list[Message]] | None:
-            tail = entry.tails.get(thread.npc_id)
+            tail = entry.tails.get(thread.persona_id)
             if tail is None or not is_fresh(tail.validated_at):
                 return None
             newest = tail.newest(limit, whole_turns=whole_turns)
@@ -75,7 +75,7 @@ class CachedLogs:
             try:
                 tail = Tail(messages, began)
                 newest = tail.newest(limit, whole_turns=whole_turns)
-                entry.tails[thread.npc_id] = tail
+                entry.tails[thread.persona_id] = tail
             except Exception as problem:  # noqa: BLE001 — the durable store answers, and the failure is logged
                 self._read_through.failures.note("built from messages", problem)
             if newest is None:
@@ -130,28 +130,28 @@ class CachedLogs:
         return await self._durable.active_threads(since=since, cursor=cursor, limit=limit)
 
     async def erase(
-        self, scope: Scope, session_id: str, npc_id: str | None = None, *, incarnation: str | None = None
+        self, scope: Scope, session_id: str, persona_id: str | None = None, *, incarnation: str | None = None
     ) -> int:
         """See :meth:`wenmai.stores.contracts.Logs.erase`."""
         return await self._remove(
             scope,
             session_id,
-            npc_id,
-            lambda: self._durable.erase(scope, session_id, npc_id, incarnation=incarnation),
+            persona_id,
+            lambda: self._durable.erase(scope, session_id, persona_id, incarnation=incarnation),
         )
 
     async def truncate(self, scope: Scope, thread: ThreadKey, last_seq: int) -> int:
         """See :meth:`wenmai.stores.contracts.Logs.truncate`."""
         return await self._remove(
-            scope, thread.session_id, thread.npc_id, lambda: self._durable.truncate(scope, thread, last_seq)
+            scope, thread.session_id, thread.persona_id, lambda: self._durable.truncate(scope, thread, last_seq)
         )
 
     async def _remove(
-        self, scope: Scope, session_id: str, npc_id: str | None, remove: Callable[[], Coroutine[Any, Any, int]]
+        self, scope: Scope, session_id: str, persona_id: str | None, remove: Callable[[], Coroutine[Any, Any, int]]
     ) -> int:
         """Remove messages and drop the session's entries; returns how many messages were removed."""
         threads = await self._durable.threads(scope, session_id)
-        npc_ids = [*([npc_id] if npc_id else []), *(info.npc_id for info in threads)]
-        removed = await self._write_through.remove(scope, session_id, npc_ids, remove())
-        await self._write_through.drop(scope, session_id, npc_ids)
+        persona_ids = [*([persona_id] if persona_id else []), *(info.persona_id for info in threads)]
+        removed = await self._write_through.remove(scope, session_id, persona_ids, remove())
+        await self._write_through.drop(scope, session_id, persona_ids)
         return removed

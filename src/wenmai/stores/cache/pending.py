@@ -26,11 +26,11 @@ class PendingInvalidation(NamedTuple):
     Attributes:
         action: ``mark_own_stale`` marks the entry stale if it belongs to the scope's user, ``mark_stale`` does so for
             any owner, ``drop`` deletes it.
-        npc_ids: the personas of threads to delete with it.
+        persona_ids: the personas of threads to delete with it.
     """
 
     action: Literal["mark_own_stale", "mark_stale", "drop"]
-    npc_ids: frozenset[str] = frozenset()
+    persona_ids: frozenset[str] = frozenset()
 
 
 MARK_OWN_STALE, MARK_STALE, DROP = (
@@ -60,7 +60,7 @@ class PendingInvalidations:
         pending = self._stale.pop(key, None) or self._drops.pop(key, None) or MARK_OWN_STALE
         action = max(pending.action, invalidation.action, key=_STRENGTH.index)
         # Always a new object: by its identity an invalidation in progress finds that another one came after it.
-        self._queue_of(action)[key] = PendingInvalidation(action, pending.npc_ids | invalidation.npc_ids)
+        self._queue_of(action)[key] = PendingInvalidation(action, pending.persona_ids | invalidation.persona_ids)
         if len(self._stale) > self._max_stale:
             self._stale.popitem(last=False)
         if len(self._drops) > self._max_drops:

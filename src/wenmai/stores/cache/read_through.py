@@ -93,7 +93,7 @@ class ReadThrough:
         fetch: Callable[[CachedSession], Awaitable[T]],
     ) -> T:
         """The answer of Redis or else of the durable store; the fallback is an entry of any age."""
-        session_id, npc_id, incarnation = thread
+        session_id, persona_id, incarnation = thread
         key = SessionKey.of(scope, session_id)
 
         def answer_of(entry: CachedSession | None, is_fresh: IsFresh) -> tuple[T] | None:
@@ -103,7 +103,7 @@ class ReadThrough:
             return answer_of(local, any_age) or answer_of(shared, any_age)
 
         with self._local.loading(key) as load:
-            lookup = await self._redis.read(scope, session_id, npc_id)
+            lookup = await self._redis.read(scope, session_id, persona_id)
             shared = None if lookup is None else lookup.entry
             if shared is not None and (found := answer_of(shared, self._freshness.is_fresh_in_redis)) is not None:
                 self._local.fill(key, load, shared)

@@ -112,9 +112,9 @@ class RedisSessionCache:
         self._store = store
         self._types = cached_records()
 
-    async def read(self, scope: Scope, session_id: str, npc_id: str = "") -> Lookup:
+    async def read(self, scope: Scope, session_id: str, persona_id: str = "") -> Lookup:
         """The entry of the session, with the messages of one thread, if it belongs to the scope's user."""
-        now, answer, *parts = await self._link.run(READ, self._keys_of(scope, session_id, npc_id), (npc_id,))
+        now, answer, *parts = await self._link.run(READ, self._keys_of(scope, session_id, persona_id), (persona_id,))
         metadata = {name.decode(): value for name, value in as_row(answer).items()}
         revision = metadata.get("revision", b"").decode()
         if not parts or "user" not in metadata or metadata["user"].decode() != self._owner(scope):
@@ -130,8 +130,8 @@ class RedisSessionCache:
                 entry.records[of] = CachedValue(None if absent else decode(as_row(document), of), validated)
         if (validated := times.of("threads")) and "infos" in metadata:
             entry.threads = CachedValue([_thread(info) for info in _decode_threads(metadata["infos"])], validated)
-        if (validated := times.of(f"tail:{npc_id}")) and (tail := decode_all(messages)):
-            entry.tails[npc_id] = Tail(tail, validated)
+        if (validated := times.of(f"tail:{persona_id}")) and (tail := decode_all(messages)):
+            entry.tails[persona_id] = Tail(tail, validated)
         return Lookup(entry, revision)
 
     async def fill(self, scope: Scope, session_id: str, revision: str, read: CachedSession) -> None:
@@ -139,7 +139,7 @@ class RedisSessionCache:
 
         ``read`` has at most one tail.
         """
-        npc_id, tail = next(iter(read.tails.items()), ("", None))
+        persona_id, tail = next(iter(read.tails.items()), ("", None))
         parts = {of.spec.collection: part.value for of, part in read.records.items()}
         update = self._update(
             scope,
@@ -148,10 +148,10 @@ class RedisSessionCache:
             records={collection: _hash_of(stored) for collection, stored in parts.items() if stored},
             absent=[collection for collection, stored in parts.items() if not stored],
             threads=[_packed_thread(info) for info in read.threads.value] if read.threads else None,
-            npc=npc_id,
+            npc=persona_id,
             tail=_newest(tail.messages()) or None if tail else None,
         )
-        await self._apply(scope, session_id, npc_id, update)
+        await self._apply(scope, session_id, persona_id, update)
 
     async def put(self, scope: Scope, stored: Stored[Any]) -> None:
         """A record was written: a session's own, or one bound to it."""
@@ -174,55 +174,55 @@ class RedisSessionCache:
             scope,
             thread.session_id,
             incarnation=thread.incarnation,
-            npc=thread.npc_id,
+            npc=thread.persona_id,
             tail=_newest(messages),
             appended=last.seq,
             first=first.seq,
-            info=_packed_thread(ThreadInfo(thread.npc_id, last.seq, last.turn_id, first.timestamp, last.timestamp)),
+            info=_packed_thread(ThreadInfo(thread.persona_id, last.seq, last.turn_id, first.timestamp, last.timestamp)),
             expires=None if expires_at is None else str(to_micros(expires_at)),
             updated=rfc3339(self._now().wall),
         )
-        await self._apply(scope, thread.session_id, thread.npc_id, update)
+        await self._apply(scope, thread.session_id, thread.persona_id, update)
 
     async def complete(self, scope: Scope, thread: ThreadKey, message: Message) -> None:
         """The message was completed."""
-        raw, npc_id = _json(message), thread.npc_id
+        raw, persona_id = _json(message), thread.persona_id
         if len(raw.encode()) > TAIL_BYTES:
             await self.drop_thread(scope, thread)
             return
-        update = self._change(scope, thread.session_id, incarnation=thread.incarnation, npc=npc_id, completed=raw)
-        await self._apply(scope, thread.session_id, npc_id, update)
+        update = self._change(scope, thread.session_id, incarnation=thread.incarnation, npc=persona_id, completed=raw)
+        await self._apply(scope, thread.session_id, persona_id, update)
 
     async def drop_thread(self, scope: Scope, thread: ThreadKey) -> None:
         """Drop one thread from the entry."""
-        update = self._change(scope, thread.session_id, npc=thread.npc_id, drop_thread=True)
-        await self._apply(scope, thread.session_id, thread.npc_id, update)
+        update = self._change(scope, thread.session_id, npc=thread.persona_id, drop_thread=True)
+        await self._apply(scope, thread.session_id, thread.persona_id, update)
 
     async def mark_stale(self, scope: Scope, session_id: str, *, own_only: bool = False) -> None:
         """Mark the session's entry stale; with ``own_only`` only if it belongs to the scope's user."""
         update = self._change(scope, session_id, mark_stale=True, own_only=own_only)
         await self._apply(scope, session_id, "", update)
 
-    async def drop(self, scope: Scope, session_id: str, npc_ids: Collection[str] = ()) -> None:
+    async def drop(self, scope: Scope, session_id: str, persona_ids: Collection[str] = ()) -> None:
         """Delete the session's entry; works on a server that is out of memory, too.
 
         Args:
             scope: of the session's owner, or former owner.
             session_id: of the entry.
-            npc_ids: of its known threads; those that the entry itself lists are deleted too.
+            persona_ids: of its known threads; those that the entry itself lists are deleted too.
         """
         announcement = self._announcement(SessionKey.of(scope, session_id))
-        known = set(npc_ids)
+        known = set(persona_ids)
         while True:
             named = sorted(known)
-            lists = [self._keys.thread(scope, ThreadKey(session_id, npc_id)).messages for npc_id in named]
+            lists = [self._keys.thread(scope, ThreadKey(session_id, persona_id)).messages for persona_id in named]
             metadata, _, *documents = self._keys_of(scope, session_id, "")
             words: list[Word] = [self._owner(scope), secrets.token_hex(8), _milliseconds(TTL), self._keys.changes]
             words += [announcement, len(documents), *named]
             more = await self._link.run(DROP, [metadata, *documents, *lists], words)
             if not more:
                 return
-            known.update(npc_id.decode() for npc_id in more)
+            known.update(persona_id.decode() for persona_id in more)
 
     async def probe(self) -> None:
         """Return if the server answers and accepts writes."""
@@ -256,12 +256,12 @@ class RedisSessionCache:
     def _announcement(self, key: SessionKey) -> str:
         return msgspec.json.encode([self._origin, *key]).decode()
 
-    async def _apply(self, scope: Scope, session_id: str, npc_id: str, update: _Update) -> None:
-        await self._link.run(APPLY, self._keys_of(scope, session_id, npc_id), (_pack(update),))
+    async def _apply(self, scope: Scope, session_id: str, persona_id: str, update: _Update) -> None:
+        await self._link.run(APPLY, self._keys_of(scope, session_id, persona_id), (_pack(update),))
 
-    def _keys_of(self, scope: Scope, session_id: str, npc_id: str) -> list[str]:
+    def _keys_of(self, scope: Scope, session_id: str, persona_id: str) -> list[str]:
         """The metadata, the messages of a thread, and the record of each type."""
-        messages = self._keys.thread(scope, ThreadKey(session_id, npc_id)).messages
+        messages = self._keys.thread(scope, ThreadKey(session_id, persona_id)).messages
         documents = [self._keys.document(scope, of, session_id) for of in self._types]
         return [self._keys.cache_entry(scope, session_id), messages, *documents]
 
@@ -292,12 +292,12 @@ def _newest(messages: Sequence[Message]) -> list[str]:
 
 
 def _packed_thread(info: ThreadInfo) -> tuple[str, int, int, str, str]:
-    return info.npc_id, info.message_count, info.turn_count, info.first_at.isoformat(), info.last_at.isoformat()
+    return info.persona_id, info.message_count, info.turn_count, info.first_at.isoformat(), info.last_at.isoformat()
 
 
 def _thread(packed: tuple[str, int, int, str, str]) -> ThreadInfo:
-    npc_id, messages, turns, first_at, last_at = packed
-    return ThreadInfo(npc_id, messages, turns, datetime.fromisoformat(first_at), datetime.fromisoformat(last_at))
+    persona_id, messages, turns, first_at, last_at = packed
+    return ThreadInfo(persona_id, messages, turns, datetime.fromisoformat(first_at), datetime.fromisoformat(last_at))
 
 
 def _milliseconds(span: timedelta) -> int:

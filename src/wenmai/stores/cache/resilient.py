@@ -38,14 +38,14 @@ class ResilientCache:
         self._has_pending = asyncio.Event()
         self._failures = EntryFailures()
 
-    async def read(self, scope: Scope, session_id: str, npc_id: str = "") -> Lookup | None:
+    async def read(self, scope: Scope, session_id: str, persona_id: str = "") -> Lookup | None:
         """The entry of a session; None if Redis is unavailable or lacks a change of this process."""
         key = scope, session_id
         if key in self._pending or key in self._propagating or not self._available():
             return None
         try:
             with self.breaker.guard():
-                return await self._cache.read(scope, session_id, npc_id)
+                return await self._cache.read(scope, session_id, persona_id)
         except StoreUnavailable as problem:
             self._note_unavailable(problem)
         except Exception as problem:  # noqa: BLE001 — the entry is dropped, and the failure logged
@@ -117,7 +117,7 @@ class ResilientCache:
         try:
             with self.breaker.guard():
                 if invalidation.action == "drop":
-                    await self._cache.drop(scope, session_id, invalidation.npc_ids)
+                    await self._cache.drop(scope, session_id, invalidation.persona_ids)
                 else:
                     await self._mark_stale(scope, session_id, own_only=invalidation.action == "mark_own_stale")
             self._pending.done(key, invalidation)

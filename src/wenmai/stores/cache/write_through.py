@@ -43,7 +43,9 @@ class WriteThrough:
         with self._local.loading(key) as load:
             return await self._run(scope, session_id, write, mark_stale), load
 
-    async def remove(self, scope: Scope, session_id: str, npc_ids: Sequence[str], write: Coroutine[Any, Any, T]) -> T:
+    async def remove(
+        self, scope: Scope, session_id: str, persona_ids: Sequence[str], write: Coroutine[Any, Any, T]
+    ) -> T:
         """Remove threads of these personas, or all parts of a session, from the durable store: the result.
 
         The session's entries are dropped if it fails or its caller is cancelled.
@@ -51,7 +53,7 @@ class WriteThrough:
 
         def drop() -> None:
             self._local.drop(SessionKey.of(scope, session_id), scope.user_id)
-            self._redis.invalidate_later(scope, session_id, PendingInvalidation("drop", frozenset(npc_ids)))
+            self._redis.invalidate_later(scope, session_id, PendingInvalidation("drop", frozenset(persona_ids)))
 
         return await self._run(scope, session_id, write, drop)
 
@@ -106,9 +108,9 @@ class WriteThrough:
         with self._local.updating(key, scope.user_id, appended.incarnation, load) as entry:
             expires_at = entry.slide(now.wall) if slide else None
             if appended.repeated:
-                entry.drop_thread(thread.npc_id)
+                entry.drop_thread(thread.persona_id)
             else:
-                entry.extend(thread.npc_id, appended.messages, now)
+                entry.extend(thread.persona_id, appended.messages, now)
         if appended.repeated:
             # The result does not say which of the messages are new.
             await self._redis.propagate(scope, thread.session_id, lambda cache: cache.drop_thread(scope, thread))
@@ -121,16 +123,16 @@ class WriteThrough:
         """A message was completed."""
         key = SessionKey.of(scope, thread.session_id)
         with self._local.updating(key, scope.user_id, thread.incarnation, load) as entry:
-            if thread.npc_id in entry.tails:
-                entry.tails[thread.npc_id].complete(message)
+            if thread.persona_id in entry.tails:
+                entry.tails[thread.persona_id].complete(message)
         await self._redis.propagate(scope, thread.session_id, lambda cache: cache.complete(scope, thread, message))
 
-    async def drop(self, scope: Scope, session_id: str, npc_ids: Sequence[str]) -> None:
+    async def drop(self, scope: Scope, session_id: str, persona_ids: Sequence[str]) -> None:
         """The session or a part of it was removed; its entries, and its threads with these personas, are dropped."""
         self._local.drop(SessionKey.of(scope, session_id), scope.user_id)
         await self._redis.propagate(
             scope,
             session_id,
-            lambda cache: cache.drop(scope, session_id, npc_ids),
-            PendingInvalidation("drop", frozenset(npc_ids)),
+            lambda cache: cache.drop(scope, session_id, persona_ids),
+            PendingInvalidation("drop", frozenset(persona_ids)),
         )

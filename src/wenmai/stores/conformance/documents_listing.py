@@ -118,7 +118,7 @@ async def filters_apply_before_the_limit(harness: Harness) -> None:
     scope = harness.scope()
     for number in range(12):
         npc, mode = ("elder", "ancestor")[number % 2], ("normal", "refuse")[number % 3 == 0]
-        await harness.documents.put(scope, trace(f"t{number}", npc_id=npc, policy_mode=mode))
+        await harness.documents.put(scope, trace(f"t{number}", persona_id=npc, policy_mode=mode))
         harness.clock.advance(timedelta(seconds=1))
     where = {"npc_id": "elder"}
     first = await harness.documents.list(scope, TraceRecord, where=where, limit=4)

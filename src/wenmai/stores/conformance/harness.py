@@ -103,11 +103,11 @@ class Harness:
         return stored.record
 
     async def thread(
-        self, scope: Scope, session_id: str = "session-1", npc_id: str = "elder", *, messages: int = 0
+        self, scope: Scope, session_id: str = "session-1", persona_id: str = "elder", *, messages: int = 0
     ) -> ThreadKey:
         """Store a session; return the key of a thread with ``messages`` messages, alternately user and assistant."""
         await self.open_session(scope, session_id)
-        key = ThreadKey(session_id, npc_id)
+        key = ThreadKey(session_id, persona_id)
         if messages:
             await self.logs.append(scope, key, make_messages(messages))
         return key
@@ -115,7 +115,7 @@ class Harness:
     async def message(self, scope: Scope, key: ThreadKey, seq: int) -> Message:
         """The message with that number; if there is none, one that was never appended."""
         found = await self.logs.read(scope, key, start=seq, limit=1)
-        absent = Message("absent", seq, 1, key.npc_id, "assistant", "", self.clock(), completed=False)
+        absent = Message("absent", seq, 1, key.persona_id, "assistant", "", self.clock(), completed=False)
         return found[0] if found and found[0].seq == seq else absent
 
     async def index(

@@ -52,7 +52,7 @@ def bound_records(session: Session) -> list[Record]:
             session_id=id_,
             incarnation=incarnation,
             function="title",
-            npc_id="elder",
+            persona_id="elder",
             seq=3,
         ),
     ]
@@ -234,7 +234,7 @@ async def a_stale_thread_key_reaches_no_other_session(harness: Harness) -> None:
         await harness.logs.append(scope, late, make_messages(1))
     equal(await harness.logs.threads(scope, "session-1", incarnation=before.incarnation), [], "late threads")
     own = await harness.logs.threads(scope, "session-1", incarnation=after.incarnation)
-    equal([info.npc_id for info in own], ["elder"], "the own threads")
+    equal([info.persona_id for info in own], ["elder"], "the own threads")
     equal(await harness.logs.read(scope, late), [], "a late read")
     equal(await harness.logs.latest(scope, late, 5), [], "a late read of the newest")
     equal(await harness.logs.latest(scope, late, 5, whole_turns=True), [], "a late read of whole turns")

@@ -56,7 +56,7 @@ async def threads_are_numbered_separately(harness: Harness) -> None:
     for key in keys:
         stored = await harness.logs.read(scope, key)
         equal([(m.seq, m.turn_id) for m in stored], [(1, 1), (2, 1), (3, 2), (4, 2)], f"numbers of {key}")
-        equal({m.npc_id for m in stored}, {key.npc_id}, f"persona of {key}")
+        equal({m.persona_id for m in stored}, {key.persona_id}, f"persona of {key}")
         equal(texts(stored), [f"{key} 1", f"{key} 2"] * 2, f"texts of {key}")
 
 
@@ -207,7 +207,7 @@ async def message_ids_are_unique_per_thread(harness: Harness) -> None:
         await harness.open_session(scope, session)
         for npc in ("a", "b"):
             appended = await harness.logs.append(scope, ThreadKey(session, npc), message)
-            found = (appended.repeated, appended.messages[0].id, appended.messages[0].npc_id)
+            found = (appended.repeated, appended.messages[0].id, appended.messages[0].persona_id)
             equal(found, (0, "m1", npc), f"{session} with {npc}")
 
 
@@ -271,7 +271,7 @@ async def any_text_is_an_id(harness: Harness) -> None:
     for name in HOSTILE_KEYS:
         for key in (ThreadKey(name, name), ThreadKey("all", name)):
             equal(texts(await harness.logs.read(scope, key)), [name], f"texts of {key}")
-    listed = [info.npc_id for info in await harness.logs.threads(scope, "all")]
+    listed = [info.persona_id for info in await harness.logs.threads(scope, "all")]
     equal(listed, ["elder", *HOSTILE_KEYS], "the threads of one session")
     again = await harness.logs.append(scope, ThreadKey("all", "elder"), everything)
     equal((again.repeated, texts(again.messages)), (len(everything), list(HOSTILE_KEYS)), "the repeats")

@@ -37,9 +37,9 @@ async def the_threads_of_all_scopes_are_enumerated(harness: Harness) -> None:
     wanted = {}
     for number, scope in enumerate(scopes, 1):
         session = await harness.open_session(scope, f"session:{number}")
-        for npc_id in ("elder", "*"):
-            await harness.logs.append(scope, session.thread(npc_id), make_messages(number))
-            wanted[scope, session.thread(npc_id)] = number
+        for persona_id in ("elder", "*"):
+            await harness.logs.append(scope, session.thread(persona_id), make_messages(number))
+            wanted[scope, session.thread(persona_id)] = number
     scope = scopes[0]
     await harness.open_session(scope, "without messages")
     for session_id in ("erased", "deleted"):

@@ -61,7 +61,7 @@ async def an_empty_thread_returns_nothing(harness: Harness) -> None:
     equal(await harness.logs.threads(scope, key.session_id), [], "threads")
     equal(await harness.logs.complete(scope, key, await harness.message(scope, key, 1), content="x"), None, "complete")
     equal(await harness.logs.erase(scope, key.session_id), 0, "erase")
-    equal(await harness.logs.erase(scope, key.session_id, key.npc_id), 0, "erase of the thread")
+    equal(await harness.logs.erase(scope, key.session_id, key.persona_id), 0, "erase of the thread")
 
 
 @case("logs")
@@ -127,7 +127,7 @@ async def a_message_is_completed_once(harness: Harness) -> None:
         return
     values = (filled.content, filled.tokens, filled.completed, filled.metadata)
     equal(values, ("答", 7, True, {"model": ["x"]}), "what was completed")
-    for field in ("id", "seq", "turn_id", "npc_id", "role", "timestamp"):
+    for field in ("id", "seq", "turn_id", "persona_id", "role", "timestamp"):
         equal(getattr(filled, field), getattr(open_message, field), f"the field {field}")
     equal(
         await harness.logs.complete(scope, key, await harness.message(scope, key, 2), content="other"),
@@ -219,7 +219,7 @@ async def erasing_one_thread_keeps_the_others(harness: Harness) -> None:
     equal(await harness.logs.erase(scope, "session-1", "elder"), 5, "erased")
     equal(await harness.logs.erase(scope, "session-1", "elder"), 0, "erased a second time")
     equal(await harness.logs.read(scope, key), [], "the erased thread")
-    left = [info.npc_id for info in await harness.logs.threads(scope, "session-1")]
+    left = [info.persona_id for info in await harness.logs.threads(scope, "session-1")]
     equal(left, ["elder-1", "Elder", "elder ", "elde", "%"], "the threads left")
 
 

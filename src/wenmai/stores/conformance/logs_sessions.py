@@ -49,7 +49,7 @@ async def a_foreign_thread_is_absent(harness: Harness) -> None:
             equal(await read(stranger), [], f"{name} by {who}")
         equal(await harness.logs.complete(stranger, key, before[3], content="x"), None, f"complete by {who}")
         equal(await harness.logs.erase(stranger, key.session_id), 0, f"erase by {who}")
-        equal(await harness.logs.erase(stranger, key.session_id, key.npc_id), 0, f"erase of a thread by {who}")
+        equal(await harness.logs.erase(stranger, key.session_id, key.persona_id), 0, f"erase of a thread by {who}")
     equal(await harness.logs.read(owner, key), before, "the thread afterwards")
 
 

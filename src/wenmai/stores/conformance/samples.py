@@ -173,9 +173,11 @@ def full_records() -> list[Record]:
             blocks=[Block("history", AWKWARD_TEXT, 7)],
             details=FULL_DETAILS,
         ),
-        PersonaVersion(ref="elder:1", npc_id="elder", number=1, persona=NESTED, author="编者", note="first\nsecond"),
+        PersonaVersion(
+            ref="elder:1", persona_id="elder", number=1, persona=NESTED, author="编者", note="first\nsecond"
+        ),
         PromptVersion(
-            ref="elder:1", npc_id="elder", number=1, text=AWKWARD_TEXT, language="en", author="编者", note="n"
+            ref="elder:1", persona_id="elder", number=1, text=AWKWARD_TEXT, language="en", author="编者", note="n"
         ),
         ActiveVersion(ref="prompt:elder", number=3, latest=7),
         EvidenceRecord(
@@ -203,7 +205,7 @@ def full_records() -> list[Record]:
         ),
         Marker(name="evidence", value="甲\x00乙"),
         Watermark(
-            ref="preferences/i/elder", session_id="session-full", function="preferences", npc_id="elder", seq=2**40
+            ref="preferences/i/elder", session_id="session-full", function="preferences", persona_id="elder", seq=2**40
         ),
     ]
 
@@ -216,13 +218,13 @@ def bare_records() -> list[Record]:
         Lease(name="bare", holder="", expires_at=TIMESTAMP),
         small_record("bare"),
         trace("trace-bare"),
-        PersonaVersion(ref="bare:0", npc_id="", number=0, persona={}),
-        PromptVersion(ref="bare:0", npc_id="", number=0, text=""),
+        PersonaVersion(ref="bare:0", persona_id="", number=0, persona={}),
+        PromptVersion(ref="bare:0", persona_id="", number=0, text=""),
         ActiveVersion(ref="bare", number=0, latest=0),
         EvidenceRecord(evidence_id="bare", title="", text=""),
         UsageRecord(ref="bare", day="", kind="tenant", of=""),
         Marker(name="bare"),
-        Watermark(ref="bare", session_id="session-bare", function="", npc_id="", seq=0),
+        Watermark(ref="bare", session_id="session-bare", function="", persona_id="", seq=0),
     ]
 
 
@@ -231,7 +233,7 @@ def trace(trace_id: str, **changes: object) -> TraceRecord:
     empty = TraceRecord(
         ref=trace_id,
         trace_id=trace_id,
-        npc_id="elder",
+        persona_id="elder",
         turn_id=1,
         tool_calls=[],
         intent="fact_seeking",

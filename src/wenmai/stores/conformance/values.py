@@ -254,7 +254,7 @@ async def _refused_in_logs(logs: Logs, owner: Scope, thread: ThreadKey) -> None:
         "the latest of": logs.latest(owner, thread, 3),
         "a read of": logs.read(owner, thread),
         "a cut of": logs.truncate(owner, thread, 1),
-        "an erasure of": logs.erase(owner, thread.session_id, thread.npc_id),
+        "an erasure of": logs.erase(owner, thread.session_id, thread.persona_id),
         "the threads of the session of": logs.threads(owner, thread.session_id),
     }
     for what, call in calls.items():

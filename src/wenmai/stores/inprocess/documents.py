@@ -14,6 +14,7 @@ from wenmai.stores.contracts import Page, Stored
 from wenmai.stores.identity import as_changed, as_created, bind_to, bound_session, preserved_fields
 from wenmai.stores.inprocess.rows import Row, decode, encode
 from wenmai.stores.records import Record, Session
+from wenmai.stores.records.base import stored_fields
 from wenmai.stores.validation import MAX_KEYS, check_filters, check_key, check_range
 from wenmai.stores.values import check_owner, check_record
 
@@ -156,7 +157,7 @@ class InProcessDocuments:
             place, row = listing[position]
             if row.is_alive(now):
                 stored = _stored(row, of)
-                if all(getattr(stored.record, field) == value for field, value in filters.items()):
+                if all(getattr(stored.record, stored_fields(of)[field]) == value for field, value in filters.items()):
                     found.append((place, stored))
             if len(found) > limit:
                 break

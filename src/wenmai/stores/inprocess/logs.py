@@ -45,8 +45,8 @@ class InProcessLogs:
         """See :meth:`wenmai.stores.contracts.Logs.append`."""
         check_range("messages", len(messages), 1, MAX_BATCH)
         check_range("tail", tail, 0, MAX_READ)
-        check_owner(scope, thread.session_id, thread.npc_id)
-        check_key("npc_id", thread.npc_id)
+        check_owner(scope, thread.session_id, thread.persona_id)
+        check_key("persona_id", thread.persona_id)
         check_messages(messages)
         row = self._session(scope, thread.session_id, thread.incarnation)
         if row is None:
@@ -55,12 +55,12 @@ class InProcessLogs:
         now = self._clock()
         if slide and session.expires_at <= now:
             raise SessionExpired(thread.session_id)
-        log = row.threads.get(thread.npc_id) or Thread()
+        log = row.threads.get(thread.persona_id) or Thread()
         batch = self._number_batch(log, thread, messages)
         fresh = [(message, encode(message)) for message in batch if message.seq > len(log.entries)]
         # Nothing was written above and nothing can fail below, so all messages are appended, or none.
         fresh = list({message.seq: (message, raw) for message, raw in fresh}.values())
-        row.threads[thread.npc_id] = log
+        row.threads[thread.persona_id] = log
         for message, raw in fresh:
             _add(log, message, raw)
         if slide:
@@ -109,7 +109,7 @@ class InProcessLogs:
         metadata: Mapping[str, Any] | None = None,
     ) -> Message | None:
         """See :meth:`wenmai.stores.contracts.Logs.complete`."""
-        check_owner(scope, thread.session_id, thread.npc_id)
+        check_owner(scope, thread.session_id, thread.persona_id)
         check_completion(content, tokens, metadata)
         log = self._thread(scope, thread)
         if log.seq_of.get(message.id) != message.seq or log.entries[message.seq - 1].completed:
@@ -129,7 +129,7 @@ class InProcessLogs:
         """See :meth:`wenmai.stores.contracts.Logs.threads`."""
         check_owner(scope, session_id)
         row = self._session(scope, session_id, incarnation)
-        return [_info(npc_id, log) for npc_id, log in row.threads.items()] if row else []
+        return [_info(persona_id, log) for persona_id, log in row.threads.items()] if row else []
 
     async def active_threads(
         self, *, since: datetime | None = None, cursor: str | None = None, limit: int = MAX_EXAMINED
@@ -143,10 +143,10 @@ class InProcessLogs:
         found = self._documents.sessions_after(owners, (created, serial), limit)
         now = self._clock()
         items = [
-            ActiveThread(scope, decode(row.raw, Session).thread(npc_id), len(log.entries), row.updated_at)
+            ActiveThread(scope, decode(row.raw, Session).thread(persona_id), len(log.entries), row.updated_at)
             for _, _, scope, row in found
             if row.is_alive(now) and (since is None or row.updated_at > since)
-            for npc_id, log in row.threads.items()
+            for persona_id, log in row.threads.items()
         ]
         if len(found) < limit:
             return ActiveThreads(items, None)
@@ -154,28 +154,28 @@ class InProcessLogs:
         return ActiveThreads(items, f"{owners}.{created}.{serial}")
 
     async def erase(
-        self, scope: Scope, session_id: str, npc_id: str | None = None, *, incarnation: str | None = None
+        self, scope: Scope, session_id: str, persona_id: str | None = None, *, incarnation: str | None = None
     ) -> int:
         """See :meth:`wenmai.stores.contracts.Logs.erase`."""
-        check_owner(scope, session_id, npc_id or "")
+        check_owner(scope, session_id, persona_id or "")
         row = self._session(scope, session_id, incarnation)
         if row is None:
             return 0
-        return sum(len(row.threads.pop(name).entries) for name in _chosen(row, npc_id))
+        return sum(len(row.threads.pop(name).entries) for name in _chosen(row, persona_id))
 
     async def truncate(self, scope: Scope, thread: ThreadKey, last_seq: int) -> int:
         """See :meth:`wenmai.stores.contracts.Logs.truncate`."""
-        check_owner(scope, thread.session_id, thread.npc_id)
+        check_owner(scope, thread.session_id, thread.persona_id)
         check_range("last_seq", last_seq, 0, MAX_SEQ)
         row = self._session(scope, thread.session_id, thread.incarnation)
-        log = row.threads.get(thread.npc_id) if row else None
+        log = row.threads.get(thread.persona_id) if row else None
         if row is None or log is None or len(log.entries) <= last_seq:
             return 0
         kept = [decode(entry.raw, Message) for entry in log.entries[:last_seq]]
         removed = len(log.entries) - last_seq
-        del row.threads[thread.npc_id]
+        del row.threads[thread.persona_id]
         if kept:
-            shorter = row.threads[thread.npc_id] = Thread()
+            shorter = row.threads[thread.persona_id] = Thread()
             for message in kept:
                 _add(shorter, message, encode(message))
         return removed
@@ -188,7 +188,7 @@ class InProcessLogs:
 
     def _thread(self, scope: Scope, thread: ThreadKey) -> Thread:
         row = self._session(scope, thread.session_id, thread.incarnation)
-        return (row.threads.get(thread.npc_id) if row else None) or Thread()
+        return (row.threads.get(thread.persona_id) if row else None) or Thread()
 
     def _number_batch(self, log: Thread, thread: ThreadKey, messages: Sequence[NewMessage]) -> list[Message]:
         """The batch as it will be stored: repeated messages as stored, new ones with their numbers."""
@@ -210,7 +210,7 @@ class InProcessLogs:
                 id=message.id or f"msg-{token_hex(8)}",
                 seq=seq,
                 turn_id=turn,
-                npc_id=thread.npc_id,
+                persona_id=thread.persona_id,
                 role=message.role,
                 content=message.content,
                 timestamp=timestamp.astimezone(UTC),
@@ -246,9 +246,9 @@ def _latest(log: Thread, limit: int, end: int, *, whole_turns: bool) -> list[Mes
     return [decode(entry.raw, Message) for entry in reversed(chosen)]
 
 
-def _info(npc_id: str, log: Thread) -> ThreadInfo:
+def _info(persona_id: str, log: Thread) -> ThreadInfo:
     return ThreadInfo(
-        npc_id=npc_id,
+        persona_id=persona_id,
         message_count=len(log.entries),
         turn_count=log.last_turn,
         first_at=decode(log.entries[0].raw, Message).timestamp,
@@ -256,5 +256,5 @@ def _info(npc_id: str, log: Thread) -> ThreadInfo:
     )
 
 
-def _chosen(row: Row, npc_id: str | None) -> list[str]:
-    return [name for name in row.threads if npc_id in (None, name)]
+def _chosen(row: Row, persona_id: str | None) -> list[str]:
+    return [name for name in row.threads if persona_id in (None, name)]

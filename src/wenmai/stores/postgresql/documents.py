@@ -24,7 +24,7 @@ LIST_LIMIT = 500
 
 
 def _stored(of: type[R], table: Table, row: Row) -> Stored[R]:
-    fields = {column.name: column.decode(value) for column, value in zip(table.columns, row, strict=False)}
+    fields = {column.field: column.decode(value) for column, value in zip(table.columns, row, strict=False)}
     version, user_id, created_at, updated_at = row[len(table.columns) :]
     return Stored(of(**fields), version, unescape(user_id), created_at, updated_at)
 
@@ -62,7 +62,7 @@ class PostgresqlDocuments:
         if not is_change:
             record = as_created(record, expected=expected)
         arguments = [*scope, now, keep_until]
-        arguments += [column.encode(getattr(record, column.name)) for column in table.columns]
+        arguments += [column.encode(getattr(record, column.field)) for column in table.columns]
         statements = table.unbound if bound_session(record) is None else table.bound
         if is_change:
             row = await self._write(record, statements.update, *arguments, expected)
@@ -79,7 +79,7 @@ class PostgresqlDocuments:
             raise VersionConflict(record.spec.collection, record.key, expected=expected or 0)
         version, user_id, created_at, updated_at, *store_assigned = row
         fields = {
-            column.name: column.decode(value)
+            column.field: column.decode(value)
             for column, value in zip(table.store_assigned, store_assigned, strict=True)
         }
         stored = replace(record, **fields) if fields else record

@@ -115,8 +115,8 @@ class PostgresqlLogs:
         """See :meth:`wenmai.stores.contracts.Logs.append`."""
         check_range("messages", len(messages), 1, APPEND_LIMIT)
         check_range("tail", tail, 0, READ_LIMIT)
-        check_owner(scope, thread.session_id, thread.npc_id)
-        check_key("npc_id", thread.npc_id)
+        check_owner(scope, thread.session_id, thread.persona_id)
+        check_key("persona_id", thread.persona_id)
         check_messages(messages)
         now = self._clock()
         columns = batch_columns(messages)
@@ -132,13 +132,13 @@ class PostgresqlLogs:
             refused = SessionExpired if rows[0]["role"] == "expired" else SessionNotFound
             raise refused(thread.session_id)
         stored = [
-            new_message(thread.npc_id, message, unescape(row["id"]), row["seq"], row["turn_id"], now)
+            new_message(thread.persona_id, message, unescape(row["id"]), row["seq"], row["turn_id"], now)
             if row["role"] is None
-            else to_message(thread.npc_id, row[2:])
+            else to_message(thread.persona_id, row[2:])
             for message, row in zip(messages, rows, strict=False)
         ]
         repeated = sum(row["role"] is not None for row in rows[: len(messages)])
-        latest = [to_message(thread.npc_id, row[2:]) for row in rows[: len(messages) - 1 : -1]]
+        latest = [to_message(thread.persona_id, row[2:]) for row in rows[: len(messages) - 1 : -1]]
         return Appended(stored, repeated, latest, rows[0]["incarnation"])
 
     async def _append_fast(
@@ -158,10 +158,10 @@ class PostgresqlLogs:
         rows = await self._appends.append(*scope, *thread, now, slide, older, *columns, turns)
         if not rows:
             return None
-        known = [to_message(thread.npc_id, row[3:]) for row in rows]
+        known = [to_message(thread.persona_id, row[3:]) for row in rows]
         seq, turn_id, own = known[-1].seq, known[-1].turn_id, f"msg-{rows[0][2]}-"
         stored = [
-            new_message(thread.npc_id, message, f"{own}{seq + place}", seq + place, turn_id + turn, now)
+            new_message(thread.persona_id, message, f"{own}{seq + place}", seq + place, turn_id + turn, now)
             for place, (message, turn) in enumerate(zip(messages, turns, strict=True), 1)
         ]
         return Appended(stored, 0, [*known, *stored][-tail:] if tail else [], rows[0][1])
@@ -199,7 +199,7 @@ class PostgresqlLogs:
         metadata: Mapping[str, Any] | None = None,
     ) -> Message | None:
         """See :meth:`wenmai.stores.contracts.Logs.complete`."""
-        check_owner(scope, thread.session_id, thread.npc_id)
+        check_owner(scope, thread.session_id, thread.persona_id)
         check_completion(content, tokens, metadata)
         values = (content, completed, tokens, None if metadata is None else to_json(metadata))
         filled = await self._fetch(_COMPLETE, scope, thread, message.seq, message.id, *values)
@@ -209,7 +209,7 @@ class PostgresqlLogs:
         """See :meth:`wenmai.stores.contracts.Logs.threads`."""
         check_owner(scope, session_id)
         rows = await self._database.fetch(_THREADS, *scope, session_id, incarnation, self._clock())
-        return [ThreadInfo(unescape(npc_id), *rest) for npc_id, *rest in rows]
+        return [ThreadInfo(unescape(persona_id), *rest) for persona_id, *rest in rows]
 
     async def active_threads(
         self, *, since: datetime | None = None, cursor: str | None = None, limit: int = MAX_EXAMINED
@@ -218,21 +218,21 @@ class PostgresqlLogs:
         check_range("limit", limit, 1, MAX_EXAMINED)
         rows = await self._database.fetch(_ACTIVE, cursor_number(cursor), limit, self._clock(), since)
         items = []
-        for _, *texts, active_at, npc_id, seq in rows:
+        for _, *texts, active_at, persona_id, seq in rows:
             if seq is not None:
                 tenant_id, site_id, user_id, session_id, incarnation = map(unescape, texts)
-                thread = ThreadKey(session_id, unescape(npc_id), incarnation)
+                thread = ThreadKey(session_id, unescape(persona_id), incarnation)
                 items.append(ActiveThread(Scope(tenant_id, site_id, user_id), thread, seq, active_at))
         more = len({row["row_id"] for row in rows}) == limit
         return ActiveThreads(items, str(rows[-1]["row_id"]) if more else None)
 
     async def erase(
-        self, scope: Scope, session_id: str, npc_id: str | None = None, *, incarnation: str | None = None
+        self, scope: Scope, session_id: str, persona_id: str | None = None, *, incarnation: str | None = None
     ) -> int:
         """See :meth:`wenmai.stores.contracts.Logs.erase`."""
-        check_owner(scope, session_id, npc_id or "")
+        check_owner(scope, session_id, persona_id or "")
         async with self._database.transaction() as run:
-            locked = await self._lock(run, scope, session_id, npc_id, incarnation)
+            locked = await self._lock(run, scope, session_id, persona_id, incarnation)
             erased: int = (await run(_COUNT, locked))[0]["count"] if locked else 0
             await run("DELETE FROM threads WHERE thread = ANY($1::bigint[])", locked)
         await purge(self._database)
@@ -240,7 +240,7 @@ class PostgresqlLogs:
 
     async def truncate(self, scope: Scope, thread: ThreadKey, last_seq: int) -> int:
         """See :meth:`wenmai.stores.contracts.Logs.truncate`."""
-        check_owner(scope, thread.session_id, thread.npc_id)
+        check_owner(scope, thread.session_id, thread.persona_id)
         check_range("last_seq", last_seq, 0, _END)
         removed = 0
         async with self._database.transaction() as run:
@@ -260,16 +260,16 @@ class PostgresqlLogs:
                         await run(step, locked)
 
     async def _lock(
-        self, run: Run, scope: Scope, session_id: str, npc_id: str | None, incarnation: str | None
+        self, run: Run, scope: Scope, session_id: str, persona_id: str | None, incarnation: str | None
     ) -> list[int]:
         """Lock one thread, or all threads of the session, until the transaction ends; return their numbers."""
         for session in await run(_LOCK_SESSION, *scope, session_id, incarnation, self._clock()):
-            return [row["thread"] for row in await run(_LOCK_THREADS, session["row_id"], npc_id)]
+            return [row["thread"] for row in await run(_LOCK_THREADS, session["row_id"], persona_id)]
         return []
 
     async def _fetch(self, sql: str, scope: Scope, thread: ThreadKey, *arguments: Any) -> list[Message]:
-        at = (*scope, thread.session_id, thread.incarnation, self._clock(), thread.npc_id)
-        return [to_message(thread.npc_id, row) for row in await self._database.fetch(sql, *at, *arguments)]
+        at = (*scope, thread.session_id, thread.incarnation, self._clock(), thread.persona_id)
+        return [to_message(thread.persona_id, row) for row in await self._database.fetch(sql, *at, *arguments)]
 
 
 def _can_append_fast(messages: Sequence[NewMessage], tail: int) -> bool:

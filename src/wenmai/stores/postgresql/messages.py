@@ -39,13 +39,13 @@ def none_if_all(default: object, values: list[Any]) -> list[Any] | None:
     return None if values.count(default) == len(values) else values
 
 
-def new_message(npc_id: str, message: NewMessage, id_: str, seq: int, turn_id: int, now: datetime) -> Message:
+def new_message(persona_id: str, message: NewMessage, id_: str, seq: int, turn_id: int, now: datetime) -> Message:
     """The message as stored: with id and numbers of the store, and copies of the caller's mutable values."""
     return Message(
         id_,
         seq,
         turn_id,
-        npc_id,
+        persona_id,
         message.role,
         message.content,
         now if message.timestamp is None else message.timestamp.astimezone(UTC),
@@ -58,14 +58,14 @@ def new_message(npc_id: str, message: NewMessage, id_: str, seq: int, turn_id: i
     )
 
 
-def to_message(npc_id: str, row: Sequence[Any] | Row) -> Message:
+def to_message(persona_id: str, row: Sequence[Any] | Row) -> Message:
     """The message of a row of :data:`COLUMNS`."""
     id_, seq, turn_id, role, content, timestamp, name, calls, call_id, tokens, completed, metadata = row
     return Message(
         unescape(id_),
         seq,
         turn_id,
-        npc_id,
+        persona_id,
         role,
         unescape(content),
         timestamp,

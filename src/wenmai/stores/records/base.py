@@ -1,5 +1,6 @@
 """The base class of stored documents, and their declaration to the backends."""
 
+from functools import cache
 from typing import ClassVar, Literal, NamedTuple
 
 import msgspec
@@ -12,10 +13,10 @@ class RecordSpec(NamedTuple):
         collection: name of the table, key family or index.
         key: the field that identifies a record within tenant and site.
         shared: True if the record belongs to the site; False if it belongs to one user and is absent for others.
-        filters: fields that :meth:`Documents.list` accepts in ``where``; backends index them.
+        filters: stored names of the fields that :meth:`Documents.list` accepts in ``where``; backends index them.
         bound_to: ``session`` for records that belong to the session named by their ``session_id`` and ``incarnation``
             and are deleted with it (see :meth:`Documents.put`); ``thread`` for those that are also deleted when the
-            thread of their ``npc_id`` is erased, and that are listed by both. A bound record is not shared.
+            thread of their ``persona_id`` is erased, and that are listed by both. A bound record is not shared.
         cached: whether a cache in front of the store keeps it; a session, or a record bound to one whose key is the
             session's id.
         private: the fields with what a user said, or what derives from it.
@@ -44,3 +45,9 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=False):
         """The value of the key field."""
         value: str = getattr(self, self.spec.key)
         return value
+
+
+@cache
+def stored_fields(of: type[Record]) -> dict[str, str]:
+    """The names in Python of a type's fields by their stored names, in the order of declaration."""
+    return dict(zip(of.__struct_encode_fields__, of.__struct_fields__, strict=True))

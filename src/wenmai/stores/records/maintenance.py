@@ -3,6 +3,8 @@
 from datetime import datetime
 from typing import ClassVar
 
+import msgspec
+
 from wenmai.stores.records.base import Record, RecordSpec
 
 
@@ -37,5 +39,5 @@ class Watermark(Record, frozen=True, kw_only=True):
     session_id: str = ""
     incarnation: str = ""
     function: str
-    npc_id: str
+    persona_id: str = msgspec.field(name="npc_id")
     seq: int

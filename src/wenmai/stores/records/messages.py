@@ -25,7 +25,7 @@ class Message(msgspec.Struct, frozen=True):
     id: Annotated[str, Meta(description="The message's id, yours or generated.")]
     seq: Annotated[int, Meta(description="The message's number in its thread, from 1.")]
     turn_id: Annotated[int, Meta(description="The turn's number in its thread, from 1.")]
-    npc_id: Annotated[str, Meta(description="The persona of its thread.")]
+    persona_id: Annotated[str, Meta(description="The persona of its thread.")] = msgspec.field(name="npc_id")
     role: Annotated[Role, Meta(description="The role of the author.")]
     content: Annotated[str, Meta(description="The text.")]
     timestamp: Annotated[datetime, Meta(description="Time of the message.")]

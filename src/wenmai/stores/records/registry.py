@@ -2,16 +2,18 @@
 
 from typing import Any, ClassVar
 
+import msgspec
+
 from wenmai.stores.records.base import Record, RecordSpec
 
 
 class PersonaVersion(Record, frozen=True, kw_only=True):
-    """One version of a persona; ``ref`` is ``npc_id:version``."""
+    """One version of a persona; ``ref`` is ``persona_id:version``."""
 
     spec: ClassVar[RecordSpec] = RecordSpec("persona_versions", key="ref", shared=True, filters=("npc_id",))
 
     ref: str
-    npc_id: str
+    persona_id: str = msgspec.field(name="npc_id")
     number: int
     persona: dict[str, Any]
     author: str = ""
@@ -19,12 +21,12 @@ class PersonaVersion(Record, frozen=True, kw_only=True):
 
 
 class PromptVersion(Record, frozen=True, kw_only=True):
-    """One version of a persona's system prompt; ``ref`` is ``npc_id:version``."""
+    """One version of a persona's system prompt; ``ref`` is ``persona_id:version``."""
 
     spec: ClassVar[RecordSpec] = RecordSpec("prompt_versions", key="ref", shared=True, filters=("npc_id",))
 
     ref: str
-    npc_id: str
+    persona_id: str = msgspec.field(name="npc_id")
     number: int
     text: str
     language: str = "zh"
@@ -33,7 +35,7 @@ class PromptVersion(Record, frozen=True, kw_only=True):
 
 
 class ActiveVersion(Record, frozen=True, kw_only=True):
-    """The active version; ``ref`` is ``persona:npc_id`` or ``prompt:npc_id``. Changed by compare-and-set."""
+    """The active version; ``ref`` is ``persona:persona_id`` or ``prompt:persona_id``. Changed by compare-and-set."""
 
     spec: ClassVar[RecordSpec] = RecordSpec("active_versions", key="ref", shared=True)
 

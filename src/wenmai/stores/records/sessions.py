@@ -39,16 +39,16 @@ class Session(Record, frozen=True, kw_only=True):
     total_tokens_used: int = 0
     total_cost_usd: float = 0.0
 
-    def thread(self, npc_id: str) -> ThreadKey:
+    def thread(self, persona_id: str) -> ThreadKey:
         """The persona's thread of this incarnation, even if another session reuses the id."""
-        return ThreadKey(self.session_id, npc_id, self.incarnation)
+        return ThreadKey(self.session_id, persona_id, self.incarnation)
 
 
 class Preferences(Record, frozen=True, kw_only=True):
     """How the user wants to be answered in this session, by every persona; never a fact.
 
     Attributes:
-        sources: for each inferred field, or ``interest_tags:<tag>``, the turns it came from as ``npc_id#turn_id``;
+        sources: for each inferred field, or ``interest_tags:<tag>``, the turns it came from as ``persona_id#turn_id``;
             a field that is not listed was set by the user or is a default.
         chosen: the fields that the user set; inference does not change them.
     """

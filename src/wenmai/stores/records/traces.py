@@ -48,7 +48,7 @@ class TurnInput(msgspec.Struct, frozen=True, kw_only=True):
 
     query: Annotated[str, Meta(description="The question as asked.")] = ""
     rewritten_query: Annotated[str, Meta(description="The question as rewritten for retrieval.")] = ""
-    npc_id: Annotated[str, Meta(description="The persona's id.")] = ""
+    persona_id: Annotated[str, Meta(description="The persona's id.")] = msgspec.field(default="", name="npc_id")
     session_id: Annotated[str | None, Meta(description="The session's id.")] = None
     prompt_version: Annotated[int | None, Meta(description="Version of the registered prompt; null without one.")] = (
         None
@@ -87,8 +87,10 @@ class StoredAnswer(msgspec.Struct, frozen=True, kw_only=True):
     answer_text: Annotated[str, Meta(description="The whole answer.")]
     citations: Annotated[list[StoredCitation], Meta(description="The passages that support the answer.")]
     followup_questions: Annotated[list[str], Meta(description="Suggested follow-up questions.")]
-    npc_id: Annotated[str, Meta(description="The persona that answered.")]
-    npc_name: Annotated[str, Meta(description="The persona's name, in the language of the answer.")]
+    persona_id: Annotated[str, Meta(description="The persona that answered.")] = msgspec.field(name="npc_id")
+    persona_name: Annotated[str, Meta(description="The persona's name, in the language of the answer.")] = (
+        msgspec.field(name="npc_name")
+    )
     latency_ms: Annotated[float, Meta(description="Milliseconds from the request to the answer.")]
     timestamp: Annotated[datetime, Meta(description="Time at which the answer was stored.")]
     degraded: Annotated[list[str], Meta(description="Components that failed or were skipped.")] = []

@@ -3,6 +3,8 @@
 from datetime import datetime
 from typing import Any, ClassVar
 
+import msgspec
+
 from wenmai.stores.records.base import Record, RecordSpec
 from wenmai.stores.records.traces import Block, PolicyModeName, TraceDetails, TurnInput, TurnStep
 
@@ -57,7 +59,7 @@ class TraceRecord(Record, frozen=True, kw_only=True):
     completed_at: datetime
     session_id: str = ""
     incarnation: str = ""
-    npc_id: str = ""
+    persona_id: str = msgspec.field(default="", name="npc_id")
     turn_id: int = 0
     request_input: TurnInput = TurnInput()
     tool_calls: list[TurnStep] = []

@@ -14,6 +14,7 @@ from wenmai.scope import Scope
 from wenmai.stores.contracts import Page, Stored
 from wenmai.stores.identity import INCARNATION, SESSION_ID, bound_session, new_identity
 from wenmai.stores.records import Record, Session
+from wenmai.stores.records.base import stored_fields
 from wenmai.stores.redis.document_scripts import PUT, PutRequest
 from wenmai.stores.redis.keys import Keys, ending_member
 from wenmai.stores.redis.link import Link
@@ -76,7 +77,7 @@ class RedisDocuments:
             if answer[0] == b"put":
                 _, version, owner, created, extend, *fields = answer
                 if extend:
-                    await self._retention.extend(scope, key, lambda: self._remover.npc_ids(scope, key))
+                    await self._retention.extend(scope, key, lambda: self._remover.persona_ids(scope, key))
                 return Stored(_with_answer(record, fields), version, owner.decode(), from_micros(int(created)), now)
             if answer[0] == b"no session":
                 raise SessionNotFound(getattr(record, SESSION_ID))
@@ -149,7 +150,7 @@ class RedisDocuments:
         of, scope, key = place
         words, absent = encode(record)
         fields = indexed_fields(of)
-        fits = [self._keys.filter(scope, of, field, getattr(record, field)) for field in fields]
+        fits = [self._keys.filter(scope, of, field, getattr(record, stored_fields(of)[field])) for field in fields]
         held = self._remover.filters(place, seen) if seen else []
         expiry, companion = self._retention.expiry(record, keep_until), self._retention.companion(scope, record)
         is_bound = bound_session(record) is not None
@@ -204,7 +205,7 @@ class RedisDocuments:
         return [
             (member, stored)
             for member, stored in visible
-            if all(getattr(stored.record, field) == value for field, value in filters.items())
+            if all(getattr(stored.record, stored_fields(of)[field]) == value for field, value in filters.items())
         ]
 
 

@@ -57,9 +57,9 @@ async def _threads(link: Link, keys: Keys, sessions: _Sessions) -> list[ActiveTh
     listings = [keys.session(scope, session_id, ())[1] for scope, session_id in sessions]
     listed = await link.commands([("ZRANGE", listing, 0, -1) for listing in listings])
     threads = [
-        (scope, ThreadKey(session_id, npc_id.decode(), born), active_at)
-        for ((scope, session_id), (born, active_at)), npc_ids in zip(sessions.items(), listed, strict=True)
-        for npc_id in npc_ids
+        (scope, ThreadKey(session_id, persona_id.decode(), born), active_at)
+        for ((scope, session_id), (born, active_at)), persona_ids in zip(sessions.items(), listed, strict=True)
+        for persona_id in persona_ids
     ]
     numbers = [keys.thread(scope, thread).numbers for scope, thread, _ in threads]
     found = await link.commands([("HMGET", key, "_born", "_count") for key in numbers])

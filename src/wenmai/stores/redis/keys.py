@@ -94,12 +94,12 @@ class Keys:
         tenant, site, session_id = map(unquote, name.removeprefix(self._prefix).split(":")[-3:])
         return tenant, site, session_id
 
-    def session(self, scope: Scope, session_id: str, npc_ids: Sequence[str]) -> list[str]:
+    def session(self, scope: Scope, session_id: str, persona_ids: Sequence[str]) -> list[str]:
         """The session's document, its list of threads, and the messages and the numbers of each of these threads."""
         site, session = self._site(scope), escape(session_id)
         keys = [self._session_document(site, session), f"{self._prefix}:session:threads:{site}:{session}"]
-        for npc_id in map(escape, npc_ids):
-            keys += self._thread(f"{site}:{session}:{npc_id}")
+        for persona_id in map(escape, persona_ids):
+            keys += self._thread(f"{site}:{session}:{persona_id}")
         return keys
 
     def cache_entry(self, scope: Scope, session_id: str) -> str:
@@ -108,7 +108,7 @@ class Keys:
 
     def thread(self, scope: Scope, thread: ThreadKey) -> ThreadKeys:
         """The keys of a thread and of its session."""
-        return ThreadKeys(*self.session(scope, thread.session_id, (thread.npc_id,)))
+        return ThreadKeys(*self.session(scope, thread.session_id, (thread.persona_id,)))
 
     def _thread(self, thread: str) -> tuple[str, str]:
         return f"{self._prefix}:session:short:{thread}", f"{self._prefix}:session:numbers:{thread}"

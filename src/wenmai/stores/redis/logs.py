@@ -54,8 +54,8 @@ class RedisLogs:
         """See :meth:`wenmai.stores.contracts.Logs.append`."""
         check_range("messages", len(messages), 1, MAX_BATCH)
         check_range("tail", tail, 0, MAX_READ)
-        check_owner(scope, thread.session_id, thread.npc_id)
-        check_key("npc_id", thread.npc_id)
+        check_owner(scope, thread.session_id, thread.persona_id)
+        check_key("persona_id", thread.persona_id)
         check_messages(messages)
         now = self._clock()
         kept, grace = self._retention.kept_micros
@@ -69,9 +69,9 @@ class RedisLogs:
             kept=kept,
             grace=grace,
             tail=tail,
-            npc_id=thread.npc_id,
+            persona_id=thread.persona_id,
             label=secrets.token_hex(4),
-            messages=[words_of(message, thread.npc_id, now) for message in messages],
+            messages=[words_of(message, thread.persona_id, now) for message in messages],
         )
         answer = await self._link.run(APPEND, self._keys.thread(scope, thread), (request.pack(),))
         if answer == b"absent":
@@ -117,7 +117,7 @@ class RedisLogs:
         metadata: Mapping[str, Any] | None = None,
     ) -> Message | None:
         """See :meth:`wenmai.stores.contracts.Logs.complete`; without ``metadata`` the message keeps what it has."""
-        check_owner(scope, thread.session_id, thread.npc_id)
+        check_owner(scope, thread.session_id, thread.persona_id)
         check_completion(content, tokens, metadata)
         if not 1 <= message.seq <= MAX_SEQ:
             return None
@@ -137,15 +137,15 @@ class RedisLogs:
     async def threads(self, scope: Scope, session_id: str, *, incarnation: str | None = None) -> list[ThreadInfo]:
         """See :meth:`wenmai.stores.contracts.Logs.threads`."""
         check_owner(scope, session_id)
-        born, npc_ids = await self._npc_ids(scope, session_id)
+        born, persona_ids = await self._persona_ids(scope, session_id)
         if incarnation not in (None, born):
             return []
         fields = ("_born", "_count", "_turn", "_first_at", "_last_at")
-        keys = [self._keys.thread(scope, ThreadKey(session_id, npc_id)).numbers for npc_id in npc_ids]
+        keys = [self._keys.thread(scope, ThreadKey(session_id, persona_id)).numbers for persona_id in persona_ids]
         found = await self._link.commands([("HMGET", key, *fields) for key in keys])
         return [
-            ThreadInfo(npc_id, int(count), int(turns), _moment(first_at), _moment(last_at))
-            for npc_id, (of, count, turns, first_at, last_at) in zip(npc_ids, found, strict=True)
+            ThreadInfo(persona_id, int(count), int(turns), _moment(first_at), _moment(last_at))
+            for persona_id, (of, count, turns, first_at, last_at) in zip(persona_ids, found, strict=True)
             if of is not None and of.decode() == born
         ]
 
@@ -157,37 +157,37 @@ class RedisLogs:
         return await enumerate_threads(self._link, self._keys, self._clock(), since, cursor, limit)
 
     async def erase(
-        self, scope: Scope, session_id: str, npc_id: str | None = None, *, incarnation: str | None = None
+        self, scope: Scope, session_id: str, persona_id: str | None = None, *, incarnation: str | None = None
     ) -> int:
         """See :meth:`wenmai.stores.contracts.Logs.erase`."""
-        check_owner(scope, session_id, npc_id or "")
-        if npc_id is None:
-            born, npc_ids = await self._npc_ids(scope, session_id)
+        check_owner(scope, session_id, persona_id or "")
+        if persona_id is None:
+            born, persona_ids = await self._persona_ids(scope, session_id)
             if incarnation not in (None, born):
                 return 0
             incarnation = born
         else:
-            npc_ids = [npc_id]
-        document, registry, *keys = self._keys.session(scope, session_id, npc_ids)
-        words: list[Word] = [*self._caller(scope, incarnation), *npc_ids]
+            persona_ids = [persona_id]
+        document, registry, *keys = self._keys.session(scope, session_id, persona_ids)
+        words: list[Word] = [*self._caller(scope, incarnation), *persona_ids]
         erased: int = await self._link.run(ERASE, (document, registry, *keys), words)
         return erased
 
     async def truncate(self, scope: Scope, thread: ThreadKey, last_seq: int) -> int:
         """See :meth:`wenmai.stores.contracts.Logs.truncate`."""
         check_range("last_seq", last_seq, 0, MAX_SEQ)
-        words = (*self._caller(scope, thread.incarnation), last_seq, thread.npc_id, secrets.token_hex(4))
+        words = (*self._caller(scope, thread.incarnation), last_seq, thread.persona_id, secrets.token_hex(4))
         removed: int = await self._link.run(TRUNCATE, self._keys.thread(scope, thread), words)
         return removed
 
     async def _known(self, scope: Scope, session_id: str) -> list[str]:
-        return (await self._npc_ids(scope, session_id))[1]
+        return (await self._persona_ids(scope, session_id))[1]
 
-    async def _npc_ids(self, scope: Scope, session_id: str) -> tuple[str, list[str]]:
+    async def _persona_ids(self, scope: Scope, session_id: str) -> tuple[str, list[str]]:
         """The session's incarnation, empty if it is absent, and its personas in order of creation."""
         keys = self._keys.session(scope, session_id, ())
-        born, *npc_ids = await self._link.run(THREADS, keys, self._caller(scope, None))
-        return born.decode(), [npc_id.decode() for npc_id in npc_ids]
+        born, *persona_ids = await self._link.run(THREADS, keys, self._caller(scope, None))
+        return born.decode(), [persona_id.decode() for persona_id in persona_ids]
 
     async def _range(self, scope: Scope, thread: ThreadKey, first: int, count: int) -> bytes:
         words = (*self._caller(scope, thread.incarnation), first, first + count - 1)

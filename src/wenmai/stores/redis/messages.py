@@ -24,7 +24,7 @@ class _Rest(msgspec.Struct, omit_defaults=True, frozen=True):
 
     content: str
     timestamp: datetime
-    npc_id: str
+    persona_id: str = msgspec.field(name="npc_id")
     name: str | None = None
     tool_calls: list[dict[str, Any]] | None = None
     tool_call_id: str | None = None
@@ -45,7 +45,7 @@ class Request(msgspec.Struct, array_like=True, frozen=True):
     kept: int
     grace: int
     tail: int
-    npc_id: str
+    persona_id: str
     label: str
     messages: list[tuple[str, str, str, bool, str, str]]
 
@@ -54,18 +54,18 @@ class Request(msgspec.Struct, array_like=True, frozen=True):
         return _pack(self)
 
 
-def words_of(message: NewMessage, npc_id: str, now: datetime) -> tuple[str, str, str, bool, str, str]:
+def words_of(message: NewMessage, persona_id: str, now: datetime) -> tuple[str, str, str, bool, str, str]:
     """A message of a :class:`Request`: role, id, the id as JSON, whether it is completed, its moment, the rest."""
     moment = (message.timestamp or now).astimezone(UTC)
     given = message.id or ""
     quoted = _json(given) if given else ""
-    return message.role, given, quoted, message.completed, moment.isoformat(), _rest_of(message, npc_id, moment)
+    return message.role, given, quoted, message.completed, moment.isoformat(), _rest_of(message, persona_id, moment)
 
 
 def encode(message: Message) -> bytes:
     """The message as the script builds it."""
     head = f'{{"role":"{message.role}","turn_id":{message.turn_id},"seq":{message.seq},"id":'
-    return f"{head}{_json(message.id)}{_rest_of(message, message.npc_id, message.timestamp)}".encode()
+    return f"{head}{_json(message.id)}{_rest_of(message, message.persona_id, message.timestamp)}".encode()
 
 
 def decode(raw: bytes) -> Message:
@@ -88,11 +88,11 @@ def decode_appended(answer: bytes) -> tuple[int, list[Message], list[Message], i
     return _decode_appended(answer)
 
 
-def _rest_of(message: Message | NewMessage, npc_id: str, moment: datetime) -> str:
+def _rest_of(message: Message | NewMessage, persona_id: str, moment: datetime) -> str:
     rest = _Rest(
         content=message.content,
         timestamp=moment,
-        npc_id=npc_id,
+        persona_id=persona_id,
         name=message.name,
         tool_calls=message.tool_calls,
         tool_call_id=message.tool_call_id,

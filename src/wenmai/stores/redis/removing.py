@@ -66,17 +66,17 @@ class Remover:
     async def remove(self, place: Place, row: Row) -> bool:
         """Remove the record that was read as ``row``, and all bound to it; False if it has changed since."""
         of, key = place.of, place.key
-        npc_ids = await self.npc_ids(place.scope, key) if of is Session else []
-        keys, words = self._removal(place, row, npc_ids)
+        persona_ids = await self.persona_ids(place.scope, key) if of is Session else []
+        keys, words = self._removal(place, row, persona_ids)
         done = bool(await self._link.run(REMOVE, keys, words))
         if done and of is Session:
             await self._remove_remains(place, ending_member(place.scope, of, key), _session_places(row))
         return done
 
-    async def npc_ids(self, scope: Scope, session_id: str) -> Sequence[str]:
+    async def persona_ids(self, scope: Scope, session_id: str) -> Sequence[str]:
         """The personas that have threads in the session."""
         _, registry = self._keys.session(scope, session_id, ())
-        return [npc_id.decode() for npc_id in await self._link.command("ZRANGE", registry, 0, -1)]
+        return [persona_id.decode() for persona_id in await self._link.command("ZRANGE", registry, 0, -1)]
 
     def filters(self, place: Place, row: Row) -> list[str]:
         """The filters that list a record."""
@@ -112,19 +112,25 @@ class Remover:
                 dead = [pair for pair in zip(batch, rows, strict=True) if pair[1] and not self._reader.is_live(pair[1])]
                 await self._link.run_each(REMOVE, [self._removal(place, row) for place, row in dead])
 
-    def _removal(self, place: Place, row: Row, npc_ids: Sequence[str] = ()) -> tuple[list[str], list[Word]]:
+    def _removal(self, place: Place, row: Row, persona_ids: Sequence[str] = ()) -> tuple[list[str], list[Word]]:
         of, key = place.of, place.key
         scope = place.scope._replace(user_id=text_of(row, "_user"))
-        session = self._keys.session(scope, key, npc_ids)[1:] if of is Session else []
+        session = self._keys.session(scope, key, persona_ids)[1:] if of is Session else []
         filters = self.filters(Place(of, scope, key), row)
         created = text_of(row, "_created")
         known = _session_places(row) if of is Session else ""
         document, index = self._keys.document(scope, of, key), self._keys.index(scope, of)
         words: list[Word] = [
-            *(state_of(row), f"{int(created):020d}:{key}", ending_member(scope, of, key), len(filters), len(npc_ids)),
+            *(
+                state_of(row),
+                f"{int(created):020d}:{key}",
+                ending_member(scope, of, key),
+                len(filters),
+                len(persona_ids),
+            ),
             *(to_micros(self._clock()), known),
         ]
-        return [document, index, self._keys.ending, self._keys.ending_where, *filters, *session], [*words, *npc_ids]
+        return [document, index, self._keys.ending, self._keys.ending_where, *filters, *session], [*words, *persona_ids]
 
 
 def state_of(row: Row) -> str:

@@ -94,10 +94,10 @@ class Retention:
         named = bound_session(record)
         return self._keys.document(scope, Session, named[0]) if named else ""
 
-    async def extend(self, scope: Scope, session_id: str, npc_ids: Callable[[], Awaitable[Sequence[str]]]) -> None:
+    async def extend(self, scope: Scope, session_id: str, persona_ids: Callable[[], Awaitable[Sequence[str]]]) -> None:
         """Extend the expiries of all keys of a session; if the server fails, the next activity does it."""
         try:
-            document, *threads = self._keys.session(scope, session_id, await npc_ids())
+            document, *threads = self._keys.session(scope, session_id, await persona_ids())
             bound = await self._reader.bound_keys(scope, session_id)
             await self._link.run(TOUCH, (document, *threads, *bound), (len(threads),))
         except StoreUnavailable:

@@ -17,6 +17,7 @@ from wenmai.clock import from_micros, to_micros
 from wenmai.stores.contracts import Stored
 from wenmai.stores.identity import INCARNATION
 from wenmai.stores.records import IdempotentTurn, Record, TraceRecord
+from wenmai.stores.records.base import stored_fields
 
 R = TypeVar("R", bound=Record)
 
@@ -56,17 +57,18 @@ def _codec(hint: Any) -> Codec:
 
 @cache
 def codecs_of(of: type[Record]) -> dict[str, Codec]:
-    """The codec of each field, in order of declaration."""
+    """The codec of each field by its stored name, in order of declaration."""
     hints = get_type_hints(of)
-    return {name: _codec(hints[name]) for name in of.__struct_fields__}
+    return {name: _codec(hints[field]) for name, field in stored_fields(of).items()}
 
 
 def encode(record: Record) -> tuple[list[str], list[str]]:
     """The record's fields and values by turns, and the names of the fields that are None."""
     pairs: list[str] = []
     absent: list[str] = []
+    fields = stored_fields(type(record))
     for name, codec in codecs_of(type(record)).items():
-        value = getattr(record, name)
+        value = getattr(record, fields[name])
         if value is None:
             absent.append(name)
         else:
@@ -102,8 +104,10 @@ _MISSING: dict[type[Record], dict[str, Callable[[Row], Any]]] = {
 
 def decode(row: Row, of: type[R]) -> Stored[R]:
     """The record of a hash; a missing field has its default."""
-    codecs = codecs_of(of)
-    fields = {name: codec.decode(row[name.encode()].decode()) for name, codec in codecs.items() if name.encode() in row}
+    codecs, names = codecs_of(of), stored_fields(of)
+    fields = {
+        names[name]: codec.decode(row[name.encode()].decode()) for name, codec in codecs.items() if name.encode() in row
+    }
     missing = {name: make(row) for name, make in _MISSING.get(of, {}).items() if name not in fields}
     if of.spec.identity and b"_born" in row:
         fields[of.spec.identity] = text_of(row, "_born")

@@ -13,6 +13,7 @@ from wenmai.clock import to_micros
 from wenmai.errors import InvalidInput
 from wenmai.stores.contracts import Stored
 from wenmai.stores.records import Record
+from wenmai.stores.records.base import stored_fields
 
 Kind = Literal["text", "boolean", "integer", "real", "timestamp", "json"]
 """The kind of a field; ``json`` is every type without a native column type."""
@@ -35,6 +36,7 @@ class Column(NamedTuple):
     """The column of a record's field: SQL type, encoder, decoder, and whether None is stored as NULL."""
 
     name: str
+    field: str
     sql_type: str
     encode: Convert
     decode: Convert
@@ -49,7 +51,7 @@ def same(value: Any) -> Any:
 def columns_of(record: type[Record], sql_types: Mapping[Kind, SqlType]) -> list[Column]:
     """The columns of a record type's fields, in the order of its declaration."""
     hints = get_type_hints(record)
-    return [_column(name, hints[name], sql_types) for name in record.__struct_fields__]
+    return [_column(name, field, hints[field], sql_types) for name, field in stored_fields(record).items()]
 
 
 def make_cursor(last: Stored[Any]) -> str:
@@ -73,15 +75,16 @@ def parse_cursor(cursor: str) -> tuple[int, str]:
     raise InvalidInput("cursor", cursor, "a cursor of an earlier page")
 
 
-def _column(name: str, hint: Any, sql_types: Mapping[Kind, SqlType]) -> Column:
+def _column(name: str, field: str, hint: Any, sql_types: Mapping[Kind, SqlType]) -> Column:
     kind = _kind_of(hint)
     sql_type = sql_types[kind]
     if kind != "json":
         nullable = types.NoneType in get_args(hint)
-        return Column(name, sql_type.name, _nullable(sql_type.encode), _nullable(sql_type.decode), nullable)
+        return Column(name, field, sql_type.name, _nullable(sql_type.encode), _nullable(sql_type.decode), nullable)
     encoder, decoder = msgspec.json.Encoder(), msgspec.json.Decoder(hint)
     return Column(
         name,
+        field,
         sql_type.name,
         lambda value: sql_type.encode(encoder.encode(value).decode()),
         lambda text: decoder.decode(sql_type.decode(text)),

@@ -59,7 +59,7 @@ def _table(of: type[Record]) -> _Table:
 
 
 def _stored(of: type[R], table: _Table, row: tuple[Any, ...]) -> Stored[R]:
-    fields = {column.name: column.decode(value) for column, value in zip(table.columns, row, strict=False)}
+    fields = {column.field: column.decode(value) for column, value in zip(table.columns, row, strict=False)}
     version, user_id, created, updated = row[len(table.columns) :]
     return Stored(of(**fields), version, user_id, from_micros(created), from_micros(updated))
 
@@ -218,7 +218,7 @@ class _Found(NamedTuple):
     def preserved(self, of: type[Record]) -> dict[str, Any]:
         """Its :func:`preserved_fields`, decoded."""
         fields = preserved_fields(of.spec)
-        decode = {column.name: column.decode for column in _table(of).columns if column.name in fields}
+        decode = {column.field: column.decode for column in _table(of).columns if column.name in fields}
         return {field: decode[field](value) for field, value in zip(fields, self.extra, strict=False)}
 
 
@@ -284,7 +284,7 @@ def _put(
         record = as_created(record, expected=expected)
     else:
         record = as_changed(record, current.preserved(of), expected=expected)
-    values = [column.encode(getattr(record, column.name)) for column in table.columns]
+    values = [column.encode(getattr(record, column.field)) for column in table.columns]
     if current is None:
         if found is not None:
             connection.execute(f"DELETE FROM {of.spec.collection} WHERE row = ?", (found.row,))

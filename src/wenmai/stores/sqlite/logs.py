@@ -87,8 +87,8 @@ class SqliteLogs:
         """See :meth:`wenmai.stores.contracts.Logs.append`."""
         check_range("messages", len(messages), 1, APPEND_LIMIT)
         check_range("tail", tail, 0, READ_LIMIT)
-        check_owner(scope, thread.session_id, thread.npc_id)
-        check_key("npc_id", thread.npc_id)
+        check_owner(scope, thread.session_id, thread.persona_id)
+        check_key("persona_id", thread.persona_id)
         check_messages(messages)
         now = to_micros(self._clock())
         return await self._connections.write(
@@ -146,7 +146,7 @@ class SqliteLogs:
         metadata: Mapping[str, Any] | None = None,
     ) -> Message | None:
         """See :meth:`wenmai.stores.contracts.Logs.complete`."""
-        check_owner(scope, thread.session_id, thread.npc_id)
+        check_owner(scope, thread.session_id, thread.persona_id)
         check_completion(content, tokens, metadata)
         now = to_micros(self._clock())
 
@@ -182,7 +182,7 @@ class SqliteLogs:
                 "SELECT thread, npc_id FROM threads WHERE incarnation = ? ORDER BY thread",
                 (target.incarnation,),
             )
-            return [info for row, npc_id in rows if (info := _thread_info(connection, row, npc_id)) is not None]
+            return [info for row, persona_id in rows if (info := _thread_info(connection, row, persona_id)) is not None]
 
         return await self._connections.read(work)
 
@@ -194,27 +194,27 @@ class SqliteLogs:
         where = (cursor_number(cursor), limit, to_micros(self._clock()), None if since is None else to_micros(since))
         rows = await self._connections.read(lambda connection: fetch(connection, _ACTIVE, where))
         items = [
-            ActiveThread(Scope(*owner), ThreadKey(session_id, npc_id, incarnation), seq, from_micros(active_at))
-            for _, *owner, session_id, incarnation, active_at, npc_id, seq in rows
+            ActiveThread(Scope(*owner), ThreadKey(session_id, persona_id, incarnation), seq, from_micros(active_at))
+            for _, *owner, session_id, incarnation, active_at, persona_id, seq in rows
             if seq is not None
         ]
         more = len({row[0] for row in rows}) == limit
         return ActiveThreads(items, str(rows[-1][0]) if more else None)
 
     async def erase(
-        self, scope: Scope, session_id: str, npc_id: str | None = None, *, incarnation: str | None = None
+        self, scope: Scope, session_id: str, persona_id: str | None = None, *, incarnation: str | None = None
     ) -> int:
         """See :meth:`wenmai.stores.contracts.Logs.erase`."""
         now = to_micros(self._clock())
-        key = ThreadKey(session_id, npc_id or "", incarnation)
-        check_owner(scope, session_id, npc_id or "")
+        key = ThreadKey(session_id, persona_id or "", incarnation)
+        check_owner(scope, session_id, persona_id or "")
 
         def work(connection: apsw.Connection) -> int:
             target = _find(connection, scope, key, now)
             if target is None:
                 return 0
             self._write_cache(connection).invalidate(scope, session_id)
-            where = target.incarnation, npc_id is None, key.npc_id
+            where = target.incarnation, persona_id is None, key.persona_id
             rows = fetch(connection, "SELECT thread FROM threads WHERE incarnation = ? AND (? OR npc_id = ?)", where)
             detach(connection, rows)
             return sum(last[0][0] for row in rows if (last := fetch(connection, _LAST, row)))
@@ -226,7 +226,7 @@ class SqliteLogs:
 
     async def truncate(self, scope: Scope, thread: ThreadKey, last_seq: int) -> int:
         """See :meth:`wenmai.stores.contracts.Logs.truncate`."""
-        check_owner(scope, thread.session_id, thread.npc_id)
+        check_owner(scope, thread.session_id, thread.persona_id)
         check_range("last_seq", last_seq, 0, _END)
         now = to_micros(self._clock())
 
@@ -265,14 +265,14 @@ def _find(connection: apsw.Connection, scope: Scope, thread: ThreadKey, now: int
     rows = fetch(
         connection,
         _FIND,
-        (thread.npc_id, scope.tenant_id, scope.site_id, thread.session_id, scope.user_id, now),
+        (thread.persona_id, scope.tenant_id, scope.site_id, thread.session_id, scope.user_id, now),
     )
     if not rows:
         return None
     row, label, session, incarnation, expires_at, keep_until, lifetime = rows[0]
     if thread.incarnation not in (None, incarnation):
         return None
-    found = None if row is None else ThreadRow(row, label, thread.npc_id)
+    found = None if row is None else ThreadRow(row, label, thread.persona_id)
     return _Target(found, session, incarnation, expires_at, keep_until, lifetime * 1_000_000)
 
 
@@ -291,9 +291,9 @@ def _append(
         if session.expires_at <= now:
             raise SessionExpired(key.session_id)
         _slide(connection, session, now)
-    thread = session.threads.get(key.npc_id)
+    thread = session.threads.get(key.persona_id)
     if thread is None:
-        thread = session.add(CachedThread(_create_thread(connection, session.incarnation, key.npc_id), 0, 0))
+        thread = session.add(CachedThread(_create_thread(connection, session.incarnation, key.persona_id), 0, 0))
     given = [message.id for message in messages if message.id is not None]
     if any(_collides_with_future_id(connection, thread.row, id_) for id_ in given):
         thread.row = _relabel(connection, thread.row)
@@ -309,7 +309,7 @@ def _cached_session(
     """The session with this thread, if it has messages, from the cache or else from the file."""
     session = cache.get(scope, key.session_id)
     expired = session is not None and session.keep_until is not None and session.keep_until <= now
-    if session is not None and key.npc_id in session.threads and not expired:
+    if session is not None and key.persona_id in session.threads and not expired:
         if key.incarnation not in (None, session.incarnation):
             raise SessionNotFound(key.session_id)
         return session
@@ -342,12 +342,12 @@ def _slide(connection: apsw.Connection, session: CachedSession, now: int) -> Non
         session.expires_at = end
 
 
-def _create_thread(connection: apsw.Connection, incarnation: str, npc_id: str) -> ThreadRow:
+def _create_thread(connection: apsw.Connection, incarnation: str, persona_id: str) -> ThreadRow:
     label = secrets.token_hex(4)
     connection.execute(
-        "INSERT INTO threads (incarnation, npc_id, label) VALUES (?, ?, ?)", (incarnation, npc_id, label)
+        "INSERT INTO threads (incarnation, npc_id, label) VALUES (?, ?, ?)", (incarnation, persona_id, label)
     )
-    return ThreadRow(connection.last_insert_rowid(), label, npc_id)
+    return ThreadRow(connection.last_insert_rowid(), label, persona_id)
 
 
 def _insert(
@@ -401,7 +401,7 @@ def _latest(
     return [to_message(thread, row) for row in rows]
 
 
-def _thread_info(connection: apsw.Connection, row: int, npc_id: str) -> ThreadInfo | None:
+def _thread_info(connection: apsw.Connection, row: int, persona_id: str) -> ThreadInfo | None:
     ends = fetch(
         connection,
         "SELECT seq, turn_id, timestamp FROM messages WHERE thread = ?1 AND seq IN (1, "
@@ -411,4 +411,4 @@ def _thread_info(connection: apsw.Connection, row: int, npc_id: str) -> ThreadIn
     if not ends:
         return None
     count, turns, last_at = ends[-1]
-    return ThreadInfo(npc_id, count, turns, from_micros(ends[0][2]), from_micros(last_at))
+    return ThreadInfo(persona_id, count, turns, from_micros(ends[0][2]), from_micros(last_at))

@@ -51,7 +51,7 @@ def to_message(thread: ThreadRow, row: tuple[Any, ...]) -> Message:
         given if given is not None else generated_id(thread.label, seq),
         seq,
         turn,
-        thread.npc_id,
+        thread.persona_id,
         role,
         content,
         from_micros(timestamp),

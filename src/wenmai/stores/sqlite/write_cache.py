@@ -44,7 +44,7 @@ class ThreadRow(NamedTuple):
 
     row: int
     label: str
-    npc_id: str
+    persona_id: str
 
 
 class CachedThread:
@@ -138,7 +138,7 @@ class CachedSession:
         """Add a thread; evicts the oldest one if there are too many."""
         if len(self.threads) >= MAX_THREADS:
             del self.threads[next(iter(self.threads))]
-        self.threads[thread.row.npc_id] = thread
+        self.threads[thread.row.persona_id] = thread
         return thread
 
 
