@@ -47,6 +47,7 @@ def profile_of(folder: Path, **fields: Any) -> str:
     shipped = profile_path("npc")
     plain = yaml.safe_load(shipped.read_text(encoding="utf-8"))
     plain["evidence"] = [str(shipped.parent / name) for name in plain["evidence"]]
+    plain["lexicon"] = str(shipped.parent / plain["lexicon"])
     path = folder / "own.yaml"
     path.write_text(yaml.safe_dump(plain | fields, allow_unicode=True), encoding="utf-8")
     return str(path)

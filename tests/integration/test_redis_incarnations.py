@@ -195,7 +195,7 @@ async def test_an_erase_keeps_the_threads_of_a_successor(store: RedisStore, monk
         await begin(store)
         await store.logs.append(OWNER, THREAD, [NewMessage(role="user", content="悌")])
 
-    meanwhile(monkeypatch, RedisLogs, "_npc_ids", taken_again)
+    meanwhile(monkeypatch, RedisLogs, "_persona_ids", taken_again)
     assert await store.logs.erase(OWNER, "s-1") == 0
     assert [message.content for message in await store.logs.read(OWNER, THREAD)] == ["悌"]
 
