@@ -36,8 +36,8 @@ _CONTENTS = (
 
 _SQLITE_FILL = (
     """WITH RECURSIVE s(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM s WHERE n < :sessions)
-    INSERT INTO conversations SELECT n, 'default', 'default', 'anonymous', 'session-' || n, :end, 86400, '', '', '',
-      '{}', '{}', 0, 0.0, 1, :beginning + n, :beginning + n, NULL FROM s""",
+    INSERT INTO conversations SELECT n, 'default', 'default', 'anonymous', 'session-' || n, :end, 86400, '家训',
+      'user', '孝', '{}', '{}', 0, 0.0, 1, :beginning + n, :beginning + n, NULL FROM s""",
     """INSERT INTO threads SELECT row, tenant_id, site_id, session_id, 'elder', user_id, 'l' || row
     FROM conversations""",
     """WITH RECURSIVE m(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM m WHERE n < :messages)
@@ -49,7 +49,7 @@ _SQLITE_FILL = (
 
 _POSTGRESQL_FILL = (
     """INSERT INTO conversations OVERRIDING SYSTEM VALUE SELECT n, 'default', 'default', 'anonymous', 'session-' || n,
-      $3::timestamptz, 86400, '', '', '', '{}', '{}', 0, 0, 1, moment, moment, NULL
+      $3::timestamptz, 86400, '家训', 'user', '孝', '{}', '{}', 0, 0, 1, moment, moment, NULL
     FROM (SELECT n, $2::timestamptz + n * interval '1 microsecond' AS moment FROM generate_series(1, $1::int) n) s""",
     "INSERT INTO threads OVERRIDING SYSTEM VALUE SELECT row_id, row_id, 'elder', 'l' || row_id FROM conversations",
     """INSERT INTO messages SELECT thread, n, (n + 1) / 2, CASE WHEN n % 2 = 1 THEN 'user' ELSE 'assistant' END,
