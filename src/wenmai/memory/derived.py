@@ -124,7 +124,7 @@ class DerivedMemory:
     """
 
     def __init__(self, documents: Documents, logs: Logs, clock: Clock) -> None:
-        self.watermarks = Watermarks(documents)
+        self.watermarks: Watermarks = Watermarks(documents)
         self._logs = logs
         self._clock = clock
         self._leases = Leases(documents, clock)

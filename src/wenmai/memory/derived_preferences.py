@@ -38,7 +38,8 @@ class DerivedPreferences:
     ) -> None:
         self._book = book
         self._logs = logs
-        self._reach = self.newest = max(1, min(window + TURN_MESSAGES, history_cap, MAX_READ))
+        self.newest: int = max(1, min(window + TURN_MESSAGES, history_cap, MAX_READ))
+        self._reach = self.newest
         self._history_cap = history_cap
         self._topic_words = topic_words
 

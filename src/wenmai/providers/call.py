@@ -73,9 +73,9 @@ class Call:
     ) -> None:
         now = time.monotonic()
         self.messages = messages
-        self.prompt = [(message.role, message.content) for message in messages]
+        self.prompt: list[tuple[str, str]] = [(message.role, message.content) for message in messages]
         self.on_token = on_token
         self.on_usage = on_usage
-        self.first_text_deadline = now + limits.first_token_seconds
-        self.deadline = now + limits.timeout_seconds
+        self.first_text_deadline: float = now + limits.first_token_seconds
+        self.deadline: float = now + limits.timeout_seconds
         self.delivered = False

@@ -51,8 +51,8 @@ class WorkQueue(Generic[K]):
         concurrency: int,
         capacity: int,
     ) -> None:
-        self.failures = 0
-        self.dropped = False
+        self.failures: int = 0
+        self.dropped: bool = False
         self._what = what
         self._work = work
         self._tasks = tasks

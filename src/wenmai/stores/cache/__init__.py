@@ -62,7 +62,7 @@ class CachedStore:
 
     def __init__(self, durable: Store, documents: Documents, logs: Logs, breaker: Breaker, local: Lru) -> None:
         self._durable = durable
-        self.name = durable.name
+        self.name: str = durable.name
         self.documents = documents
         self.logs = logs
         self.search: Search | None = durable.search

@@ -111,7 +111,7 @@ class EntryRows:
             for field, values in entry.fields.items()
             for key in dict.fromkeys(map(sort_key, values_of(values)))
         ]
-        self.ids = [entry.id for entry in entries]
+        self.ids: list[str] = [entry.id for entry in entries]
         self.columns: list[list[Any]] = [
             self.ids,
             [counts.total() for _, counts in counted],

@@ -57,7 +57,7 @@ class ConnectionThreads:
         self._writes = JobQueue()
         self._reads = JobQueue()
         self._closing = False
-        self.commits = 0
+        self.commits: int = 0
         writer = connect()
         self._busy_seconds: float = fetch(writer, "PRAGMA busy_timeout")[0][0] / 1000
         fetch(writer, "SELECT 1 FROM sqlite_schema LIMIT 1")  # opens the write-ahead log, if nothing has yet

@@ -57,12 +57,12 @@ class CachedThread:
 
     def __init__(self, row: ThreadRow, seq: int, turn: int) -> None:
         self.row = row
-        self.seq = seq
-        self.turn = turn
+        self.seq: int = seq
+        self.turn: int = turn
         self._tail: list[Message] | None = [] if seq == 0 else None
         self._sizes: list[int] = []
         self._is_whole_thread = seq == 0
-        self.size = _THREAD
+        self.size: int = _THREAD
 
     def extend(self, messages: Sequence[Message]) -> None:
         """Add appended messages; an uncompleted one discards the tail until it is read again."""
@@ -163,7 +163,7 @@ class WriteCache:
         self._version = -1
         self._sessions: OrderedDict[tuple[Scope, str], CachedSession] = OrderedDict()
         self._keys: dict[int, tuple[Scope, str]] = {}
-        self.size = 0
+        self.size: int = 0
         connection.set_update_hook(self._changed)
         connection.set_rollback_hook(self._invalidate_all)
 
