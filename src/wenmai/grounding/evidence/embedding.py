@@ -194,14 +194,15 @@ class PassageEmbedding:
         refused: list[ModelError] = []
         after = ""
         while True:
-            size = await self._count(site)
+            await self._count(site)
             if on_progress:
                 on_progress(self.progress)
             if not await self._missing(site, after, 1):
                 break
-            log.show(size.vectors, size.entries)
             async with self._turn, self._lease(site):
                 ids = await self._missing(site, after, SLICE)
+                size = await self._count(site)
+                log.show(size.vectors, size.entries)
                 for start in range(0, len(ids), BATCH):
                     await self._embed(site, ids[start : start + BATCH], refused)
                     log.show(self._sizes[site].vectors, size.entries)
