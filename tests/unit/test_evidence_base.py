@@ -1,7 +1,7 @@
 """The evidence base: idempotent ingestion, and a search with comparable scores."""
 
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -290,6 +290,48 @@ def test_lexical_and_semantic_ranks_are_fused_and_ties_broken_by_score() -> None
         Hit(id="c", lexical=0.0, coverage=0.0, similarity=0.80),
     ]
     assert fused_order(hits, scores(hits)) == ["b", "a", "c"]
+
+
+def test_a_passage_without_a_vector_is_ranked_by_its_words_alone() -> None:
+    """It does not fall behind passages with fewer words that happen to be embedded, nor rise above ones with more."""
+    hits = [
+        Hit(id="best", lexical=5.0, coverage=1.0, similarity=None),
+        Hit(id="near", lexical=2.0, coverage=0.2, similarity=0.9),
+        Hit(id="far", lexical=1.0, coverage=0.1, similarity=0.8),
+        Hit(id="worst", lexical=0.5, coverage=0.1, similarity=None),
+    ]
+    assert fused_order(hits, scores(hits)) == ["best", "near", "far", "worst"]
+
+
+async def test_while_vectors_come_the_best_passage_by_words_is_found(store: Store) -> None:
+    """Among many that are embedded already and share a word with the question."""
+    embedder = HalfEmbedder()
+    base = over(store, embedder)
+    await base.ingest(SITE, [passage(f"a-{n:03}", "通济桥", title=f"田契{n}号") for n in range(120)])
+    await base.find(USER, "通济桥")
+    await base.finish_embedding(SITE)
+    embedder.broken = True
+    await base.ingest(SITE, [passage("best", "通济桥建于雍正六年，三孔石拱。", title="通济桥")])
+    assert ids(await base.find(USER, "通济桥建于雍正哪一年", limit=1)) == ["best"]
+    await base.close()
+
+
+class HalfEmbedder:
+    """An embedder whose vectors are all equal; when it is broken, it still embeds questions."""
+
+    name = "half"
+    dimension: int | None = 2
+    broken = False
+
+    async def embed_query(self, text: str) -> list[float]:
+        """See the class."""
+        return [1.0, 1.0 / len(text)]
+
+    async def embed_passages(self, texts: Sequence[str]) -> list[list[float]]:
+        """See the class."""
+        if self.broken:
+            raise ModelError(self.name, "gone", retryable=True)
+        return [[1.0, 0.0] for _ in texts]
 
 
 class BrokenEmbedder(BundledEmbedder):

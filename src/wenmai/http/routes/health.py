@@ -94,6 +94,7 @@ async def healthz() -> Json[Liveness]:
                         "breakers": {"model": {"state": "closed", "failures": 0, "refused": 0}},
                         "degraded": [],
                         "derived": {"threads": 0, "oldest_seconds": 0.0},
+                        "evidence": {"passages": 152, "embedded": 60},
                     }
                 }
             },
