@@ -2,17 +2,22 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 
 
 @asynccontextmanager
 async def embedding_server(
-    *, answers: bool = True, status: int = 200, length: int = 3
+    *,
+    answers: bool = True,
+    status: int = 200,
+    length: int = 3,
+    before: Callable[[Sequence[str]], Awaitable[None]] | None = None,
 ) -> AsyncIterator[tuple[str, list[dict[str, object]]]]:
     """A server of OpenAI's embeddings protocol; its base URL, and what it was asked.
 
-    A vector begins with its text's length; it has ``length`` numbers.
+    A vector begins with its text's length; it has ``length`` numbers. ``before`` is awaited with the texts of each
+    request before it is answered.
     """
     asked: list[dict[str, object]] = []
     serving = asyncio.TaskGroup()
@@ -27,6 +32,8 @@ async def embedding_server(
             writer.close()
             return
         texts = [request["input"]] if isinstance(request["input"], str) else request["input"]
+        if before:
+            await before(texts)
         data = [
             {"object": "embedding", "index": place, "embedding": [float(len(text)), 1.0, *[0.0] * (length - 2)]}
             for place, text in enumerate(texts)

@@ -218,12 +218,13 @@ def _price(settings: Settings, profile: Profile) -> Price | None:
 
 
 async def _ingest_samples(evidence: EvidenceBase, profile: Profile, folder: Path, settings: Settings) -> None:
-    """Ingest the profile's evidence into each sample site that has none."""
+    """Ingest the profile's evidence into each sample site that has none, and embed what is not embedded yet."""
     for site in settings.sample_sites:
         tenant_id, _, site_id = site.partition("/")
         scope = Scope(tenant_id, site_id)
         if not (await evidence.list(scope, limit=1)).items:
             await evidence.ingest(scope, _samples(profile, folder))
+        evidence.start_embedding(scope)
 
 
 def _samples(profile: Profile, folder: Path) -> list[EvidenceRecord]:

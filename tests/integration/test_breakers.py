@@ -240,6 +240,7 @@ async def test_without_the_embedder_the_evidence_is_found_by_words(fault: Fault)
         evidence = EvidenceBase(*parts_of(store), embedder, policy=AT_ONCE)
         breaker = next(each for each in evidence.breakers if each.name == "embedder")
         await evidence.ingest(SITE, [GENEALOGY])
+        await evidence.finish_embedding(SITE)
 
         async def whole() -> None:
             assert (await evidence.find(SITE, WHEN_BUILT)).degraded == []
@@ -269,6 +270,7 @@ async def test_a_failing_embedder_does_not_stop_a_turn(monkeypatch: pytest.Monke
         monkeypatch.setenv("OPENAI_API_BASE", f"http://127.0.0.1:{proxy.port}/v1")
         settings = load_engine_settings(flags={"store": "memory://", "embedder": "openai:any"}, environment={}).values
         async with open_engine(settings, breaker_policy=AT_ONCE) as engine:
+            await engine.evidence.finish_embedding(SITE)
             await proxy.break_with("refuse")
             answers = [await ask(engine.chat) for _ in range(3)]
             assert [answer.degraded for answer in answers] == [["embedder"]] * 3
@@ -354,6 +356,7 @@ async def test_bad_input_does_not_open_the_search() -> None:
     ):
         indexing = EvidenceBase(*parts_of(store), open_embedder("openai:any", base_url=url))
         await indexing.ingest(SITE, [GENEALOGY])
+        await indexing.finish_embedding(SITE)
         evidence = EvidenceBase(*parts_of(store), open_embedder("openai:any", base_url=longer), policy=AT_ONCE)
         for _ in range(3):
             with pytest.raises(InvalidInput):
@@ -372,11 +375,9 @@ async def test_degradation_within_the_steps_is_in_answer_and_trace() -> None:
     assert greeting.degraded == []
 
 
-@pytest.mark.parametrize(("own_index", "found"), [(True, ["hall"]), (False, [])])
-async def test_no_turn_waits_for_passage_vectors_while_the_embedders_breaker_is_open(
-    *, own_index: bool, found: list[str]
-) -> None:
-    """A missing index is built later, or without vectors if it is local to the process; nothing is embedded."""
+@pytest.mark.parametrize("own_index", [True, False])
+async def test_no_turn_waits_for_passage_vectors_while_the_embedders_breaker_is_open(*, own_index: bool) -> None:
+    """A missing index is built without vectors; nothing is embedded."""
     async with embedding_server() as (url, asked), open_store("memory://") as store:
         documents, search = parts_of(store)
         await EvidenceBase(documents, search, None).ingest(SITE, [GENEALOGY])
@@ -384,4 +385,4 @@ async def test_no_turn_waits_for_passage_vectors_while_the_embedders_breaker_is_
         evidence = EvidenceBase(documents, None if own_index else search, embedder)
         hold_open(evidence.breakers[0])
         result = await evidence.find(SITE, WHEN_BUILT)
-    assert ([each.evidence_id for each in result.passages], result.degraded, asked) == (found, ["embedder"], [])
+    assert ([each.evidence_id for each in result.passages], result.degraded, asked) == (["hall"], ["embedder"], [])

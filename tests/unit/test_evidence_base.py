@@ -1,7 +1,7 @@
 """The evidence base: idempotent ingestion, and a search with comparable scores."""
 
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -262,6 +262,7 @@ async def test_semantic_similarity_alone_stays_below_the_minimum_score(store: St
     base = over(store, bundled)
     await base.ingest(SITE, PRECEPTS)
     await base.reindex(SITE)
+    await base.finish_embedding(SITE)
     found = (await base.find(USER, "How should children treat their father and mother?")).passages
     assert found[0].evidence_id == "precept-1"
     assert all(0 <= each.score < MIN_SCORE for each in found)
@@ -291,6 +292,48 @@ def test_lexical_and_semantic_ranks_are_fused_and_ties_broken_by_score() -> None
     assert fused_order(hits, scores(hits)) == ["b", "a", "c"]
 
 
+def test_a_passage_without_a_vector_is_ranked_by_its_words_alone() -> None:
+    """It does not fall behind passages with fewer words that happen to be embedded, nor rise above ones with more."""
+    hits = [
+        Hit(id="best", lexical=5.0, coverage=1.0, similarity=None),
+        Hit(id="near", lexical=2.0, coverage=0.2, similarity=0.9),
+        Hit(id="far", lexical=1.0, coverage=0.1, similarity=0.8),
+        Hit(id="worst", lexical=0.5, coverage=0.1, similarity=None),
+    ]
+    assert fused_order(hits, scores(hits)) == ["best", "near", "far", "worst"]
+
+
+async def test_while_vectors_come_the_best_passage_by_words_is_found(store: Store) -> None:
+    """Among many that are embedded already and share a word with the question."""
+    embedder = HalfEmbedder()
+    base = over(store, embedder)
+    await base.ingest(SITE, [passage(f"a-{n:03}", "通济桥", title=f"田契{n}号") for n in range(120)])
+    await base.find(USER, "通济桥")
+    await base.finish_embedding(SITE)
+    embedder.broken = True
+    await base.ingest(SITE, [passage("best", "通济桥建于雍正六年，三孔石拱。", title="通济桥")])
+    assert ids(await base.find(USER, "通济桥建于雍正哪一年", limit=1)) == ["best"]
+    await base.close()
+
+
+class HalfEmbedder:
+    """An embedder whose vectors are all equal; when it is broken, it still embeds questions."""
+
+    name = "half"
+    dimension: int | None = 2
+    broken = False
+
+    async def embed_query(self, text: str) -> list[float]:
+        """See the class."""
+        return [1.0, 1.0 / len(text)]
+
+    async def embed_passages(self, texts: Sequence[str]) -> list[list[float]]:
+        """See the class."""
+        if self.broken:
+            raise ModelError(self.name, "gone", retryable=True)
+        return [[1.0, 0.0] for _ in texts]
+
+
 class BrokenEmbedder(BundledEmbedder):
     """The bundled embedder, out of order."""
 
@@ -314,12 +357,14 @@ async def test_without_its_embedder_the_search_is_lexical_and_degraded(store: St
     assert found.degraded == ["embedder"]
 
 
-@pytest.mark.parametrize("store", ["with-search"], indirect=True)
-async def test_ingestion_fails_without_the_embedder(store: Store) -> None:
-    """A store's index is never without vectors: if the embedder fails, nothing is ingested."""
+async def test_ingestion_does_not_need_the_embedder(store: Store) -> None:
+    """The passages are found by words; only waiting for their vectors fails."""
+    base = over(store, BrokenEmbedder())
+    await base.ingest(SITE, [passage("new", "新的一条。")])
+    assert ids(await base.find(USER, "新的一条")) == ["new"]
     with pytest.raises(ModelError):
-        await over(store, BrokenEmbedder()).ingest(SITE, [passage("new", "新的一条。")])
-    assert await over(store).get(SITE, "new") is None
+        await base.finish_embedding(SITE)
+    await base.close()
 
 
 async def test_another_embedder_gets_its_own_index_at_the_first_question(

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from wenmai.errors import ModelError
-from wenmai.grounding.evidence import EvidenceBase, SearchResult, local_index
+from wenmai.grounding.evidence import EvidenceBase, SearchResult, embedding, local_index
 from wenmai.grounding.evidence.index import BATCH
 from wenmai.grounding.evidence.local_index import SLICE, LocalIndex
 from wenmai.grounding.evidence.pages import PAGE
@@ -40,6 +40,7 @@ class RecordingEmbedder:
 
     def __init__(self) -> None:
         self.passages: list[str] = []
+        self.failed, self.embedded = asyncio.Event(), asyncio.Event()
         self.healthy = True
         self.unblocked = asyncio.Event()
         self.unblocked.set()
@@ -53,8 +54,10 @@ class RecordingEmbedder:
         """See the class."""
         await self.unblocked.wait()
         if not self.healthy:
+            self.failed.set()
             raise ModelError(self.name, "out of order", retryable=True)
         self.passages += texts
+        self.embedded.set()
         return [[1.0, 1.0 / len(text)] for text in texts]
 
 
@@ -65,12 +68,9 @@ def process(documents: Documents, embedder: RecordingEmbedder | None = None) -> 
 
 async def find_with_vectors(base: EvidenceBase, query: str) -> SearchResult:
     """The result once all passages are embedded."""
-    for _ in range(100):
-        found = await base.find(SITE, query)
-        if not found.degraded:
-            return found
-        await asyncio.sleep(0.01)
-    raise AssertionError("they were never embedded")
+    await base.find(SITE, query)
+    await base.finish_embedding(SITE)
+    return await base.find(SITE, query)
 
 
 def ids(found: SearchResult) -> list[str]:
@@ -178,7 +178,7 @@ async def test_only_new_passages_are_embedded(documents: Documents) -> None:
 
 
 async def test_no_question_waits_for_passages_to_be_embedded(documents: Documents) -> None:
-    """Until then they are found by words, and the answer is degraded; concurrent changes end up in the index."""
+    """Until then they are found by words, which is no failure; concurrent changes end up in the index."""
     embedder = RecordingEmbedder()
     embedder.unblocked.clear()
     reader = process(documents, embedder)
@@ -186,30 +186,30 @@ async def test_no_question_waits_for_passages_to_be_embedded(documents: Document
     await writer.ingest(SITE, [BRIDGE, TREE])
     for _ in range(2):
         found = await reader.find(SITE, "通济桥")
-        assert (ids(found), found.degraded) == (["bridge"], ["embedder"])
+        assert (ids(found), found.degraded) == (["bridge"], [])
     await writer.ingest(SITE, [WELL])
     assert ids(await reader.find(SITE, "古井")) == ["tree"]
     embedder.unblocked.set()
     found = await find_with_vectors(reader, "古井")
-    assert (found.passages[0].evidence_id, found.passages[0].score) == ("tree", 1.0)
+    assert ids(found) == ["tree", "bridge"]
+    assert found.passages[0].score == 1.0
 
 
 async def test_failed_embeddings_are_retried_later(documents: Documents, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The answers are degraded during the backoff; then a question triggers a retry."""
+    """During the backoff questions are answered by words and call nothing; the retry needs no question."""
+    monkeypatch.setattr(embedding, "FIRST_RETRY_SECONDS", 0.1)
     embedder = RecordingEmbedder()
     embedder.healthy = False
     reader = process(documents, embedder)
     await process(documents).ingest(SITE, [BRIDGE, TREE])
-    monkeypatch.setattr(local_index, "RETRY_SECONDS", 3600.0)
     await reader.find(SITE, "通济桥")
-    await asyncio.sleep(0.01)
-    embedder.healthy = True
+    await embedder.failed.wait()
     found = await reader.find(SITE, "通济桥")
-    await asyncio.sleep(0.01)
-    assert (ids(found), found.degraded, embedder.passages) == (["bridge"], ["embedder"], [])
-    assert isinstance(reader._index, LocalIndex)
-    reader._index._embedding_retry_at = 0.0
+    assert (ids(found), embedder.passages) == (["bridge"], [])
+    embedder.healthy = True
+    await embedder.embedded.wait()
     assert ids(await find_with_vectors(reader, "通济桥")) == ["bridge", "tree"]
+    assert len(embedder.passages) == 2
 
 
 async def test_embedding_stops_if_the_documents_changed_without_a_revision(
@@ -270,7 +270,7 @@ async def test_a_site_in_use_is_not_evicted(documents: Documents, monkeypatch: p
     embedder = RecordingEmbedder()
     writer, reader = process(documents), process(documents, embedder)
     for scope in scopes:
-        await writer.ingest(scope, [BRIDGE])
+        await writer.ingest(scope, [msgspec.structs.replace(BRIDGE, text=f"{BRIDGE.text}{scope.site_id}")])
     embedder.unblocked.clear()
     found = await asyncio.gather(*(reader.find(scope, "通济桥") for scope in scopes for _ in range(3)))
     assert [ids(each) for each in found] == [["bridge"]] * 24

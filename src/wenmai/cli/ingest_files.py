@@ -1,5 +1,6 @@
 """Ingestion of files, for ``wenmai ingest``."""
 
+import asyncio
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -9,13 +10,15 @@ import msgspec
 
 from wenmai.chat.persona import PersonaRegistry
 from wenmai.chat.reach import reach_of
+from wenmai.cli.terminal.output import print_stderr
 from wenmai.cli.terminal.progress import Bar, bar
 from wenmai.config.profile import load_profile
 from wenmai.config.settings import Settings
 from wenmai.config.sources import profile_path
-from wenmai.errors import InvalidInput
+from wenmai.errors import InvalidInput, ModelError
 from wenmai.grounding.evidence import EvidenceBase
 from wenmai.grounding.evidence.base import IngestReport
+from wenmai.grounding.evidence.embedding import EmbeddingProgress
 from wenmai.grounding.evidence.parsing import FORMATS, BadLine, parse
 from wenmai.memory.library import required
 from wenmai.providers.embedders import open_embedder
@@ -26,11 +29,12 @@ from wenmai.stores.records import EvidenceRecord
 
 
 class IngestOutcome(NamedTuple):
-    """The ingestion report, in passages, and the skipped lines."""
+    """The ingestion report, in passages, the skipped lines, and why passages were not embedded, if so."""
 
     report: IngestReport
     skipped: list[BadLine]
     warnings: list[str]
+    not_embedded: str
 
 
 class SourceFile(NamedTuple):
@@ -61,30 +65,50 @@ def find_files(paths: Sequence[Path]) -> list[SourceFile]:
 async def ingest_files(
     settings: Settings, scope: Scope, files: Sequence[SourceFile], domains: Sequence[str], *, replace: bool
 ) -> IngestOutcome:
-    """Ingest the files one after another; unusable files and lines are skipped and reported.
+    """Ingest the files one after another, then embed what has no vector; unusable files and lines are reported.
 
     Raises:
-        ModelError: the embedder failed; the preceding files are ingested.
-        StoreError: the store failed; likewise.
+        StoreError: the store failed; the preceding files are ingested.
     """
     embedder = open_embedder(settings.embedder)
     profile = load_profile(profile_path(settings.profile))
     total, skipped = IngestReport(), list[BadLine]()
-    with bar("ingest", len(files)) as progress:
-        async with open_store(with_key_prefix(settings.store, settings.key_prefix)) as store:
-            documents, _ = required(store, settings.store)
-            evidence = EvidenceBase(documents, store.search, embedder)
-            reach = await reach_of(PersonaRegistry(documents, profile.personas), scope)
-            for number, file in enumerate(files):
-                records, bad = _read(file, domains)
-                skipped += bad
+    async with open_store(with_key_prefix(settings.store, settings.key_prefix)) as store:
+        documents, _ = required(store, settings.store)
+        evidence = EvidenceBase(documents, store.search, embedder)
+        reach = await reach_of(PersonaRegistry(documents, profile.personas), scope)
+        try:
+            with bar("ingest", len(files)) as progress:
+                for number, file in enumerate(files):
+                    records, bad = _read(file, domains)
+                    skipped += bad
 
-                on_progress = partial(_show, progress, number, file.name, len(records))
-                done = await evidence.ingest(
-                    scope, reach.counted(records), replace_source=replace, on_progress=on_progress
-                )
-                total = _sum(total, done)
-    return IngestOutcome(total, skipped, reach.warnings())
+                    on_progress = partial(_show, progress, number, file.name, len(records))
+                    done = await evidence.ingest(
+                        scope, reach.counted(records), replace_source=replace, on_progress=on_progress
+                    )
+                    total = _sum(total, done)
+            not_embedded = await _embed(evidence, scope)
+        finally:
+            await evidence.close()
+    return IngestOutcome(total, skipped, reach.warnings(), not_embedded)
+
+
+async def _embed(evidence: EvidenceBase, scope: Scope) -> str:
+    """Wait until all passages are embedded; the embedder's error, if it failed."""
+
+    def show(done: EmbeddingProgress) -> None:
+        progress.show(done.embedded, f"{done.embedded} of {done.passages}", total=done.passages)
+
+    try:
+        with bar("embed") as progress:
+            await evidence.finish_embedding(scope, on_progress=show)
+    except ModelError as problem:
+        return str(problem)
+    except asyncio.CancelledError:
+        print_stderr("stopped: all passages are stored; the service embeds the rest, or the same command again")
+        raise
+    return ""
 
 
 def _read(file: SourceFile, domains: Sequence[str]) -> tuple[list[EvidenceRecord], list[BadLine]]:

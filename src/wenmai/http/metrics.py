@@ -13,6 +13,7 @@ from prometheus_client.registry import Collector
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from wenmai.chat.turn import TurnAnswer
+from wenmai.grounding.evidence.embedding import EmbeddingProgress
 from wenmai.memory.derived import DerivedMemory
 from wenmai.resilience.breaker import Breaker, State
 from wenmai.stores.records import TokenUsage
@@ -71,11 +72,14 @@ class Metrics:
         breakers: Sequence[Breaker] = (),
         usage: TokenUsage = TokenUsage(),
         derived: DerivedMemory | None = None,
+        evidence: EmbeddingProgress | None = None,
     ) -> bytes:
-        """All metrics, with breaker states, model usage and derived memory as of now, in the Prometheus text format."""
+        """All metrics, with breakers, usage, derived memory and evidence as of now, in the Prometheus text format."""
         collectors: list[Collector] = [_BreakerCollector(breakers), _UsageCollector(usage)]
         if derived is not None:
             collectors.append(_DerivedCollector(derived))
+        if evidence is not None:
+            collectors.append(_EvidenceCollector(evidence))
         return b"".join([generate_latest(self._registry), *map(generate_latest, collectors)])
 
 
@@ -138,6 +142,20 @@ class _DerivedCollector(Collector):
         for name, count in self._failures.items():
             failures.add_metric([name], count)
         yield failures
+
+
+class _EvidenceCollector(Collector):
+    """How far the evidence is embedded at the time of the scrape."""
+
+    def __init__(self, progress: EmbeddingProgress) -> None:
+        self._progress = progress
+
+    def collect(self) -> Iterator[Metric]:
+        """See prometheus_client."""
+        passages = "Indexed passages of the sites that this process has served."
+        yield GaugeMetricFamily("wenmai_evidence_passages", passages, value=self._progress.passages)
+        embedded = "Passages of these sites that have their vector."
+        yield GaugeMetricFamily("wenmai_evidence_embedded", embedded, value=self._progress.embedded)
 
 
 class RequestMetrics:

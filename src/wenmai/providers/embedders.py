@@ -23,9 +23,6 @@ from wenmai.providers.http import bounded_client
 if TYPE_CHECKING:
     from langchain_core.embeddings import Embeddings
 
-_BATCH_SIZE = 4
-"""Passages per batch of the bundled embedder, 0.1 s each; a question waits for at most one batch."""
-
 
 class Embedder(Protocol):
     """Turns text into vectors of one dimension; questions and passages may be embedded differently.
@@ -134,8 +131,9 @@ class BundledEmbedder:
     async def embed_passages(self, texts: Sequence[str]) -> list[list[float]]:
         """See :class:`Embedder`."""
         vectors: list[list[float]] = []
-        for start in range(0, len(texts), _BATCH_SIZE):
-            vectors += await self._run(self._model.passage, list(texts[start : start + _BATCH_SIZE]))
+        for text in texts:
+            # One by one is no slower, and a question waits for one passage at most, 0.1 to 0.2 s.
+            vectors += await self._run(self._model.passage, [text])
         return vectors
 
     async def _run(self, encode: Callable[[list[str]], Any], texts: list[str]) -> list[list[float]]:

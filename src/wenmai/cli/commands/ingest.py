@@ -52,5 +52,7 @@ def ingest(
     )
     for warning in outcome.warnings:
         print_stderr(f"warning: {warning} (--domain NAME, or `domains` in the file)")
-    if outcome.skipped:
+    if outcome.not_embedded:
+        print_stderr(f"warning: not all passages are embedded, the service will do it: {outcome.not_embedded}")
+    if outcome.skipped or outcome.not_embedded:
         raise typer.Exit(1)

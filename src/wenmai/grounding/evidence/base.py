@@ -2,7 +2,8 @@
 
 Passages are shared by all users of the site. The documents are the source of truth; the index is derived from them
 (:meth:`EvidenceBase.reindex`). A passage is indexed before its document is written, so a document means that both are
-done: an interrupted ingestion is completed by running it again.
+done: an interrupted ingestion is completed by running it again. It is found by words at once, and by meaning when its
+vector has been made in the background.
 """
 
 import asyncio
@@ -12,7 +13,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from wenmai.errors import ModelError
+from wenmai.grounding.evidence.embedding import EmbeddingProgress, OnEmbedded
 from wenmai.grounding.evidence.fields import check_record
 from wenmai.grounding.evidence.index import BATCH, BATCH_CHARACTERS, SEARCH_SECONDS, EvidenceIndex
 from wenmai.grounding.evidence.local_index import LocalIndex
@@ -63,8 +64,8 @@ class EvidenceBase:
     Args:
         documents: stores the passages.
         search: search store; None keeps an index in this process (:mod:`.local_index`).
-        embedder: None searches by words alone. Each embedder has an index of its own, built when the first question
-            finds it empty; :meth:`reindex` builds it ahead of that.
+        embedder: None searches by words alone. Each embedder has an index of its own, built by words when the first
+            question finds it empty; :meth:`reindex` builds it ahead of that.
         policy: of the circuit breakers of embedder and search.
         search_seconds: timeout of the search for a question.
 
@@ -86,7 +87,7 @@ class EvidenceBase:
         self._index = (
             LocalIndex(documents, embedder, policy=policy, search_seconds=search_seconds)
             if search is None
-            else EvidenceIndex(search, embedder, policy=policy, search_seconds=search_seconds)
+            else EvidenceIndex(documents, search, embedder, policy=policy, search_seconds=search_seconds)
         )
         self._rebuilding = asyncio.Lock()
         self.files: FileReader = FileReader()
@@ -112,7 +113,6 @@ class EvidenceBase:
 
         Raises:
             InvalidInput: a record's field is not allowed; the batches before it have been ingested.
-            ModelError: the embedder failed; likewise. An index in this process embeds later.
         """
         await self._rebuild_if_empty(scope)  # passages that are stored already would not be indexed below
         report = IngestReport()
@@ -161,7 +161,7 @@ class EvidenceBase:
         check_range("limit", limit, 1, MAX_FOUND)
         candidates = limit * _CANDIDATES_PER_PASSAGE
         found = await self._index.search(scope, query, domains=domains, language=language, limit=candidates)
-        if not found.hits and not found.embedder_failed and await self._rebuild_if_empty(scope):
+        if not found.hits and await self._rebuild_if_empty(scope):
             found = await self._index.search(scope, query, domains=domains, language=language, limit=candidates)
         score = scores(found.hits)
         order = fused_order(found.hits, score)
@@ -186,8 +186,7 @@ class EvidenceBase:
     async def reindex(self, scope: Scope, *, on_progress: Callable[[int], None] | None = None) -> int:
         """Rebuild the index of this embedder from the documents and return its number of passages.
 
-        Raises:
-            ModelError: the embedder failed; the passages indexed so far are kept.
+        They are found by words then; vectors of unchanged passages are kept, the others follow in the background.
         """
         done = 0
         async for page in pages(self._documents, scope):
@@ -197,6 +196,24 @@ class EvidenceBase:
                 on_progress(done)
         await self._index.remove_earlier(scope)
         return done
+
+    def start_embedding(self, scope: Scope) -> None:
+        """Make what vectors the site's passages lack, in the background; questions and ingestions start it too."""
+        self._index.start_embedding(scope)
+
+    async def finish_embedding(self, scope: Scope, *, on_progress: OnEmbedded | None = None) -> None:
+        """Return when every passage of the site has its vector; at once without an embedder.
+
+        Raises:
+            ModelError: the embedder failed; vectors made so far are kept.
+            StoreError: the store failed; likewise.
+        """
+        await self._index.finish_embedding(scope, on_progress)
+
+    @property
+    def embedding_progress(self) -> EmbeddingProgress | None:
+        """The totals of the sites that this process has checked; None without an embedder."""
+        return self._index.embedding_progress
 
     async def list(
         self,
@@ -225,6 +242,8 @@ class EvidenceBase:
         changed = [new for new, old in pairs if old is not None and old.record != new]
         await self._index.prepare(scope, added + changed)
         await asyncio.gather(*(self._documents.put(scope, record) for record in added + changed))
+        if added or changed:
+            self._index.start_embedding(scope)
         return IngestReport(
             added=report.added + len(added),
             changed=report.changed + len(changed),
@@ -248,10 +267,7 @@ class EvidenceBase:
         if not self._index.stored:
             return False
         async with self._rebuilding:
-            try:
-                return await self._index.is_empty(scope) and await self.reindex(scope) > 0
-            except ModelError:
-                return False
+            return await self._index.is_empty(scope) and await self.reindex(scope) > 0
 
 
 def _passage(record: EvidenceRecord, score: Mapping[str, float], number: int) -> Passage:

@@ -1,7 +1,8 @@
 """The search index over passages.
 
-Embedding a question and searching have a circuit breaker each. Indexing has none: an ingestion gets the real error,
-and a slow batch says nothing about questions.
+Passages are indexed by words at once and get their vectors in the background (:mod:`.embedding`). Embedding a question
+and searching have a circuit breaker each. Indexing has none: an ingestion gets the real error, and a slow batch says
+nothing about questions.
 """
 
 import asyncio
@@ -10,14 +11,18 @@ from typing import TypeVar
 
 import msgspec
 
+from wenmai.clock import system_clock
 from wenmai.errors import ModelError, StoreUnavailable
+from wenmai.grounding.evidence.embedding import EmbeddingProgress, OnEmbedded, PassageEmbedding
+from wenmai.grounding.evidence.entries import entry_of
 from wenmai.grounding.evidence.fields import primary_language
-from wenmai.grounding.evidence.ranking import scores
+from wenmai.grounding.evidence.ranking import fused_order, scores
 from wenmai.providers.embedders import Embedder
 from wenmai.resilience.breaker import MODEL, Breaker, BreakerPolicy
 from wenmai.resilience.degradation import note_degraded
 from wenmai.scope import Scope
-from wenmai.stores.contracts import Hit, Range, Search, SearchEntry, SearchQuery, Where
+from wenmai.stores.contracts import Documents, Hit, Range, Search, SearchQuery, Where
+from wenmai.stores.lease import Leases
 from wenmai.stores.records import EvidenceRecord
 from wenmai.text.cjk import ANALYSIS
 
@@ -36,8 +41,9 @@ STRONG = 0.3
 SEARCH_SECONDS = 5.0
 """Timeout of a search, whatever the store's own timeouts are."""
 
-_EMBEDDED_CHARACTERS = 2000
-"""Characters of a passage that are embedded; the usual embedders read 512 tokens."""
+_POOL = 200
+_POOL_WHILE_EMBEDDING = 400
+"""Entries by words, and by vectors, that a search considers."""
 
 
 class SearchHits(msgspec.Struct, frozen=True):
@@ -51,6 +57,7 @@ class EvidenceIndex:
     """A collection of a search store, one per embedder and analysis of texts: others are not comparable.
 
     Args:
+        documents: have the passages.
         search: the store.
         embedder: None indexes and searches words alone.
         policy: of the circuit breakers.
@@ -65,6 +72,7 @@ class EvidenceIndex:
 
     def __init__(
         self,
+        documents: Documents,
         search: Search,
         embedder: Embedder | None,
         *,
@@ -79,26 +87,34 @@ class EvidenceIndex:
         suffix = f":{embedder.name}" if embedder else ""
         self._collection = f"evidence:{ANALYSIS}{suffix}"
         self._earlier_collection = f"evidence{suffix}"
+        self._embedding = self._open_embedding(documents, embedder) if embedder else None
 
     async def prepare(self, scope: Scope, records: Sequence[EvidenceRecord]) -> None:
-        """Index records before their documents are written.
-
-        Raises:
-            ModelError: the embedder failed; the batches before it are indexed.
-        """
-        await self.add(scope, records)
+        """Index records before their documents are written."""
+        await self._index(scope, records)
 
     async def bump_revision(self, scope: Scope) -> None:
         """Invalidate the indexes of other processes: nothing to do, they search the same store."""
 
     async def add(self, scope: Scope, records: Sequence[EvidenceRecord]) -> None:
-        """Index or reindex the records.
+        """Index or reindex the records, whose documents are written."""
+        await self._index(scope, records)
+        self.start_embedding(scope)
 
-        Raises:
-            ModelError: the embedder failed; the batches before it are indexed.
-        """
-        for batch in batches(records, BATCH):
-            await self._put(scope, batch, await self._embed_passages(batch))
+    def start_embedding(self, scope: Scope) -> None:
+        """Give the site's passages their vectors, in the background."""
+        if self._embedding:
+            self._embedding.start(scope)
+
+    async def finish_embedding(self, scope: Scope, on_progress: OnEmbedded | None = None) -> None:
+        """See :meth:`.embedding.PassageEmbedding.finish`."""
+        if self._embedding:
+            await self._embedding.finish(scope, on_progress)
+
+    @property
+    def embedding_progress(self) -> EmbeddingProgress | None:
+        """See :attr:`.embedding.PassageEmbedding.progress`; None without an embedder."""
+        return self._embedding.progress if self._embedding else None
 
     async def remove(self, scope: Scope, ids: Sequence[str]) -> None:
         """Remove the passages of these ids."""
@@ -119,16 +135,22 @@ class EvidenceIndex:
         """Search the domains for a question, preferring the language.
 
         Hits in all languages are returned instead if the best in the language is weak and the best of all is better.
+        Passages without a vector are found by words; that is no failure.
 
         Raises:
             StoreUnavailable: the search failed or timed out, or its breaker is open.
         """
+        if self._embedding:
+            self._embedding.check(scope)
         vector, failed = await self._embed_query(query)
+        # The store's ranking favours entries that have a vector, so the best are chosen here until all have theirs.
+        choosing = vector is not None and self._embedding is not None and not self._embedding.is_complete(scope)
 
         async def hits(where: Where) -> list[Hit]:
-            asked = SearchQuery(text=query, vector=vector, where=where, limit=limit)
+            most, pool = (_POOL_WHILE_EMBEDDING,) * 2 if choosing else (limit, _POOL)
+            asked = SearchQuery(text=query, vector=vector, where=where, limit=most, pool=pool)
             [found] = await self._search.query(scope, self._collection, [asked], shared=True)
-            return found
+            return _best_hits(found, limit) if choosing else found
 
         async def preferring_language() -> list[Hit]:
             where: Where = {"domains": tuple(domains)} if domains else {}
@@ -143,19 +165,19 @@ class EvidenceIndex:
         return SearchHits(await self._guarded(preferring_language), failed)
 
     async def close(self) -> None:
-        """Stop background tasks: there are none."""
+        """Stop embedding."""
+        if self._embedding:
+            await self._embedding.close()
 
-    async def _put(self, scope: Scope, records: Sequence[EvidenceRecord], vectors: Sequence[Vector | None]) -> None:
-        entries = [entry_of(record, vector) for record, vector in zip(records, vectors, strict=True)]
-        await self._search.index(scope, self._collection, entries, shared=True)
-
-    async def _embed_passages(self, records: Sequence[EvidenceRecord]) -> Sequence[Vector | None]:
-        """The records' vectors, None for each without an embedder."""
-        if self._embedder is None:
-            return [None] * len(records)
-        return await self._embedder.embed_passages(
-            [f"{record.title}\n{record.text}"[:_EMBEDDED_CHARACTERS] for record in records]
+    def _open_embedding(self, documents: Documents, embedder: Embedder) -> PassageEmbedding:
+        leases = Leases(documents, system_clock)
+        return PassageEmbedding(
+            documents, self._search, self._collection, embedder, self.embedder_breaker, leases=leases
         )
+
+    async def _index(self, scope: Scope, records: Sequence[EvidenceRecord]) -> None:
+        for batch in batches(records, BATCH):
+            await self._search.index(scope, self._collection, list(map(entry_of, batch)), shared=True)
 
     async def _embed_query(self, query: str) -> tuple[Vector | None, bool]:
         """The question's vector, None without an embedder; True if the embedder failed or its breaker is open."""
@@ -188,15 +210,9 @@ def batches(records: Sequence[EvidenceRecord], most: int) -> Iterator[Sequence[E
             start, characters = end, 0
 
 
-def entry_of(record: EvidenceRecord, vector: Vector | None) -> SearchEntry:
-    """The passage as it is indexed."""
-    return SearchEntry(
-        id=record.evidence_id,
-        # Words of the title count twice: they say what the passage is about.
-        text=f"{record.title}\n{record.title}\n{record.text}",
-        vector=vector,
-        fields={"domains": tuple(record.domains), "language": primary_language(record.language)},
-    )
+def _best_hits(hits: Sequence[Hit], limit: int) -> list[Hit]:
+    by_id = {hit.id: hit for hit in hits}
+    return [by_id[id_] for id_ in fused_order(hits, scores(hits))[:limit]]
 
 
 def _best(hits: Sequence[Hit]) -> float:

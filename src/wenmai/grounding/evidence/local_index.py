@@ -8,13 +8,11 @@ neither analysed nor embedded again.
 A process that dies between its documents and the revision leaves other indexes stale. Ingesting again bumps the
 revision in any case, and after :data:`FRESH_SECONDS` an index is reconciled with the documents whatever its revision.
 
-No question waits for passages to be embedded, which may take 0.1 s each. They are found by words at once and embedded
-in a background task, in the processes that get questions.
+Passages are embedded in the background (:mod:`.embedding`), in the processes that get questions.
 """
 
 import asyncio
 import hashlib
-import logging
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -23,12 +21,12 @@ from datetime import datetime
 
 import msgspec
 
-from wenmai.errors import ModelError, StoreError
-from wenmai.grounding.evidence.index import SEARCH_SECONDS, EvidenceIndex, SearchHits, batches, entry_of
+from wenmai.grounding.evidence.embedding import PassageEmbedding
+from wenmai.grounding.evidence.entries import entry_of
+from wenmai.grounding.evidence.index import SEARCH_SECONDS, EvidenceIndex, SearchHits, batches
 from wenmai.grounding.evidence.pages import pages
 from wenmai.providers.embedders import Embedder
 from wenmai.resilience.breaker import BreakerPolicy
-from wenmai.resilience.degradation import note_degraded
 from wenmai.scope import Scope
 from wenmai.stores.contracts import Documents
 from wenmai.stores.inprocess.search import InProcessSearch
@@ -43,15 +41,8 @@ alone: its evidence must fit into the process.
 """
 
 FRESH_SECONDS = 600.0
-RETRY_SECONDS = 30.0
-"""Backoff after embedding failed."""
-
 SLICE = 25
 """Passages indexed between yields to other tasks: about 3 ms."""
-
-EMBEDDING_BATCH = 20
-
-_log = logging.getLogger(__name__)
 
 _REVISION = "evidence"
 """The name of the marker."""
@@ -66,7 +57,6 @@ class _Site:
 
     Attributes:
         digests: id → :func:`_digest` of the passage as indexed.
-        embedding: the background task that embeds them.
         revision: the one at which the index was reconciled with the documents.
         fresh_until: on the monotonic clock; from then on the index is stale at any revision.
         pins: tasks that use it now; a pinned site is not evicted.
@@ -75,7 +65,6 @@ class _Site:
 
     scope: Scope
     digests: dict[str, bytes] = field(default_factory=dict)
-    embedding: asyncio.Task[None] | None = None
     revision: _Revision = None
     fresh_until: float = 0.0
     pins: int = 0
@@ -112,8 +101,7 @@ class LocalIndex(EvidenceIndex):
         self._documents = documents
         self._local_search = InProcessSearch()
         self._sites: dict[tuple[str, str], _Site] = {}
-        self._embedding_retry_at = 0.0
-        super().__init__(self._local_search, embedder, policy=policy, search_seconds=search_seconds)
+        super().__init__(documents, self._local_search, embedder, policy=policy, search_seconds=search_seconds)
 
     async def prepare(self, scope: Scope, records: Sequence[EvidenceRecord]) -> None:
         """Do nothing: each process indexes from the documents, when a question comes."""
@@ -127,8 +115,7 @@ class LocalIndex(EvidenceIndex):
         with self._pinned(scope) as site:
             async with site.lock:
                 await self._add_words(site, records)
-            if self._embedder:
-                await self._add_vectors(site, records)
+        self.start_embedding(scope)
 
     async def remove(self, scope: Scope, ids: Sequence[str]) -> None:
         """See :meth:`.index.EvidenceIndex.remove`."""
@@ -139,29 +126,11 @@ class LocalIndex(EvidenceIndex):
     async def search(
         self, scope: Scope, query: str, *, domains: Sequence[str], language: str | None, limit: int
     ) -> SearchHits:
-        """See :meth:`.index.EvidenceIndex.search`; changes under an earlier revision are visible.
-
-        Passages that are not embedded yet count as a failure of the embedder.
-        """
+        """See :meth:`.index.EvidenceIndex.search`; changes under an earlier revision are visible."""
         with self._pinned(scope) as site:
             if not site.is_fresh(await self._revision(scope)):
                 await self._refresh(site)
-            size = await self._local_search.size(scope, self._collection, shared=True)
-            unembedded = self._embedder is not None and size.vectors < size.entries
-            if unembedded:
-                self._start_embedding(site)
-            found = await super().search(scope, query, domains=domains, language=language, limit=limit)
-        if not unembedded:
-            return found
-        note_degraded(self.embedder_breaker.name)
-        return msgspec.structs.replace(found, embedder_failed=True)
-
-    async def close(self) -> None:
-        """Stop embedding."""
-        tasks = [site.embedding for site in self._sites.values() if site.embedding]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+            return await super().search(scope, query, domains=domains, language=language, limit=limit)
 
     async def _refresh(self, site: _Site) -> None:
         async with site.lock:
@@ -171,6 +140,7 @@ class LocalIndex(EvidenceIndex):
                 await self._reconcile(site)
                 site.revision = revision
                 site.fresh_until = time.monotonic() + FRESH_SECONDS
+                self.start_embedding(site.scope)
 
     async def _reconcile(self, site: _Site) -> None:
         """Reconcile the lexical index with the documents."""
@@ -183,19 +153,9 @@ class LocalIndex(EvidenceIndex):
 
     async def _add_words(self, site: _Site, records: Sequence[EvidenceRecord]) -> None:
         for batch in batches(records, SLICE):
-            await self._put(site.scope, batch, [None] * len(batch))
+            await self._local_search.index(site.scope, self._collection, list(map(entry_of, batch)), shared=True)
             site.digests |= {record.evidence_id: _digest(record) for record in batch}
             await asyncio.sleep(0)
-
-    async def _add_vectors(self, site: _Site, records: Sequence[EvidenceRecord]) -> None:
-        """Embed indexed passages; the site may change meanwhile.
-
-        Raises:
-            ModelError: the embedder failed; the batches before have their vectors.
-        """
-        for batch in batches(records, EMBEDDING_BATCH):
-            entries = list(map(entry_of, batch, await self._embed_passages(batch)))
-            await self._local_search.embed(site.scope, self._collection, entries, shared=True)
 
     async def _drop(self, site: _Site, ids: Sequence[str]) -> None:
         for start in range(0, len(ids), SLICE):
@@ -205,26 +165,16 @@ class LocalIndex(EvidenceIndex):
                 site.digests.pop(id_, None)
             await asyncio.sleep(0)
 
-    def _start_embedding(self, site: _Site) -> None:
-        """Start the embedding task, unless it runs or has just failed."""
-        if (site.embedding is None or site.embedding.done()) and time.monotonic() >= self._embedding_retry_at:
-            site.embedding = asyncio.create_task(self._embed(site))
-
-    async def _embed(self, site: _Site) -> None:
-        with self._pinned(site.scope):
-            try:
-                while ids := await self._unembedded(site):
-                    stored = await self._documents.get_many(site.scope, EvidenceRecord, ids)
-                    await self._add_vectors(site, [each.record for each in stored.values()])
-                    if await self._unembedded(site) == ids:
-                        return  # the documents have changed: the next search reconciles and starts again
-            except (ModelError, StoreError) as problem:
-                _log.warning("embedding of passages failed, searching by words alone for now: %s", problem)
-                self._embedding_retry_at = time.monotonic() + RETRY_SECONDS
-
-    async def _unembedded(self, site: _Site) -> list[str]:
-        """The ids of the next passages to embed."""
-        return await self._local_search.without_vector(site.scope, self._collection, limit=EMBEDDING_BATCH, shared=True)
+    def _open_embedding(self, documents: Documents, embedder: Embedder) -> PassageEmbedding:
+        return PassageEmbedding(
+            documents,
+            self._local_search,
+            self._collection,
+            embedder,
+            self.embedder_breaker,
+            leases=None,
+            pinned=self._pinned,
+        )
 
     async def _revision(self, scope: Scope) -> _Revision:
         stored = await self._documents.get(scope, Marker, _REVISION)
@@ -253,6 +203,8 @@ class LocalIndex(EvidenceIndex):
                 passages -= len(site.digests)
                 del self._sites[name]
                 self._local_search.clear(site.scope, self._collection, shared=True)
+                if self._embedding:
+                    self._embedding.forget(site.scope)
 
 
 def _digest(record: EvidenceRecord) -> bytes:

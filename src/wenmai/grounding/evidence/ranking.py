@@ -13,7 +13,8 @@ passage had a nearness of 0.06 to 0.16 for ten unrelated questions, and of 0.15 
 passage that shares no word with the question scores below ``SEMANTIC_WEIGHT``, the default ``min_score``: a score of
 0.3 means about the same with and without an embedder.
 
-**Order.** Reciprocal rank fusion of lexical and semantic rank; ties are broken by score. A verified passage precedes an
+**Order.** Reciprocal rank fusion of lexical and semantic rank; a passage whose vector is still to come counts with its
+lexical rank for both. Ties are broken by score. A verified passage precedes an
 unverified one that scores at most :data:`VERIFIED_MARGIN` better.
 """
 
@@ -41,12 +42,13 @@ def scores(hits: Sequence[Hit]) -> dict[str, float]:
 def fused_order(hits: Sequence[Hit], score: dict[str, float]) -> list[str]:
     """The ids of the hits by reciprocal rank fusion, best first; see the module."""
     by_words = sorted((hit for hit in hits if hit.lexical > 0), key=lambda hit: -hit.lexical)
+    not_embedded = {hit.id for hit in hits if hit.similarity is None}
     near = [(hit.similarity, hit) for hit in hits if hit.similarity is not None]
     by_similarity = [hit for _, hit in sorted(near, key=lambda pair: -pair[0])]
     fused = {hit.id: 0.0 for hit in hits}
     for ranking in (by_words, by_similarity):
         for rank, hit in enumerate(ranking, start=1):
-            fused[hit.id] += 1 / (RankFusion().constant + rank)
+            fused[hit.id] += (2 if hit.id in not_embedded else 1) / (RankFusion().constant + rank)
     return sorted(fused, key=lambda id_: (-fused[id_], -score[id_], id_))
 
 

@@ -80,7 +80,7 @@ _FILE_BODY = {
 }
 
 
-@router.post("", summary="Ingest passages", responses=problems(413, 502))
+@router.post("", summary="Ingest passages", responses=problems(413))
 async def ingest(body: EvidenceBody, scope: CallerScope, engine: EngineDep) -> Json[IngestResult]:
     """A passage already stored with equal fields is unchanged; an existing id gets the new text."""
     records: list[EvidenceRecord] = []
@@ -96,7 +96,7 @@ async def ingest(body: EvidenceBody, scope: CallerScope, engine: EngineDep) -> J
 @router.post(
     "/files",
     summary="Ingest a file",
-    responses=problems(413, 502),
+    responses=problems(413),
     openapi_extra={"requestBody": _FILE_BODY},
 )
 async def ingest_file(

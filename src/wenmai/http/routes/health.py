@@ -48,6 +48,13 @@ class DerivedLag(msgspec.Struct, frozen=True, kw_only=True):
     oldest_seconds: Annotated[float, Meta(description="For how long the oldest of them has been behind.")]
 
 
+class EvidenceVectors(msgspec.Struct, frozen=True, kw_only=True):
+    """How far the evidence of the sites that this process has served is embedded; readiness does not depend on it."""
+
+    passages: Annotated[int, Meta(description="Indexed passages, which are found by words at once.")]
+    embedded: Annotated[int, Meta(description="Of these, the passages that are found by meaning too.")]
+
+
 class Readiness(msgspec.Struct, frozen=True, kw_only=True):
     """Whether requests can be served, and the state of each dependency."""
 
@@ -62,6 +69,9 @@ class Readiness(msgspec.Struct, frozen=True, kw_only=True):
         list[str], Meta(description="Dependencies that are not called at present, because their breaker is not closed.")
     ]
     derived: Annotated[DerivedLag, Meta(description="How far derived memory is behind.")]
+    evidence: Annotated[
+        EvidenceVectors | UnsetType, Meta(description="How far the evidence is embedded, with an embedder.")
+    ] = UNSET
 
 
 @router.get("/healthz", summary="Liveness")
@@ -84,6 +94,7 @@ async def healthz() -> Json[Liveness]:
                         "breakers": {"model": {"state": "closed", "failures": 0, "refused": 0}},
                         "degraded": [],
                         "derived": {"threads": 0, "oldest_seconds": 0.0},
+                        "evidence": {"passages": 152, "embedded": 60},
                     }
                 }
             },
@@ -102,6 +113,7 @@ async def readyz(engine: EngineDep) -> Json[Readiness]:
         breakers={each.name: view_of(each, BreakerView) for each in statuses},
         degraded=degraded,
         derived=view_of(engine.memory.derived.lag, DerivedLag),
+        evidence=view_of(progress, EvidenceVectors) if (progress := engine.evidence.embedding_progress) else UNSET,
     )
     return Json(readiness, 503, {"Retry-After": str(RETRY_SECONDS)}) if down else Json(readiness)
 
@@ -120,5 +132,10 @@ async def readyz(engine: EngineDep) -> Json[Readiness]:
 async def metrics(app_state: AppStateDep) -> Response:
     """Requests, latencies, turns and tokens since the process started, and the current breaker states."""
     engine = app_state.engine
-    rendered = app_state.metrics.render(engine.breakers, engine.memory.usage.process_total, engine.memory.derived)
+    rendered = app_state.metrics.render(
+        engine.breakers,
+        engine.memory.usage.process_total,
+        engine.memory.derived,
+        engine.evidence.embedding_progress,
+    )
     return Response(rendered, media_type=CONTENT_TYPE_LATEST)

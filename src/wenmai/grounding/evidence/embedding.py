@@ -1,0 +1,257 @@
+"""Gives indexed passages their vectors, in the background.
+
+What is missing is read from the index itself (:meth:`wenmai.stores.contracts.Search.without_vector`), so that there is
+no other state: after a crash the work goes on where it was. A vector is written only if the passage still has the text
+that was embedded. One process at a time embeds the passages of a site; two would only do some work twice.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
+
+import msgspec
+
+from wenmai.errors import ModelError, StoreError
+from wenmai.grounding.evidence.embedding_log import EmbeddingLog
+from wenmai.grounding.evidence.entries import embedded_text, entry_of
+from wenmai.grounding.evidence.vector_cache import VectorCache
+from wenmai.providers.embedders import Embedder
+from wenmai.resilience.breaker import Breaker
+from wenmai.scope import Scope, ThreadKey
+from wenmai.stores.contracts import CollectionSize, Documents, Search
+from wenmai.stores.lease import LEASE, Leases, LeaseTaken
+from wenmai.stores.records import EvidenceRecord
+
+BATCH = 20
+"""Passages per call of the embedder and per write."""
+
+SLICE = 5 * BATCH
+"""Passages of a site after which other sites have their turn."""
+
+RECHECK_SECONDS = 60.0
+"""A question after so long makes the index be checked again: another process may have left passages without vectors."""
+
+FIRST_RETRY_SECONDS = 1.0
+LONGEST_RETRY_SECONDS = 60.0
+"""Delay after the first failure of a site; each further one waits twice as long, up to the longest."""
+
+BREAKER_SECONDS = 30.0
+"""No passage is embedded for so long after the embedder's breaker has opened."""
+
+MAX_REFUSED = 5
+"""Texts that the embedder may refuse for good before the others are left for later too."""
+
+MAX_SITES = 1_000
+"""Sites whose progress is known, the most recently checked."""
+
+_log = logging.getLogger(__name__)
+
+_NO_THREAD = ThreadKey("", "", "")
+
+
+class EmbeddingProgress(msgspec.Struct, frozen=True, kw_only=True):
+    """How many passages are indexed, and how many of them have their vector."""
+
+    passages: int
+    embedded: int
+
+
+OnEmbedded = Callable[[EmbeddingProgress], None]
+
+
+class PassageEmbedding:
+    """Embeds the passages of one collection, over all sites.
+
+    Args:
+        documents: have the passages' texts.
+        search: has the index.
+        collection: of the index.
+        embedder: makes the vectors.
+        breaker: of the embedder for questions; it is not used for passages, but while it is open they wait.
+        leases: None for an index that no other process shares.
+        pinned: entered while a site has work, to keep its index.
+    """
+
+    def __init__(
+        self,
+        documents: Documents,
+        search: Search,
+        collection: str,
+        embedder: Embedder,
+        breaker: Breaker,
+        *,
+        leases: Leases | None,
+        pinned: Callable[[Scope], AbstractContextManager[object]] = nullcontext,
+    ) -> None:
+        self._documents = documents
+        self._search = search
+        self._collection = collection
+        self._vectors = VectorCache(embedder)
+        self._breaker = breaker
+        self._leases = leases
+        self._pinned = pinned
+        self._sizes: dict[Scope, CollectionSize] = {}
+        self._checked: dict[Scope, float] = {}
+        self._wanted: set[Scope] = set()
+        self._tasks: dict[Scope, asyncio.Task[None]] = {}
+        self._turn = asyncio.Lock()
+
+    @property
+    def progress(self) -> EmbeddingProgress:
+        """The totals of the sites that this process has checked, as of their last check or write."""
+        sizes = self._sizes.values()
+        return EmbeddingProgress(
+            passages=sum(size.entries for size in sizes), embedded=sum(size.vectors for size in sizes)
+        )
+
+    def is_complete(self, scope: Scope) -> bool:
+        """Whether all passages of the site had their vectors when it was last checked, and no work has come since."""
+        size = self._sizes.get(_site(scope))
+        return _site(scope) not in self._tasks and size is not None and size.vectors >= size.entries
+
+    def start(self, scope: Scope) -> None:
+        """Embed what has no vector, in the background; called again after each change."""
+        site = _site(scope)
+        self._wanted.add(site)
+        self._checked.pop(site, None)
+        self._checked[site] = time.monotonic()
+        if site not in self._tasks:
+            self._tasks[site] = asyncio.create_task(self._run(site))
+
+    def check(self, scope: Scope) -> None:
+        """Start, unless the site was checked a moment ago; called with each question."""
+        checked = self._checked.get(_site(scope))
+        if checked is None or time.monotonic() - checked >= RECHECK_SECONDS:
+            self.start(scope)
+
+    def forget(self, scope: Scope) -> None:
+        """The site's index is gone from this process."""
+        self._sizes.pop(_site(scope), None)
+        self._checked.pop(_site(scope), None)
+
+    async def finish(self, scope: Scope, on_progress: OnEmbedded | None = None) -> None:
+        """Embed what has no vector, or wait until another process has done so.
+
+        Raises:
+            ModelError: the embedder failed.
+        """
+        while True:
+            try:
+                return await self._embed_site(_site(scope), on_progress)
+            except LeaseTaken:
+                if on_progress:
+                    on_progress(self.progress)
+                await asyncio.sleep(LEASE.total_seconds())
+
+    async def close(self) -> None:
+        """Stop at once: at most the batches that are being embedded are lost."""
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _run(self, site: Scope) -> None:
+        """Embed the site's passages until all that can be embedded are, retrying after failures."""
+        retry = FIRST_RETRY_SECONDS
+        try:
+            with self._pinned(site):
+                while site in self._wanted:
+                    await asyncio.sleep(self._breaker_seconds())
+                    self._wanted.discard(site)
+                    try:
+                        await self._embed_site(site)
+                        retry = FIRST_RETRY_SECONDS
+                        continue
+                    except LeaseTaken:
+                        delay = LEASE.total_seconds()
+                    except (ModelError, StoreError) as problem:
+                        delay, retry = retry, min(2 * retry, LONGEST_RETRY_SECONDS)
+                        _log.warning("embedding of passages failed, retrying in %g s: %s", delay, problem)
+                    except Exception:  # noqa: BLE001 — logged and retried
+                        delay = LONGEST_RETRY_SECONDS
+                        _log.exception("embedding of passages failed unexpectedly, retrying in %g s", delay)
+                    self._wanted.add(site)
+                    await asyncio.sleep(delay)
+        finally:
+            del self._tasks[site]
+
+    def _breaker_seconds(self) -> float:
+        status = self._breaker.status
+        if status.state != "open" or status.opened_at is None:
+            return 0.0
+        return max(0.0, status.opened_at + BREAKER_SECONDS - self._breaker.now())
+
+    async def _embed_site(self, site: Scope, on_progress: OnEmbedded | None = None) -> None:
+        """One pass over the entries without a vector.
+
+        Raises:
+            LeaseTaken: another process is at it.
+            ModelError: the embedder failed; or it refused some texts, the others have their vectors.
+        """
+        log = EmbeddingLog(site)
+        refused: list[ModelError] = []
+        after = ""
+        while True:
+            await self._count(site)
+            if on_progress:
+                on_progress(self.progress)
+            if not await self._missing(site, after, 1):
+                break
+            async with self._turn, self._lease(site):
+                ids = await self._missing(site, after, SLICE)
+                size = await self._count(site)
+                log.show(size.vectors, size.entries)
+                for start in range(0, len(ids), BATCH):
+                    await self._embed(site, ids[start : start + BATCH], refused)
+                    log.show(self._sizes[site].vectors, size.entries)
+                    if on_progress:
+                        on_progress(self.progress)
+            after = ids[-1] if ids else after
+        log.end()
+        if refused:
+            raise refused[-1]
+
+    async def _embed(self, site: Scope, ids: Sequence[str], refused: list[ModelError]) -> None:
+        """Embed these passages; those that the embedder refuses for good are left out."""
+        stored = await self._documents.get_many(site, EvidenceRecord, ids)
+        records = [each.record for each in stored.values()]
+        try:
+            vectors = await self._vectors.embed([embedded_text(record) for record in records])
+        except ModelError as problem:
+            if problem.retryable or len(refused) >= MAX_REFUSED:
+                raise
+            if len(ids) == 1:
+                refused.append(problem)
+                return
+            for half in (ids[: len(ids) // 2], ids[len(ids) // 2 :]):
+                await self._embed(site, half, refused)
+            return
+        entries = list(map(entry_of, records, vectors))
+        written = await self._search.embed(site, self._collection, entries, shared=True)
+        size = self._sizes[site]
+        self._sizes[site] = CollectionSize(size.entries, min(size.entries, size.vectors + written))
+
+    async def _count(self, site: Scope) -> CollectionSize:
+        size = await self._search.size(site, self._collection, shared=True)
+        self._sizes.pop(site, None)
+        self._sizes[site] = size
+        for oldest in [each for each in self._sizes if each not in self._tasks][:-MAX_SITES]:
+            self.forget(oldest)
+        return size
+
+    async def _missing(self, site: Scope, after: str, limit: int) -> list[str]:
+        return await self._search.without_vector(site, self._collection, after=after, limit=limit, shared=True)
+
+    @asynccontextmanager
+    async def _lease(self, site: Scope) -> AsyncIterator[None]:
+        if self._leases is None:
+            yield
+            return
+        async with self._leases.hold(site, f"embedding/{self._collection}", _NO_THREAD, wait=False):
+            yield
+
+
+def _site(scope: Scope) -> Scope:
+    return Scope(scope.tenant_id, scope.site_id)
