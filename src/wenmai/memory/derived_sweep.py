@@ -38,7 +38,7 @@ class DerivedSweep:
     Args:
         functions: the names of the derived functions.
         checks: the queue of threads to check.
-        noted: threads that this process will check anyway.
+        scheduled: threads that this process will check anyway.
         was_incomplete: whether threads were left to the sweeper since it was last called.
     """
 
@@ -49,7 +49,7 @@ class DerivedSweep:
         clock: Clock,
         functions: Collection[str],
         checks: WorkQueue[ThreadRef],
-        noted: Container[ThreadRef],
+        scheduled: Container[ThreadRef],
         was_incomplete: Callable[[], bool],
     ) -> None:
         self._logs = logs
@@ -57,7 +57,7 @@ class DerivedSweep:
         self._clock = clock
         self._functions = functions
         self._checks = checks
-        self._noted = noted
+        self._scheduled = scheduled
         self._was_incomplete = was_incomplete
         self._swept_until: datetime | None = None
 
@@ -91,7 +91,7 @@ class DerivedSweep:
 
     async def _behind(self, threads: Collection[ActiveThread]) -> list[ActiveThread]:
         by_ref = {ThreadRef(one.scope, one.thread): one for one in threads}
-        by_ref = {ref: one for ref, one in by_ref.items() if ref not in self._noted}
+        by_ref = {ref: one for ref, one in by_ref.items() if ref not in self._scheduled}
         marks = await self._watermarks.get_many(list(by_ref), list(self._functions))
         return [
             one for ref, one in by_ref.items() if any(mark not in (one.last_seq, FINAL) for mark in marks[ref].values())
