@@ -4,6 +4,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import ClassVar
 
+import msgspec
+
 from wenmai.stores.records import RECORDS, Record, RecordSpec
 
 
@@ -27,7 +29,7 @@ class Clue(Record, frozen=True, kw_only=True):
     clue_id: str
     session_id: str
     incarnation: str = ""
-    persona_id: str
+    persona_id: str = msgspec.field(name="npc_id")
     text: str | None = None
     seen: list[str]
 
