@@ -9,7 +9,7 @@ from msgspec import Meta
 
 
 class DialogueAct(StrEnum):
-    """Dialogue act of a message; ``FACT_SEEKING`` if no rule matches."""
+    """Dialogue act of a message; `fact_seeking` if no rule matches."""
 
     GREETING = "greeting"
     CONTEXT_PREFERENCE = "context_preference"
