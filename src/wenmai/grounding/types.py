@@ -58,7 +58,7 @@ class Passage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def count_characters(passages: Iterable[Passage]) -> int:
-    """Characters of the passages' texts: what analysing them costs grows with it."""
+    """Characters of the passages' texts, to which the cost of analysing them is proportional."""
     return sum(len(passage.text) for passage in passages)
 
 

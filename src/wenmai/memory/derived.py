@@ -50,11 +50,11 @@ FLUSH_SECONDS = 60.0
 
 SWEEP_SECONDS = 300.0
 FIRST_SWEEP_SECONDS = 1.0
-"""After the start, so that programs that run for a moment do not sweep."""
+"""Delay of the first sweep, so that short programs do not sweep."""
 
 
 class Progress(Enum):
-    """How a derived record stands to its thread.
+    """State of a derived record relative to its thread.
 
     ``BEHIND``: it must be derived. ``CURRENT``: until the next message. ``FINAL``: whatever is appended.
     """
@@ -96,11 +96,11 @@ class DerivedFunction(Protocol):
     newest: int
 
     async def progress(self, change: ThreadChange) -> Progress:
-        """How the derived record stands; cheap, since it is asked after every turn."""
+        """State of the derived record; cheap, since it is checked after every turn."""
         ...
 
     async def derive(self, change: ThreadChange) -> Progress:
-        """Bring the derived record up to date, under a lease; returns how it stands then.
+        """Bring the derived record up to date, under a lease; returns its new state.
 
         Raises:
             NotFound: the session was deleted.

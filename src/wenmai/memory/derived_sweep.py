@@ -1,4 +1,4 @@
-"""The sweeper of derived memory: finds the threads that are behind, whatever wrote them and however it ended."""
+"""The sweeper of derived memory: finds the threads that are behind, also after a crash."""
 
 import asyncio
 import logging
@@ -80,13 +80,13 @@ class DerivedSweep:
             page = await self._logs.active_threads(since=since, cursor=cursor, limit=PAGE)
             found = await self._behind([one for one in page.items if until is None or one.active_at <= until])
             if found and not behind:
-                _log.info("derived memory is behind its transcripts, since %s at least: catching up", _oldest(found))
+                _log.info("derived memory is behind since %s or earlier; catching up", _oldest(found))
             behind += len(found)
             await self._queue(found)
             cursor, more = page.next_cursor, page.next_cursor is not None
             await asyncio.sleep(max(LEAST_PAUSE_SECONDS, time.monotonic() - page_began))
         self._swept_until = began
-        _log.log(logging.INFO if behind else logging.DEBUG, "sweep of derived memory: %d threads were behind", behind)
+        _log.log(logging.INFO if behind else logging.DEBUG, "sweep of derived memory: %d threads behind", behind)
         return behind
 
     async def _behind(self, threads: Collection[ActiveThread]) -> list[ActiveThread]:

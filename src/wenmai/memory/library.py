@@ -29,7 +29,7 @@ from wenmai.stores.records import Message, Session
 from wenmai.text.tokens import TokenCounter, estimate_tokens
 
 DRAIN_SECONDS = 2.0
-"""For the derived memory when the library is closed; what is left is done after the next start."""
+"""Time for derived memory when the library is closed; the rest is done after the next start."""
 
 
 class MemoryPolicy(msgspec.Struct, frozen=True, kw_only=True):
