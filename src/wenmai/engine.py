@@ -48,7 +48,7 @@ _log = logging.getLogger(__name__)
 SWEEP_SECONDS = 600.0
 
 DRAIN_SHARE = 0.1
-"""Share of ``shutdown_seconds`` for derived memory; what is left is found by the next sweep."""
+"""Share of ``shutdown_seconds`` for derived memory; the next sweep finds the rest."""
 
 
 @dataclass(frozen=True)

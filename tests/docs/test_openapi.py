@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
+import jsonschema_rs
 import pytest
 
 from wenmai.config.settings import Settings
@@ -52,6 +53,41 @@ def test_every_parameter_and_operation_is_described(schema: dict[str, Any]) -> N
         if not parameter.get("description")
     ]
     assert missing == []
+
+
+def examples(node: Any, where: str = "") -> Iterator[tuple[str, Any, dict[str, Any]]]:
+    """Every example, with its path and the schema that it is an example of."""
+    if isinstance(node, list):
+        for index, each in enumerate(node):
+            yield from examples(each, f"{where}/{index}")
+    elif isinstance(node, dict):
+        of = node.get("schema", node)
+        if "example" in node:
+            yield where, node["example"], of
+        if isinstance(node.get("examples"), list):
+            yield from ((where, each, of) for each in node["examples"])
+        for name, each in node.items():
+            if name not in {"example", "examples"}:
+                yield from examples(each, f"{where}/{name}")
+
+
+def test_every_example_matches_its_schema(schema: dict[str, Any]) -> None:
+    """A client may send an example as it is, and generate its types from the schemas."""
+    found = list(examples(schema))
+    assert len(found) > 100
+    wrong = []
+    for where, example, of in found:
+        validator = jsonschema_rs.validator_for(of | {"components": schema["components"]}, validate_formats=True)
+        wrong += [f"{where}: {error.message}" for error in validator.iter_errors(example)]
+    assert wrong == []
+
+
+def test_texts_are_written_in_markdown(schema: dict[str, Any]) -> None:
+    """Names are in single backticks; markup of docstrings means nothing to readers of `/docs`."""
+    texts = [*(each["description"] for _, each in operations(schema) if "description" in each)]
+    texts += [each.get("description", "") for each in schema["components"]["schemas"].values()]
+    texts += [each["description"] for _, each in properties(schema)]
+    assert [text for text in texts if "``" in text or ":class:" in text or ":meth:" in text] == []
 
 
 def test_cursors_are_called_next(schema: dict[str, Any]) -> None:

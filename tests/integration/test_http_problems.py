@@ -127,6 +127,32 @@ async def test_field_names_are_those_of_the_request(service: Service) -> None:
     assert "hunter2" not in response.text
 
 
+PROVOKED: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "403": ("GET", "/v1/sessions", {"headers": {"Sec-Fetch-Site": "cross-site"}}),
+    "404": ("GET", "/v1/sessions/absent", {}),
+    "405": ("PUT", "/v1/sessions", {}),
+    "413": ("POST", "/v1/sessions", {"content": b" " * (MAX_BODY_BYTES + 1), "headers": JSON}),
+    "415": ("POST", "/v1/sessions", {"content": b"{}", "headers": {"Content-Type": "text/plain"}}),
+    "421": ("GET", "/v1/sessions", {"headers": {"Host": "evil.example"}}),
+    "422": ("POST", "/api/v1/npc/chat", {"json": {"npc_id": "elder", "query": " "}}),
+}
+"""Status → a request that is answered with it."""
+
+
+@pytest.mark.parametrize("status", PROVOKED)
+async def test_the_example_of_a_problem_is_the_service_s_answer(service: Service, status: str) -> None:
+    """The OpenAPI document shows type, title, detail and fields as they are sent."""
+    method, path, request = PROVOKED[status]
+    document = service.app.openapi()
+    described = document["paths"][path.replace("absent", "{session_id}")].get(method.lower(), {})
+    described = described or document["paths"][path]["get"]
+    response = described["responses"][status]
+    if "$ref" in response:
+        response = document["components"]["responses"][response["$ref"].rpartition("/")[2]]
+    answer = await service.client.request(method, path, **request)
+    assert answer.json() == response["content"]["application/problem+json"]["example"]
+
+
 async def test_a_store_that_is_down_is_503_with_a_time_to_retry(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:

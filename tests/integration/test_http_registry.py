@@ -118,3 +118,15 @@ async def test_an_invalid_persona_is_rejected(service: Service, change: dict[str
     response = await service.client.post("/api/v1/personas", json={"npc_id": "doctor", "persona": PERSONA | change})
     assert response.status_code == 422, response.text
     assert (await service.client.get("/api/v1/personas/doctor")).status_code == 404
+
+
+async def test_the_problem_of_a_persona_names_its_field_once(service: Service) -> None:
+    """In words that need no knowledge of the validator's paths; a persona that names another one is refused."""
+    for change, field in (({"name": {}}, "persona.name"), ({"npc_id": "elder"}, "persona.npc_id")):
+        body = {"npc_id": "doctor", "persona": PERSONA | change}
+        (problem,) = (await service.client.post("/api/v1/personas", json=body)).json()["errors"]
+        assert problem["field"] == field
+        assert not {"$", "allowed:"} & set(problem["allowed"].replace("`", " ").split())
+    created = await service.client.post("/api/v1/personas", json={"npc_id": "doctor", "persona": PERSONA})
+    again = {"npc_id": "doctor", "persona": created.json()["value"]}
+    assert (await service.client.post("/api/v1/personas", json=again)).status_code == 201

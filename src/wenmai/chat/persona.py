@@ -51,6 +51,8 @@ class PersonaRegistry(VersionedRegistry[PersonaVersion]):
         return frozenset(domain for each in domains for domain in each) if all(domains) else None
 
     def _make(self, persona_id: str, number: int, value: dict[str, Any], author: str, note: str) -> PersonaVersion:
+        if value.get("npc_id", persona_id) != persona_id:
+            raise InvalidInput("persona.npc_id", value["npc_id"], f"{persona_id}, or absent")
         try:
             persona = msgspec.convert(value | {"npc_id": persona_id}, Persona)
         except msgspec.ValidationError as problem:

@@ -101,7 +101,7 @@ async def _after_open(state: TurnState) -> str:
     return END if state["opened"].answer.completed else "judge"
 
 
-async def _after_gate(state: TurnState, runtime: Runtime[TurnRun]) -> str:
+async def _after_judge(state: TurnState, runtime: Runtime[TurnRun]) -> str:
     # Asynchronous although they await nothing: LangGraph runs plain functions in a thread.
     return "generate" if wants_model(state, runtime.context) else "compose"
 
@@ -125,7 +125,7 @@ def build_graph() -> Any:
     graph.add_node("compose", _node(("generate", compose_answer), *ending))
     graph.add_edge(START, "open")
     graph.add_conditional_edges("open", _after_open, ["judge", END])
-    graph.add_conditional_edges("judge", _after_gate, ["generate", "compose"])
+    graph.add_conditional_edges("judge", _after_judge, ["generate", "compose"])
     graph.add_edge("generate", END)
     graph.add_edge("compose", END)
     return graph.compile()
@@ -259,7 +259,7 @@ class Chat:
             if "answer" not in state:
                 return await self._earlier_answer(state), state["opened"].thread
         opened = state["opened"]
-        services.memory.derived.check_soon(request.scope, opened.thread)
+        services.memory.derived.schedule_now(request.scope, opened.thread)
         return state["answer"], opened.thread
 
     async def _earlier_answer(self, state: TurnState) -> TurnAnswer:

@@ -9,7 +9,7 @@ from msgspec import Meta
 
 
 class DialogueAct(StrEnum):
-    """Dialogue act of a message; ``FACT_SEEKING`` if no rule matches."""
+    """Dialogue act of a message; `fact_seeking` if no rule matches."""
 
     GREETING = "greeting"
     CONTEXT_PREFERENCE = "context_preference"
@@ -58,7 +58,7 @@ class Passage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def count_characters(passages: Iterable[Passage]) -> int:
-    """Characters of the passages' texts: what analysing them costs grows with it."""
+    """Characters of the passages' texts, to which the cost of analysing them is proportional."""
     return sum(len(passage.text) for passage in passages)
 
 

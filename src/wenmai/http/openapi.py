@@ -67,8 +67,8 @@ _EXAMPLES = {
             "invalid-input",
             "The request is invalid",
             422,
-            "query: 1 to 4000 characters, blanks around them not counted",
-            errors=[{"field": "query", "allowed": "1 to 4000 characters, blanks around them not counted"}],
+            "query: 1 to 4000 characters, not counting surrounding whitespace",
+            errors=[{"field": "query", "allowed": "1 to 4000 characters, not counting surrounding whitespace"}],
         ),
     ),
     429: (
@@ -104,12 +104,12 @@ _PRE_ROUTING_PROBLEMS = {
     403: (
         "ForeignPage",
         "Cross-site request",
-        _example("foreign-page", "Cross-site request", 403, "cross-site requests are refused"),
+        _example("foreign-page", "Cross-site request", 403, "cross-site requests are refused: see Sec-Fetch-Site"),
     ),
     405: (
         "MethodNotAllowed",
         "The path does not support this method, see `Allow`",
-        _example("method-not-allowed", "Method not allowed", 405, "see Allow"),
+        _example("method-not-allowed", "Method not allowed", 405, "see the Allow header"),
     ),
     408: (
         "TooSlow",
@@ -119,7 +119,12 @@ _PRE_ROUTING_PROBLEMS = {
     421: (
         "Misdirected",
         "The Host header does not name this service",
-        _example("misdirected", "The request is for another host", 421, "the Host header does not name this service"),
+        _example(
+            "misdirected",
+            "The request is for another host",
+            421,
+            "the Host header does not name this service; see the setting allowed_hosts",
+        ),
     ),
     431: (
         "HeadTooLarge",

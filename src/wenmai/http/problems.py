@@ -112,7 +112,9 @@ def problem_type_for(error: BaseException) -> ProblemType:
 def problem_for(error: BaseException) -> Problem:
     """The problem details of an error; those of an unexpected error reveal no internals."""
     if isinstance(error, InvalidInput):
-        return _invalid([FieldProblem(field=_WIRE_NAMES.get(error.field, error.field), allowed=error.allowed)])
+        # The field is named already; a converter's message gives its path again.
+        allowed = error.allowed.removeprefix("allowed: ").partition(" - at `$")[0]
+        return _invalid([FieldProblem(field=_WIRE_NAMES.get(error.field, error.field), allowed=allowed)])
     if isinstance(error, NotFound):
         return _problem(problem_type_for(error), f"no such {error.what}")
     if isinstance(error, StoreUnavailable):

@@ -1,4 +1,4 @@
-"""Assembles what a model sees within one token budget, for prompts of personas and contexts of callers alike."""
+"""Assembles the input of a model within one token budget, for prompts of personas and contexts of callers alike."""
 
 from collections.abc import Callable, Sequence
 

@@ -1,8 +1,8 @@
 """Derived memory: records that are made from a thread's transcript, in the background, and kept up to date.
 
-A derived function takes a thread from its watermark to a derived record. After an append the thread is noted, and when
-it has been idle for a moment its functions are checked; those that are behind run, one at a time for each function and
-thread across all processes. Whatever is lost in a crash is found by the sweeper, so a function must be idempotent: the
+A derived function takes a thread from its watermark to a derived record. An append schedules its thread: when it has
+been idle for a moment, its functions are checked, and those that are behind run, one at a time for each function and
+thread across all processes. The sweeper finds the threads that a crash has lost, so a function must be idempotent: the
 same transcript gives the same record.
 """
 
@@ -34,11 +34,11 @@ IDLE_SECONDS = 1.5
 LONGEST_IDLE_SECONDS = 30.0
 """A thread that is never idle is checked at such intervals."""
 
-ABANDONED = timedelta(hours=1)
-"""Age at which an unfinished answer is no longer waited for."""
+ABANDONED_AFTER = timedelta(hours=1)
+"""Age at which an unfinished answer counts as abandoned: its thread is derived without it."""
 
-MAX_NOTED = 10_000
-"""Threads noted and waiting to be checked; further ones are left to the sweeper."""
+MAX_SCHEDULED = 10_000
+"""Threads waiting to be checked; further ones are left to the sweeper."""
 
 CONCURRENT_CHECKS = 8
 
@@ -50,11 +50,11 @@ FLUSH_SECONDS = 60.0
 
 SWEEP_SECONDS = 300.0
 FIRST_SWEEP_SECONDS = 1.0
-"""After the start, so that programs that run for a moment do not sweep."""
+"""Delay of the first sweep, so that short programs do not sweep."""
 
 
 class Progress(Enum):
-    """How a derived record stands to its thread.
+    """State of a derived record relative to its thread.
 
     ``BEHIND``: it must be derived. ``CURRENT``: until the next message. ``FINAL``: whatever is appended.
     """
@@ -65,7 +65,7 @@ class Progress(Enum):
 
 
 class ThreadChange(msgspec.Struct, frozen=True):
-    """What a derived function has not seen of a thread: the messages ``after`` + 1 to ``last``.
+    """The part of a thread that is new to a derived function: the messages ``after`` + 1 to ``last``.
 
     Attributes:
         after: 0 for a thread that is derived from its beginning.
@@ -96,11 +96,11 @@ class DerivedFunction(Protocol):
     newest: int
 
     async def progress(self, change: ThreadChange) -> Progress:
-        """How the derived record stands; cheap, since it is asked after every turn."""
+        """State of the derived record; cheap, since it is checked after every turn."""
         ...
 
     async def derive(self, change: ThreadChange) -> Progress:
-        """Bring the derived record up to date, under a lease; returns how it stands then.
+        """Bring the derived record up to date, under a lease; returns its new state.
 
         Raises:
             NotFound: the session was deleted.
@@ -117,7 +117,7 @@ class Lag(msgspec.Struct, frozen=True):
 
 
 class DerivedMemory:
-    """Runs the derived functions of all threads. Until :meth:`start`, nothing is noted.
+    """Runs the derived functions of all threads. Until :meth:`start`, nothing is scheduled.
 
     Attributes:
         watermarks: of all functions and threads.
@@ -136,13 +136,15 @@ class DerivedMemory:
             self._check,
             self._tasks,
             concurrency=CONCURRENT_CHECKS,
-            capacity=MAX_NOTED,
+            capacity=MAX_SCHEDULED,
         )
-        self._noted = Debounce(self._checks.submit, idle=IDLE_SECONDS, longest=LONGEST_IDLE_SECONDS, capacity=MAX_NOTED)
+        self._scheduled = Debounce(
+            self._checks.submit, idle=IDLE_SECONDS, longest=LONGEST_IDLE_SECONDS, capacity=MAX_SCHEDULED
+        )
         self._sweep = DerivedSweep(
-            logs, self.watermarks, clock, self._functions, self._checks, self._noted, self._was_incomplete
+            logs, self.watermarks, clock, self._functions, self._checks, self._scheduled, self._was_incomplete
         )
-        self._cut: set[ThreadRef] = set()
+        self._truncated: set[ThreadRef] = set()
         self._running = False
 
     def register(self, function: DerivedFunction) -> None:
@@ -157,7 +159,7 @@ class DerivedMemory:
         )
 
     def start(self) -> None:
-        """Note threads from now on, and sweep."""
+        """Schedule changed threads from now on, and sweep."""
         self._running = True
         self._tasks.repeat(
             "storing watermarks", self.watermarks.flush, seconds=FLUSH_SECONDS, first_after=FLUSH_SECONDS
@@ -166,22 +168,22 @@ class DerivedMemory:
             "sweep of derived memory", self._sweep.run, seconds=SWEEP_SECONDS, first_after=FIRST_SWEEP_SECONDS
         )
 
-    def note(self, scope: Scope, thread: ThreadKey) -> None:
-        """Note that the thread has changed; it is checked when it is idle. Takes no time worth mentioning."""
+    def schedule(self, scope: Scope, thread: ThreadKey) -> None:
+        """Check the changed thread in the background, once it is idle; returns at once."""
         if self._running:
-            self._noted.touch(ThreadRef(scope, thread))
+            self._scheduled.touch(ThreadRef(scope, thread))
 
-    def note_cut(self, scope: Scope, thread: ThreadKey) -> None:
-        """Note that messages of the thread were removed: its records are derived again from its beginning."""
+    def schedule_after_cut(self, scope: Scope, thread: ThreadKey) -> None:
+        """Derive the records of a thread that lost messages again from its beginning, once it is idle."""
         if self._running:
-            self._cut.add(ThreadRef(scope, thread))
-            self.note(scope, thread)
+            self._truncated.add(ThreadRef(scope, thread))
+            self.schedule(scope, thread)
 
-    def check_soon(self, scope: Scope, thread: ThreadKey) -> None:
+    def schedule_now(self, scope: Scope, thread: ThreadKey) -> None:
         """Check the thread now, in the background."""
         if self._running:
             ref = ThreadRef(scope, thread)
-            self._checks.submit(ref, self._noted.pop(ref))
+            self._checks.submit(ref, self._scheduled.pop(ref))
 
     async def rebuild(self, name: str, scope: Scope, thread: ThreadKey) -> None:
         """Derive a thread's record of one function again from its beginning, in the background.
@@ -201,18 +203,18 @@ class DerivedMemory:
         return await self._sweep.run(everything=True)
 
     async def catch_up(self, seconds: float | None = None) -> None:
-        """Work on all noted threads without waiting for their idleness, until none is behind.
+        """Work on all scheduled threads now, without waiting until they are idle, until none is behind.
 
         Raises:
             TimeoutError: it took longer than ``seconds``.
         """
         async with asyncio.timeout(seconds):
             while not self._is_idle():
-                self._noted.flush()
+                self._scheduled.flush()
                 await self._tasks.join()
 
     async def stop(self, seconds: float) -> None:
-        """Work on all noted threads for at most so long; what is left is found by the next sweep."""
+        """Work on all scheduled threads for at most so long; the next sweep finds the rest."""
         self._running = False
         self._tasks.stop_repeating()
         until = time.monotonic() + seconds
@@ -220,10 +222,10 @@ class DerivedMemory:
             await self.catch_up(seconds)
         for queue in self._all_queues():
             queue.close()
-        self._noted.close()
-        self._cut.clear()
+        self._scheduled.close()
+        self._truncated.clear()
         await self._tasks.stop(0)
-        # What is not stored is done again after the next start, and changes nothing.
+        # Watermarks that are not stored cost a repetition after the next start, which changes nothing.
         with suppress(TimeoutError, StoreError):
             async with asyncio.timeout(max(until - time.monotonic(), seconds / 4)):
                 await self.watermarks.flush()
@@ -231,7 +233,7 @@ class DerivedMemory:
     @property
     def lag(self) -> Lag:
         """The threads known to this process to be behind."""
-        behind: dict[ThreadRef, float] = self._noted.pending()
+        behind: dict[ThreadRef, float] = self._scheduled.pending()
         for queue in self._all_queues():
             for ref, since in queue.pending().items():
                 behind[ref] = min(since, behind.get(ref, since))
@@ -247,7 +249,7 @@ class DerivedMemory:
         return [self._checks, *self._queues.values()]
 
     def _is_idle(self) -> bool:
-        return not self._noted.pending() and all(queue.is_idle for queue in self._all_queues())
+        return not self._scheduled.pending() and all(queue.is_idle for queue in self._all_queues())
 
     def _was_incomplete(self) -> bool:
         """Whether threads were left to the sweeper since the last call."""
@@ -259,10 +261,10 @@ class DerivedMemory:
 
     async def _check(self, ref: ThreadRef) -> None:
         """Queue the functions that are behind in this thread."""
-        if ref in self._cut:
+        if ref in self._truncated:
             # New messages may have the numbers of removed ones, so a watermark alone would not show the change.
             await self.watermarks.reset(ref, list(self._functions))
-            self._cut.discard(ref)
+            self._truncated.discard(ref)
         newest = await self._newest(ref)
         marks = await self.watermarks.get(ref, list(self._functions)) if newest else {}
         for name, function in self._functions.items():
@@ -296,12 +298,12 @@ class DerivedMemory:
         """The thread's newest messages, ascending; none while its last answer is being generated."""
         wanted = max(function.newest for function in self._functions.values())
         newest = await self._logs.latest(ref.scope, ref.thread, wanted)
-        in_progress = newest and not newest[-1].completed and self._clock() - newest[-1].timestamp < ABANDONED
+        in_progress = newest and not newest[-1].completed and self._clock() - newest[-1].timestamp < ABANDONED_AFTER
         return [] if in_progress else newest
 
 
 def _change(ref: ThreadRef, mark: int, newest: list[Message]) -> ThreadChange | None:
-    """What is new since the watermark; None if nothing. A thread that was cut is derived from its beginning."""
+    """The messages after the watermark; None if there are none. A thread that was cut is derived from its beginning."""
     if not newest or mark in (newest[-1].seq, FINAL):
         return None
     last = newest[-1].seq

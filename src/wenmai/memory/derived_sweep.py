@@ -1,4 +1,4 @@
-"""The sweeper of derived memory: finds the threads that are behind, whatever wrote them and however it ended."""
+"""The sweeper of derived memory: finds the threads that are behind, also after a crash."""
 
 import asyncio
 import logging
@@ -38,7 +38,7 @@ class DerivedSweep:
     Args:
         functions: the names of the derived functions.
         checks: the queue of threads to check.
-        noted: threads that this process will check anyway.
+        scheduled: threads that this process will check anyway.
         was_incomplete: whether threads were left to the sweeper since it was last called.
     """
 
@@ -49,7 +49,7 @@ class DerivedSweep:
         clock: Clock,
         functions: Collection[str],
         checks: WorkQueue[ThreadRef],
-        noted: Container[ThreadRef],
+        scheduled: Container[ThreadRef],
         was_incomplete: Callable[[], bool],
     ) -> None:
         self._logs = logs
@@ -57,7 +57,7 @@ class DerivedSweep:
         self._clock = clock
         self._functions = functions
         self._checks = checks
-        self._noted = noted
+        self._scheduled = scheduled
         self._was_incomplete = was_incomplete
         self._swept_until: datetime | None = None
 
@@ -80,18 +80,18 @@ class DerivedSweep:
             page = await self._logs.active_threads(since=since, cursor=cursor, limit=PAGE)
             found = await self._behind([one for one in page.items if until is None or one.active_at <= until])
             if found and not behind:
-                _log.info("derived memory is behind its transcripts, since %s at least: catching up", _oldest(found))
+                _log.info("derived memory is behind since %s or earlier; catching up", _oldest(found))
             behind += len(found)
             await self._queue(found)
             cursor, more = page.next_cursor, page.next_cursor is not None
             await asyncio.sleep(max(LEAST_PAUSE_SECONDS, time.monotonic() - page_began))
         self._swept_until = began
-        _log.log(logging.INFO if behind else logging.DEBUG, "sweep of derived memory: %d threads were behind", behind)
+        _log.log(logging.INFO if behind else logging.DEBUG, "sweep of derived memory: %d threads behind", behind)
         return behind
 
     async def _behind(self, threads: Collection[ActiveThread]) -> list[ActiveThread]:
         by_ref = {ThreadRef(one.scope, one.thread): one for one in threads}
-        by_ref = {ref: one for ref, one in by_ref.items() if ref not in self._noted}
+        by_ref = {ref: one for ref, one in by_ref.items() if ref not in self._scheduled}
         marks = await self._watermarks.get_many(list(by_ref), list(self._functions))
         return [
             one for ref, one in by_ref.items() if any(mark not in (one.last_seq, FINAL) for mark in marks[ref].values())

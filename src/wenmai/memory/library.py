@@ -29,7 +29,7 @@ from wenmai.stores.records import Message, Session
 from wenmai.text.tokens import TokenCounter, estimate_tokens
 
 DRAIN_SECONDS = 2.0
-"""For the derived memory when the library is closed; what is left is done after the next start."""
+"""Time for derived memory when the library is closed; the rest is done after the next start."""
 
 
 class MemoryPolicy(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,14 +79,14 @@ class Memory:
             clock,
             lifetime=self.policy.session_lifetime,
             rule_titles_final=self.policy.rule_titles_final,
-            on_cut=self.derived.note_cut,
+            on_cut=self.derived.schedule_after_cut,
         )
         self.transcript: Transcript = Transcript(
             logs,
             history_cap=self.policy.history_cap,
             count_tokens=count_tokens,
-            on_change=self.derived.note,
-            on_cut=self.derived.note_cut,
+            on_change=self.derived.schedule,
+            on_cut=self.derived.schedule_after_cut,
         )
         self.preferences: PreferenceBook = PreferenceBook(documents, default_language=self.policy.language)
         self.history: History = History(self.sessions, self.transcript, self.preferences)

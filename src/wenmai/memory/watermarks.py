@@ -16,7 +16,7 @@ from wenmai.stores.records import Watermark
 from wenmai.stores.validation import MAX_KEYS
 
 FINAL = 2**53 - 1
-"""In the place of a number: the derived record is complete, whatever is appended."""
+"""Instead of a number: the derived record is complete, and appends do not change it."""
 
 MAX_KNOWN = 5_000
 """Threads whose watermarks are cached."""
@@ -102,7 +102,7 @@ class Watermarks:
                 await self.store(name, ref, 0)
 
     async def flush(self) -> None:
-        """Store what :meth:`advance` has set.
+        """Store the watermarks set by :meth:`advance`.
 
         Raises:
             StoreError: the store failed; the rest is stored by the next flush.

@@ -34,7 +34,7 @@ MAX_WATCHED = 1_000
 """Leases of other holders that are watched between attempts to take them."""
 
 EXPIRED = from_micros(0)
-"""Expiry of a released lease: in the past for every clock, however wrong."""
+"""Expiry of a released lease: in the past for every clock, also a wrong one."""
 
 
 class LeaseTaken(Exception):

@@ -52,7 +52,7 @@ class State(NamedTuple):
 
 
 class Missing(NamedTuple):
-    """What a backend reads for :meth:`VectorMatrices.follow`, in the snapshot of the state.
+    """Input of :meth:`VectorMatrices.follow`, read by a backend in the snapshot of the state.
 
     Attributes:
         after: the ``limit`` first vectors with a greater number, ascending; None for all numbers without vectors.

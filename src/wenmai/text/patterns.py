@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable
 
 NEVER = "(?!)"
-"""A regular expression that matches nothing: what an empty list of words becomes."""
+"""A regular expression that matches nothing, for an empty list of words."""
 
 
 def word_list(text: str) -> list[str]:

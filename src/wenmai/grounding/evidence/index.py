@@ -121,7 +121,7 @@ class EvidenceIndex:
         await self._search.remove(scope, self._collection, ids, shared=True)
 
     async def remove_earlier(self, scope: Scope) -> None:
-        """Remove what was indexed with the first analysis, when the collection's name had no version."""
+        """Remove the entries of the first analysis, whose collection's name had no version."""
         every_language = {"language": Range(low="")}
         await self._search.remove(scope, self._earlier_collection, where=every_language, shared=True)
 

@@ -12,7 +12,7 @@ from wenmai.stores.records import Block, PolicyModeName, TraceDetails, TraceReco
 
 
 class TraceFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What a trace and its entry in a list have in common."""
+    """Fields of a trace and of its entry in a list."""
 
     trace_id: Annotated[str, Meta(description="The trace's id.")]
     session_id: Annotated[str, Meta(description="The session's id.")]

@@ -215,7 +215,7 @@ async def ranges_and_values_must_all_match(harness: Harness) -> None:
 
 @case("search")
 async def removal_by_filter_is_exact(harness: Harness) -> None:
-    """``remove`` by a filter removes what matches in its own collection, and returns how many that were."""
+    """``remove`` by a filter removes the matching entries of its own collection, and returns their number."""
     scope = harness.scope()
     entries = [SearchEntry(id=f"e{year}", text="孝", vector=[1.0], fields={"year": year}) for year in range(10)]
     others = [*harness.foreign_scopes().values(), scope]

@@ -109,7 +109,7 @@ async def entries_without_a_vector_are_listed(harness: Harness) -> None:
 
 @case("search")
 async def late_vectors_stay_in_their_scope(harness: Harness) -> None:
-    """Another user, site or tenant can neither see what has no vector nor give it one; nor can the site as a whole."""
+    """Another user, site or tenant, or the site as a whole, can neither see entries without vectors nor embed them."""
     owner = harness.scope()
     entry = SearchEntry(id="a", text="孝悌", vector=[1.0, 0.0])
     await harness.index(owner, "c", [SearchEntry(id="a", text="孝悌")])
@@ -127,7 +127,7 @@ async def late_vectors_stay_in_their_scope(harness: Harness) -> None:
 
 @case("search", "extended", durable=True)
 async def late_vectors_are_seen_by_other_stores(harness: Harness) -> None:
-    """What one store has indexed, embedded, replaced or removed, the next search by vector of another store shows."""
+    """The next vector search of another store sees all that one store has indexed, embedded, replaced or removed."""
     scope = harness.scope()
     async with harness.reopened() as other:
         for vector in ([1.0, 0.0], [0.0, 1.0]):

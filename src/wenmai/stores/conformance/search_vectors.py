@@ -1,4 +1,4 @@
-"""Vector search, and what it refuses."""
+"""Vector search and its refusals."""
 
 from math import isclose
 

@@ -7,7 +7,7 @@ LONGEST_TERM = 200
 
 
 def index_term(term: str) -> str:
-    """The term as it stands in the postings."""
+    """The term as stored in the postings."""
     if len(term) <= LONGEST_TERM:
         return term
     return term[:LONGEST_TERM] + sha256(term.encode()).hexdigest()

@@ -12,7 +12,7 @@ from wenmai.stores.vector_matrix import ByteOrder, VectorMatrix, merged
 
 BYTE_ORDER: ByteOrder = ">"
 KNOWN_STATES = 1_000
-"""Partitions whose last state is known; a vector search of another one begins with reading it."""
+"""Partitions whose last state is cached; a vector search of another one reads its state first."""
 
 _STATE = f"SELECT {STATE}, part.partition FROM search_partitions part WHERE {OWNER}"
 _AFTER = "SELECT number, vector FROM search_vectors WHERE partition = $1 AND number > $2 ORDER BY number LIMIT $3"
@@ -101,7 +101,7 @@ class Vectors:
 
 
 def _advanced(steps: Generator[Missing, Read, VectorMatrix], read: Any = None) -> Missing | VectorMatrix:
-    """What the generator yields or returns next."""
+    """The next yielded or returned value of the generator."""
     try:
         return steps.send(read)
     except StopIteration as done:

@@ -16,7 +16,8 @@ class RecordSpec(NamedTuple):
         filters: stored names of the fields that :meth:`Documents.list` accepts in ``where``; backends index them.
         bound_to: ``session`` for records that belong to the session named by their ``session_id`` and ``incarnation``
             and are deleted with it (see :meth:`Documents.put`); ``thread`` for those that are also deleted when the
-            thread of their ``persona_id`` is erased, and that are listed by both. A bound record is not shared.
+            thread of their persona, stored as ``npc_id``, is erased, and that are listed by both. A bound record is not
+            shared.
         cached: whether a cache in front of the store keeps it; a session, or a record bound to one whose key is the
             session's id.
         private: the fields with what a user said, or what derives from it.

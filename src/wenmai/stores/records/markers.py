@@ -1,4 +1,4 @@
-"""Markers: small records that tell processes whether what they hold is still current."""
+"""Markers: small records by which processes check whether their copies are current."""
 
 from typing import ClassVar
 

@@ -1,4 +1,4 @@
-"""Enumerating the threads of all scopes, by SCAN, whose pages are short however many keys there are."""
+"""Enumerates the threads of all scopes by SCAN, in short pages."""
 
 from collections.abc import Mapping
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""Writes of a search index: entries, late vectors, removals; each costs what its own entries have."""
+"""Writes of a search index: entries, late vectors, removals; the cost of each depends on its own entries only."""
 
 import json
 from collections import Counter
@@ -50,7 +50,7 @@ def index(connection: apsw.Connection, owner: Owner, indexed: Sequence[Analysed]
 
 
 def embed(connection: apsw.Connection, owner: Owner, entries: Sequence[SearchEntry]) -> int:
-    """Store the vectors, of one length, of entries whose text is the indexed one; return of how many.
+    """Store the vectors, of one length, of entries whose text is still the indexed one; returns their number.
 
     Raises:
         InvalidInput: the vectors of the collection have another length.
@@ -93,7 +93,7 @@ def remove_matching(connection: apsw.Connection, owner: Owner, where: Where, lim
 
 
 class Sums(NamedTuple):
-    """What a write adds to the sums of a partition."""
+    """Change of a partition's sums by a write."""
 
     entries: int
     length: int
