@@ -275,6 +275,22 @@ async def test_an_expiry_moved_by_another_process_is_seen(place: Place) -> None:
     assert stored.record.expires_at > now
 
 
+async def test_a_record_ends_with_its_session(place: Place) -> None:
+    """An entry never answers with a record of a session that has ended, also while the entry is fresh."""
+    now = datetime.now(UTC)
+    with declared():
+        process = await place.process(clock=lambda: now)
+        end = now + timedelta(seconds=10)
+        record = Session(session_id="s-1", expires_at=end, lifetime_seconds=10)
+        await process.documents.put(OWNER, record, expected=0, keep_until=end)
+        note = await process.documents.put(OWNER, Note(session_id="s-1", text="井"), expected=0)
+        now += timedelta(seconds=9)
+        assert await process.documents.get(OWNER, Note, "s-1") == note
+        now += timedelta(seconds=2)
+        assert await process.durable_documents.get(OWNER, Note, "s-1") is None
+        assert await process.documents.get(OWNER, Note, "s-1") is None
+
+
 async def test_an_append_moves_the_end_in_the_entries(place: Place) -> None:
     """The end of a session as read lags behind the durable store by at most a second."""
     process, other = await place.process(), await place.process()

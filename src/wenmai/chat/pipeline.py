@@ -18,10 +18,10 @@ from wenmai.chat.budgets import exhausted
 from wenmai.chat.metering import UsageMeter
 from wenmai.chat.persona import ActivePersona
 from wenmai.chat.prompts import prompt_messages
+from wenmai.chat.steps.answerability import judge_answerability
 from wenmai.chat.steps.check import check
 from wenmai.chat.steps.complete import complete, record_usage, trace_of
 from wenmai.chat.steps.generate import OFFLINE, compose_answer, generate, prompt, wants_model
-from wenmai.chat.steps.ground import ground
 from wenmai.chat.steps.open_turn import open_turn
 from wenmai.chat.steps.recall import recall
 from wenmai.chat.steps.retrieve import retrieve
@@ -116,7 +116,7 @@ def build_graph() -> Any:
             ("rewrite", rewrite_question),
             ("classify", classify_question),
             ("retrieve", retrieve),
-            ("gate", ground),
+            ("gate", judge_answerability),
             ("prompt", prompt),
         ),
     )

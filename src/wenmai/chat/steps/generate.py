@@ -8,7 +8,7 @@ import msgspec
 from wenmai.chat.budgets import exhausted
 from wenmai.chat.extractive import compose
 from wenmai.chat.prompts import build_prompt
-from wenmai.chat.steps.ground import NOT_SEARCHED
+from wenmai.chat.steps.answerability import NOT_SEARCHED
 from wenmai.chat.turn import Draft, Token, TurnRun, TurnState
 from wenmai.config.profile import in_language
 from wenmai.errors import ModelError

@@ -43,8 +43,9 @@ class CachedDocuments:
                 return None
             stored: Stored[Any] | None = cached.value
             # Another process may have moved the end, so only the durable store, while available, says "expired".
-            over = of is Session and stored is not None and stored.record.expires_at <= self._now().wall
-            return None if over and is_fresh is not any_age else (stored,)
+            session = entry.records.get(Session)
+            ended = session is not None and session.value and session.value.record.expires_at <= self._now().wall
+            return None if ended and is_fresh is not any_age else (stored,)
 
         async def fetch(entry: CachedSession) -> Stored[R] | None:
             began = self._now()

@@ -13,7 +13,7 @@ NOT_SEARCHED = "search_failed"
 """The reason of a verdict if the evidence could not be searched."""
 
 
-async def ground(state: TurnState, run: TurnRun) -> TurnState:
+async def judge_answerability(state: TurnState, run: TurnRun) -> TurnState:
     """Whether and how the question may be answered; independent of memory.
 
     Reasons are those of :func:`check_answerability`, and :data:`NOT_SEARCHED`.
