@@ -17,7 +17,7 @@ from typing import Protocol
 import msgspec
 
 from wenmai.clock import Clock
-from wenmai.errors import InvalidInput, StoreError
+from wenmai.errors import InvalidInput, NotFound, StoreError, VersionConflict
 from wenmai.memory.derived_sweep import DerivedSweep
 from wenmai.memory.watermarks import FINAL, ThreadRef, Watermarks
 from wenmai.resilience.background import BackgroundTasks
@@ -142,7 +142,6 @@ class DerivedMemory:
         self._sweep = DerivedSweep(
             logs, self.watermarks, clock, self._functions, self._checks, self._noted, self._was_incomplete
         )
-        self._cut: set[ThreadRef] = set()
         self._running = False
 
     def register(self, function: DerivedFunction) -> None:
@@ -171,11 +170,18 @@ class DerivedMemory:
         if self._running:
             self._noted.touch(ThreadRef(scope, thread))
 
-    def note_cut(self, scope: Scope, thread: ThreadKey) -> None:
-        """Note that messages of the thread were removed: its records are derived again from its beginning."""
-        if self._running:
-            self._cut.add(ThreadRef(scope, thread))
-            self.note(scope, thread)
+    async def note_cut(self, scope: Scope, thread: ThreadKey) -> None:
+        """Note that messages of the thread were removed: its records are derived again from its beginning.
+
+        Durable on return, started or not: new messages may have the numbers of removed ones, so a watermark alone
+        would not show the change.
+
+        Raises:
+            StoreError: it may not be noted; to remove the messages again notes it again.
+        """
+        with suppress(NotFound):
+            await self.watermarks.reset(ThreadRef(scope, thread), list(self._functions))
+        self.note(scope, thread)
 
     def check_soon(self, scope: Scope, thread: ThreadKey) -> None:
         """Check the thread now, in the background."""
@@ -221,7 +227,6 @@ class DerivedMemory:
         for queue in self._all_queues():
             queue.close()
         self._noted.close()
-        self._cut.clear()
         await self._tasks.stop(0)
         # What is not stored is done again after the next start, and changes nothing.
         with suppress(TimeoutError, StoreError):
@@ -259,10 +264,6 @@ class DerivedMemory:
 
     async def _check(self, ref: ThreadRef) -> None:
         """Queue the functions that are behind in this thread."""
-        if ref in self._cut:
-            # New messages may have the numbers of removed ones, so a watermark alone would not show the change.
-            await self.watermarks.reset(ref, list(self._functions))
-            self._cut.discard(ref)
         newest = await self._newest(ref)
         marks = await self.watermarks.get(ref, list(self._functions)) if newest else {}
         for name, function in self._functions.items():
@@ -274,6 +275,7 @@ class DerivedMemory:
                 self._queues[name].submit(ref)
             else:
                 self.watermarks.advance(name, ref, _mark(progress, change.last))
+        await self.watermarks.flush_many()
 
     async def _derive(self, function: DerivedFunction, ref: ThreadRef) -> None:
         """Run a function, unless another process does or has done so."""
@@ -281,22 +283,26 @@ class DerivedMemory:
         leased = ref.thread._replace(npc_id="") if function.of_session else ref.thread
         try:
             async with self._leases.hold(ref.scope, work, leased, wait=False):
-                marks = await self.watermarks.get(ref, [function.name], stored=True)
-                change = _change(ref, marks[function.name], await self._newest(ref))
+                mark, version = await self.watermarks.read(function.name, ref)
+                change = _change(ref, mark, await self._newest(ref))
                 if change is None:
                     return
                 progress = await function.progress(change)
                 if progress is Progress.BEHIND:
                     progress = await function.derive(change)
-                await self.watermarks.store(function.name, ref, _mark(progress, change.last))
+                await self.watermarks.store(function.name, ref, _mark(progress, change.last), expected=version)
         except LeaseTaken:
             raise RetryLater(LEASE.total_seconds()) from None
+        except VersionConflict:
+            # Messages were removed during the run, or another process was as fast.
+            self._queues[function.name].submit(ref)
 
     async def _newest(self, ref: ThreadRef) -> list[Message]:
         """The thread's newest messages, ascending; none while its last answer is being generated."""
         wanted = max(function.newest for function in self._functions.values())
         newest = await self._logs.latest(ref.scope, ref.thread, wanted)
-        in_progress = newest and not newest[-1].completed and self._clock() - newest[-1].timestamp < ABANDONED
+        # A timestamp far ahead is that of a wrong clock.
+        in_progress = newest and not newest[-1].completed and abs(self._clock() - newest[-1].timestamp) < ABANDONED
         return [] if in_progress else newest
 
 
