@@ -499,6 +499,22 @@ async def test_a_deleted_session_stays_deleted(world: World, caplog: pytest.LogC
     assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []
 
 
+async def test_a_cancelled_stop_leaves_nothing_running(world: World) -> None:
+    """The store is closed after it."""
+    recorder = Recorder()
+    memory = world.process(recorder)
+    session = await memory.session("s")
+    recorder.go.clear()
+    await session.append([DETAILED])
+    stopping = asyncio.create_task(memory.derived.stop(3600))
+    await until(lambda: recorder.running)
+    stopping.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await stopping
+    assert recorder.running == 0
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
 async def appended_and_derived(memory: Memory, *messages: dict[str, Any]) -> SessionMemory:
     """A session with these messages, one append each, derived afterwards."""
     session = await memory.session("s")

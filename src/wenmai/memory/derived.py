@@ -222,12 +222,15 @@ class DerivedMemory:
         self._running = False
         self._tasks.stop_repeating()
         until = time.monotonic() + seconds
-        with suppress(TimeoutError):
-            await self.catch_up(seconds)
-        for queue in self._all_queues():
-            queue.close()
-        self._noted.close()
-        await self._tasks.stop(0)
+        try:
+            with suppress(TimeoutError):
+                await self.catch_up(seconds)
+        finally:
+            # Also on cancellation: nothing may run when the store is closed.
+            for queue in self._all_queues():
+                queue.close()
+            self._noted.close()
+            await self._tasks.stop(0)
         # What is not stored is done again after the next start, and changes nothing.
         with suppress(TimeoutError, StoreError):
             async with asyncio.timeout(max(until - time.monotonic(), seconds / 4)):
