@@ -233,6 +233,24 @@ async def test_failures_are_logged_counted_and_retried(
     assert ranges(recorder)[-1] == (1, 2)
 
 
+async def test_a_function_that_fails_does_not_hold_up_the_others(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The thread is checked again for it alone."""
+    monkeypatch.setattr(work_queue, "FIRST_RETRY_SECONDS", 0.01)
+    recorder = Recorder()
+    memory = world.process(recorder)
+
+    async def failing(_: ThreadChange) -> Progress:
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr(memory.first_questions, "progress", failing)
+    session = await memory.session("s")
+    await session.append([DETAILED])
+    await memory.derived.catch_up(10)
+    await until(lambda: memory.derived.lag.threads == 0)
+    assert ranges(recorder) == [(0, 1)]
+    assert (await session.preferences()).values.verbosity == "detailed"
+
+
 async def test_the_sweeper_finds_what_another_process_left(world: World) -> None:
     """Threads of any user, written by the library, by an import, or by a process that died; nothing twice."""
     writer = world.process(started=False)

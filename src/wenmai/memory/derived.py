@@ -269,15 +269,22 @@ class DerivedMemory:
         """Queue the functions that are behind in this thread."""
         newest = await self._newest(ref)
         marks = await self.watermarks.get(ref, list(self._functions)) if newest else {}
+        problem: Exception | None = None
         for name, function in self._functions.items():
             change = _change(ref, marks.get(name, 0), newest)
             if change is None:
                 continue
-            progress = await function.progress(change)
+            try:
+                progress = await function.progress(change)
+            except Exception as failed:  # noqa: BLE001 — raised below; the other functions are checked all the same
+                problem = problem or failed
+                continue
             if progress is Progress.BEHIND:
                 self._queues[name].submit(ref)
             else:
                 self.watermarks.advance(name, ref, _mark(progress, change.last))
+        if problem is not None:
+            raise problem
         await self.watermarks.flush_many()
 
     async def _derive(self, function: DerivedFunction, ref: ThreadRef) -> None:
