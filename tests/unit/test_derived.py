@@ -10,12 +10,12 @@ import pytest
 
 from wenmai.clock import MovableClock
 from wenmai.errors import InvalidInput, StoreUnavailable
-from wenmai.memory import derived
+from wenmai.memory import derived, derived_sweep, watermarks
 from wenmai.memory.derived import Progress, ThreadChange
 from wenmai.memory.library import Memory, MemoryPolicy, SessionMemory, required
 from wenmai.memory.watermarks import FINAL
 from wenmai.resilience import work_queue
-from wenmai.scope import Scope
+from wenmai.scope import Scope, ThreadKey
 from wenmai.stores.contracts import Documents, Logs
 from wenmai.stores.lease import HeldLease
 from wenmai.stores.opening import open_store
@@ -233,6 +233,24 @@ async def test_failures_are_logged_counted_and_retried(
     assert ranges(recorder)[-1] == (1, 2)
 
 
+async def test_a_function_that_fails_does_not_hold_up_the_others(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The thread is checked again for it alone."""
+    monkeypatch.setattr(work_queue, "FIRST_RETRY_SECONDS", 0.01)
+    recorder = Recorder()
+    memory = world.process(recorder)
+
+    async def failing(_: ThreadChange) -> Progress:
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr(memory.first_questions, "progress", failing)
+    session = await memory.session("s")
+    await session.append([DETAILED])
+    await memory.derived.catch_up(10)
+    await until(lambda: memory.derived.lag.threads == 0)
+    assert ranges(recorder) == [(0, 1)]
+    assert (await session.preferences()).values.verbosity == "detailed"
+
+
 async def test_the_sweeper_finds_what_another_process_left(world: World) -> None:
     """Threads of any user, written by the library, by an import, or by a process that died; nothing twice."""
     writer = world.process(started=False)
@@ -330,6 +348,137 @@ async def test_messages_that_take_the_place_of_removed_ones_are_derived(world: W
     assert ranges(recorder) == [(0, 2), (0, 2), (0, 2)]
 
 
+async def test_a_thread_that_is_rewritten_during_a_run_is_derived_again(world: World) -> None:
+    """The run saw what was removed meanwhile, so it does not say that the new messages are derived."""
+    recorder = Recorder()
+    memory = world.process(recorder)
+    session = await memory.session("s")
+    recorder.go.clear()
+    await session.append([DETAILED, ANSWER])
+    memory.derived.schedule_now(Scope(), session._thread)
+    await until(lambda: recorder.runs)
+    await session.truncate(1)
+    await session.append([ANSWER])
+    catching_up = asyncio.create_task(memory.derived.catch_up(10))
+    await asyncio.sleep(0.02)
+    recorder.go.set()
+    await catching_up
+    assert ranges(recorder) == [(0, 2), (0, 2)]
+    assert await memory.derived.sweep() == 0
+
+
+@pytest.mark.parametrize("cleared", [True, False])
+async def test_a_thread_that_is_rewritten_and_left_is_found(world: World, *, cleared: bool) -> None:
+    """By a process that derives nothing or dies at once, with as many messages as before; others had cached it."""
+    recorder = Recorder()
+    memory = world.process(recorder)
+    session = await memory.session("s")
+    await session.append([DETAILED, ANSWER])
+    await memory.derived.catch_up(10)
+    assert await memory.derived.sweep() == 0
+    other = await world.process(Recorder(), started=False).session("s")
+    await (other.clear() if cleared else other.truncate(0))
+    await other.append([DETAILED, ANSWER])
+    assert await memory.derived.sweep() == 1
+    await memory.derived.catch_up(10)
+    assert ranges(recorder) == [(0, 2), (0, 2)]
+
+
+async def test_a_cancelled_cut_is_not_forgotten(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The store removes the messages although its caller has gone."""
+    recorder = Recorder()
+    memory = world.process(recorder)
+    session = await memory.session("s")
+    await session.append([DETAILED, ANSWER])
+    await memory.derived.catch_up(10)
+    truncate, removed = world.logs.truncate, asyncio.Event()
+
+    async def slow(scope: Scope, thread: ThreadKey, last_seq: int) -> int:
+        count = await truncate(scope, thread, last_seq)
+        removed.set()
+        await asyncio.sleep(0.01)
+        return count
+
+    monkeypatch.setattr(world.logs, "truncate", slow)
+    truncating = asyncio.create_task(session.truncate(1))
+    await removed.wait()
+    truncating.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await truncating
+    await session.append([ANSWER])
+    await memory.derived.catch_up(10)
+    assert ranges(recorder) == [(0, 2), (0, 2)]
+
+
+async def test_a_watermark_that_was_not_stored_is_not_trusted(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The run has succeeded, but its watermark could not be stored; the sweeper finds the thread."""
+    monkeypatch.setattr(work_queue, "MAX_ATTEMPTS", 1)
+    recorder = Recorder()
+    memory = world.process(recorder)
+    session = await memory.session("s")
+    await session.append([ANSWER])
+    put = world.documents.put
+
+    async def failing(scope: Scope, record: Any, **options: Any) -> Any:
+        if isinstance(record, Watermark):
+            raise StoreUnavailable("documents", "gone")
+        return await put(scope, record, **options)
+
+    with monkeypatch.context() as broken:
+        broken.setattr(world.documents, "put", failing)
+        await memory.derived.catch_up(10)
+    assert await memory.derived.sweep() == 1
+
+
+async def test_all_threads_are_swept_again_after_a_while(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A killed import into an old session does not show in the time at which the session was active."""
+    session = await world.process(started=False).session("s")
+    memory = world.process(Recorder())
+    world.clock.advance(timedelta(days=2))
+    assert await memory.derived._sweep.run() == 0
+    await world.process(started=False).transcript.append(Scope(), session._thread, [DETAILED], slide=False)
+    world.clock.advance(timedelta(minutes=5))
+    assert await memory.derived._sweep.run() == 0
+    monkeypatch.setattr(derived_sweep, "WHOLE_SECONDS", 0.0)
+    assert await memory.derived._sweep.run() == 1
+
+
+async def test_a_clock_that_was_ahead_hides_no_thread(world: World) -> None:
+    """A sweep by the wrong time does not leave out what is written by the right one."""
+    memory = world.process(Recorder())
+    world.clock.advance(timedelta(days=365))
+    for _ in range(2):
+        assert await memory.derived._sweep.run() == 0
+    world.clock.advance(timedelta(days=-365))
+    await (await world.process(started=False).session("s")).append([DETAILED])
+    assert await memory.derived._sweep.run() == 1
+
+
+async def test_an_unfinished_answer_of_the_future_is_not_waited_for(world: World) -> None:
+    """The clock of its process, which has died, was ahead."""
+    recorder = Recorder()
+    memory = world.process(recorder)
+    session = await memory.session("s")
+    ahead = world.clock() + timedelta(days=365)
+    await session.append([DETAILED, {**ANSWER, "completed": False, "timestamp": ahead}])
+    await memory.derived.catch_up(10)
+    assert ranges(recorder) == [(0, 2)]
+
+
+async def test_a_sweep_of_many_threads_is_not_repeated(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However few watermarks wait in memory, all are stored; a second process has nothing to do."""
+    monkeypatch.setattr(watermarks, "MANY_UNSTORED", 2)
+    monkeypatch.setattr(watermarks, "MAX_UNSTORED", 20)
+    writer = world.process(started=False)
+    for number in range(50):
+        await (await writer.session(f"s-{number}")).append([ANSWER])
+    memory = world.process()
+    assert await memory.derived.sweep() == 50
+    await memory.derived.catch_up(10)
+    await memory.derived.stop(1)
+    assert await world.process().derived.sweep() == 0
+
+
 async def test_an_unfinished_answer_is_waited_for(world: World) -> None:
     """Until it is complete, or so old that its process must have died."""
     recorder = Recorder()
@@ -365,7 +514,23 @@ async def test_a_deleted_session_stays_deleted(world: World, caplog: pytest.LogC
     for of in (Session, Watermark, Lease):
         assert (await world.documents.list(Scope(), of)).items == []
     assert memory.derived.failures["recorder"] == 0
-    assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []
+    assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
+
+
+async def test_a_cancelled_stop_leaves_nothing_running(world: World) -> None:
+    """The store is closed after it."""
+    recorder = Recorder()
+    memory = world.process(recorder)
+    session = await memory.session("s")
+    recorder.go.clear()
+    await session.append([DETAILED])
+    stopping = asyncio.create_task(memory.derived.stop(3600))
+    await until(lambda: recorder.running)
+    stopping.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await stopping
+    assert recorder.running == 0
+    assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
 async def appended_and_derived(memory: Memory, *messages: dict[str, Any]) -> SessionMemory:

@@ -18,8 +18,10 @@ from wenmai.chat.trace import TraceLedger, trace_ref
 from wenmai.chat.turn import TurnAnswer, TurnRequest
 from wenmai.clock import MovableClock
 from wenmai.engine import Engine
+from wenmai.errors import StoreUnavailable
 from wenmai.memory import derived
 from wenmai.memory.sessions import title_from_question
+from wenmai.resilience import work_queue
 from wenmai.scope import Scope
 from wenmai.stores.contracts import Stored
 from wenmai.stores.inprocess.documents import InProcessDocuments
@@ -236,6 +238,37 @@ async def test_the_usage_of_a_title_is_recorded_in_the_trace(engine: Engine) -> 
     assert title.prompt_tokens > 0
     session = (await engine.memory.sessions.get(USER, answer.session_id)).record
     assert session.total_tokens_used == used + title.tokens
+
+
+async def test_a_title_does_not_depend_on_its_usage_record(
+    engine: Engine, script: ScriptedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If the usage cannot be recorded, the title is stored, and the model is not called again."""
+    monkeypatch.setattr(work_queue, "FIRST_RETRY_SECONDS", 0.01)
+
+    async def failing(*_: object, **__: object) -> None:
+        raise StoreUnavailable("documents", "gone")
+
+    session = await engine.memory.session("s", scope=USER)
+    await session.append([{"role": "user", "content": EN}])
+    monkeypatch.setattr(engine.memory.usage, "add", failing)
+    async with asyncio.timeout(10):
+        while engine.memory.derived.lag.threads:
+            await engine.memory.derived.catch_up()
+            await asyncio.sleep(0.01)
+    assert await title_of(engine, "s") == ("Yan Ancestral Hall Built", "model")
+    assert len(script.asked_for_titles) == 1
+
+
+async def test_the_usage_of_a_title_is_recorded_in_no_trace_of_another_session(engine: Engine) -> None:
+    """A message written through the plain API may name any trace of its user."""
+    await engine.memory.sessions.insert(USER, "named", title="Mine", title_by="user")
+    answer = await ask(engine, session_id="named")
+    session = await engine.memory.session("s", scope=USER)
+    await session.append([{"role": "user", "content": EN, "metadata": {"trace_id": answer.trace_id}}])
+    await engine.memory.derived.catch_up()
+    assert (await title_of(engine, "s"))[1] == "model"
+    assert not (await engine.traces.get(USER, answer.trace_id)).record.details.title
 
 
 async def test_titles_beyond_the_queues_capacity_are_left_to_the_sweeper(

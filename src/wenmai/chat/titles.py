@@ -79,8 +79,11 @@ class Titles:
             title = await self._by_model(change.scope, session.session_id, question, meter)
         finally:
             # Also on cancellation, when the service stops: store the title and record its usage.
-            await self._record_usage(change, session, meter.usage)
-            await self._store(change.scope, session, question, title)
+            # The title first: without it the model is called again.
+            try:
+                await self._store(change.scope, session, question, title)
+            finally:
+                await self._record_usage(change, session, meter.usage)
         return Progress.FINAL
 
     async def _first_question(self, session: Session, change: ThreadChange) -> str:
@@ -114,6 +117,8 @@ class Titles:
             return
 
         def with_usage(trace: TraceRecord) -> TraceRecord:
+            if trace.session_id != session.session_id:
+                return trace  # a caller of the plain API can name any trace
             return msgspec.structs.replace(trace, details=msgspec.structs.replace(trace.details, title=usage))
 
         await self._memory.usage.add(change.scope, session.session_id, usage, incarnation=session.incarnation)

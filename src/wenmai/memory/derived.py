@@ -17,7 +17,7 @@ from typing import Protocol
 import msgspec
 
 from wenmai.clock import Clock
-from wenmai.errors import InvalidInput, StoreError
+from wenmai.errors import InvalidInput, NotFound, StoreError, VersionConflict
 from wenmai.memory.derived_sweep import DerivedSweep
 from wenmai.memory.watermarks import FINAL, ThreadRef, Watermarks
 from wenmai.resilience.background import BackgroundTasks
@@ -144,7 +144,6 @@ class DerivedMemory:
         self._sweep = DerivedSweep(
             logs, self.watermarks, clock, self._functions, self._checks, self._scheduled, self._was_incomplete
         )
-        self._truncated: set[ThreadRef] = set()
         self._running = False
 
     def register(self, function: DerivedFunction) -> None:
@@ -173,11 +172,18 @@ class DerivedMemory:
         if self._running:
             self._scheduled.touch(ThreadRef(scope, thread))
 
-    def schedule_after_cut(self, scope: Scope, thread: ThreadKey) -> None:
-        """Derive the records of a thread that lost messages again from its beginning, once it is idle."""
-        if self._running:
-            self._truncated.add(ThreadRef(scope, thread))
-            self.schedule(scope, thread)
+    async def schedule_after_cut(self, scope: Scope, thread: ThreadKey) -> None:
+        """Derive the records of a thread that lost messages again from its beginning.
+
+        Durable on return, started or not: new messages may have the numbers of removed ones, so a watermark alone
+        would not show the change.
+
+        Raises:
+            StoreError: the reset may not be stored; removing the messages again repeats it.
+        """
+        with suppress(NotFound):
+            await self.watermarks.reset(ThreadRef(scope, thread), list(self._functions))
+        self.schedule(scope, thread)
 
     def schedule_now(self, scope: Scope, thread: ThreadKey) -> None:
         """Check the thread now, in the background."""
@@ -218,14 +224,16 @@ class DerivedMemory:
         self._running = False
         self._tasks.stop_repeating()
         until = time.monotonic() + seconds
-        with suppress(TimeoutError):
-            await self.catch_up(seconds)
-        for queue in self._all_queues():
-            queue.close()
-        self._scheduled.close()
-        self._truncated.clear()
-        await self._tasks.stop(0)
-        # Watermarks that are not stored cost a repetition after the next start, which changes nothing.
+        try:
+            with suppress(TimeoutError):
+                await self.catch_up(seconds)
+        finally:
+            # Also on cancellation: nothing may run when the store is closed.
+            for queue in self._all_queues():
+                queue.close()
+            self._scheduled.close()
+            await self._tasks.stop(0)
+        # What is not stored is done again after the next start, and changes nothing.
         with suppress(TimeoutError, StoreError):
             async with asyncio.timeout(max(until - time.monotonic(), seconds / 4)):
                 await self.watermarks.flush()
@@ -261,21 +269,25 @@ class DerivedMemory:
 
     async def _check(self, ref: ThreadRef) -> None:
         """Queue the functions that are behind in this thread."""
-        if ref in self._truncated:
-            # New messages may have the numbers of removed ones, so a watermark alone would not show the change.
-            await self.watermarks.reset(ref, list(self._functions))
-            self._truncated.discard(ref)
         newest = await self._newest(ref)
         marks = await self.watermarks.get(ref, list(self._functions)) if newest else {}
+        problem: Exception | None = None
         for name, function in self._functions.items():
             change = _change(ref, marks.get(name, 0), newest)
             if change is None:
                 continue
-            progress = await function.progress(change)
+            try:
+                progress = await function.progress(change)
+            except Exception as failed:  # noqa: BLE001 — raised below; the other functions are checked all the same
+                problem = problem or failed
+                continue
             if progress is Progress.BEHIND:
                 self._queues[name].submit(ref)
             else:
                 self.watermarks.advance(name, ref, _mark(progress, change.last))
+        if problem is not None:
+            raise problem
+        await self.watermarks.flush_many()
 
     async def _derive(self, function: DerivedFunction, ref: ThreadRef) -> None:
         """Run a function, unless another process does or has done so."""
@@ -283,22 +295,28 @@ class DerivedMemory:
         leased = ref.thread._replace(persona_id="") if function.of_session else ref.thread
         try:
             async with self._leases.hold(ref.scope, work, leased, wait=False):
-                marks = await self.watermarks.get(ref, [function.name], stored=True)
-                change = _change(ref, marks[function.name], await self._newest(ref))
+                mark, version = await self.watermarks.read(function.name, ref)
+                change = _change(ref, mark, await self._newest(ref))
                 if change is None:
                     return
                 progress = await function.progress(change)
                 if progress is Progress.BEHIND:
                     progress = await function.derive(change)
-                await self.watermarks.store(function.name, ref, _mark(progress, change.last))
+                await self.watermarks.store(function.name, ref, _mark(progress, change.last), expected=version)
         except LeaseTaken:
             raise RetryLater(LEASE.total_seconds()) from None
+        except VersionConflict:
+            # Messages were removed during the run, or another process was as fast.
+            self._queues[function.name].submit(ref)
 
     async def _newest(self, ref: ThreadRef) -> list[Message]:
         """The thread's newest messages, ascending; none while its last answer is being generated."""
         wanted = max(function.newest for function in self._functions.values())
         newest = await self._logs.latest(ref.scope, ref.thread, wanted)
-        in_progress = newest and not newest[-1].completed and self._clock() - newest[-1].timestamp < ABANDONED_AFTER
+        # A timestamp far ahead is that of a wrong clock.
+        in_progress = (
+            newest and not newest[-1].completed and abs(self._clock() - newest[-1].timestamp) < ABANDONED_AFTER
+        )
         return [] if in_progress else newest
 
 

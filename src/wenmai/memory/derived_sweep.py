@@ -25,6 +25,10 @@ OVERLAP = timedelta(hours=2)
 RECENT = timedelta(minutes=2)
 """Later sweeps leave out threads that were active so recently: other processes store their watermarks lazily."""
 
+WHOLE_SECONDS = 3600.0
+"""Interval at which all threads are examined: an import into an old session does not show that it was active, and
+another process's clock may be wrong."""
+
 BACKLOG_SECONDS = 0.05
 """Interval at which a sweep looks whether the queue has room again."""
 
@@ -33,7 +37,7 @@ class DerivedSweep:
     """Queues the threads whose watermarks do not match their last message.
 
     The first sweep of a process examines all threads, later ones those that were active since. All are examined
-    again after threads were left to the sweeper.
+    again every hour, and after threads were left to the sweeper or the clock was set back.
 
     Args:
         functions: the names of the derived functions.
@@ -60,6 +64,7 @@ class DerivedSweep:
         self._scheduled = scheduled
         self._was_incomplete = was_incomplete
         self._swept_until: datetime | None = None
+        self._whole_at = 0.0
 
     async def run(self, *, everything: bool = False) -> int:
         """Sweep once; returns how many threads were behind.
@@ -69,11 +74,12 @@ class DerivedSweep:
         """
         began = self._clock()
         incomplete = self._was_incomplete()
-        whole = everything or incomplete or self._swept_until is None
-        if whole:
+        set_back = self._swept_until is not None and began < self._swept_until
+        if everything or incomplete or set_back or time.monotonic() - self._whole_at >= WHOLE_SECONDS:
             self._swept_until = None
         since = None if self._swept_until is None else self._swept_until - OVERLAP
         until = None if self._swept_until is None else began - RECENT
+        started, whole = time.monotonic(), self._swept_until is None
         behind, cursor, more = 0, None, True
         while more:
             page_began = time.monotonic()
@@ -86,7 +92,9 @@ class DerivedSweep:
             cursor, more = page.next_cursor, page.next_cursor is not None
             await asyncio.sleep(max(LEAST_PAUSE_SECONDS, time.monotonic() - page_began))
         self._swept_until = began
-        _log.log(logging.INFO if behind else logging.DEBUG, "sweep of derived memory: %d threads behind", behind)
+        if whole:
+            self._whole_at = started
+        _log.log(logging.INFO if behind else logging.DEBUG, "sweep of derived memory: %d threads were behind", behind)
         return behind
 
     async def _behind(self, threads: Collection[ActiveThread]) -> list[ActiveThread]:

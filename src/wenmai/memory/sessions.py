@@ -7,7 +7,7 @@ import asyncio
 import logging
 import re
 import unicodedata
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -16,6 +16,7 @@ import msgspec
 from wenmai.clock import Clock
 from wenmai.errors import InvalidInput, SessionNotFound, VersionConflict
 from wenmai.memory.ids import checked_id, new_session_id
+from wenmai.resilience.shielded import run_to_completion
 from wenmai.scope import Scope, ThreadKey
 from wenmai.stores.contracts import Documents, Logs, Page, Stored
 from wenmai.stores.identity import INCARNATION
@@ -66,7 +67,7 @@ class Sessions:
         lifetime: of a session without activity.
         rule_titles_final: whether a title made by the rule is final; False if a model will make another.
         make_id: returns an unused id.
-        on_cut: called with a thread that was deleted.
+        on_cut: awaited with a thread that was deleted.
     """
 
     def __init__(
@@ -78,7 +79,7 @@ class Sessions:
         lifetime: timedelta,
         rule_titles_final: bool = True,
         make_id: Callable[[], str] = new_session_id,
-        on_cut: Callable[[Scope, ThreadKey], None] | None = None,
+        on_cut: Callable[[Scope, ThreadKey], Awaitable[None]] | None = None,
     ) -> None:
         self._documents = documents
         self._logs = logs
@@ -234,14 +235,17 @@ class Sessions:
         if incarnation not in (None, present):
             raise SessionNotFound(session_id)
         incarnation = present
-        erased = await self._logs.erase(
-            scope, session_id, checked_id("persona_id", persona_id), incarnation=incarnation
-        )
-        if self._on_cut is not None:
-            self._on_cut(scope, ThreadKey(session_id, persona_id, incarnation))
+        thread = ThreadKey(session_id, checked_id("persona_id", persona_id), incarnation)
+        erased = await run_to_completion(self._erase(scope, thread))
         where = {"session_id": session_id, "npc_id": persona_id}
         for of in bound_records("thread"):
             await self._delete_records(scope, of, where, incarnation)
+        return erased
+
+    async def _erase(self, scope: Scope, thread: ThreadKey) -> int:
+        erased = await self._logs.erase(scope, thread.session_id, thread.persona_id, incarnation=thread.incarnation)
+        if self._on_cut is not None:
+            await self._on_cut(scope, thread)
         return erased
 
     async def _delete_records(self, scope: Scope, of: type[Record], where: Mapping[str, str], incarnation: str) -> None:

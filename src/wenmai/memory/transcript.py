@@ -1,6 +1,6 @@
 """The transcript: append-only messages, in order; all other memory is derived from it."""
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any, cast, get_args
 
 import msgspec
@@ -11,6 +11,7 @@ from wenmai.memory.ids import checked_id, wrong_field
 from wenmai.memory.sizes import count_message_tokens
 from wenmai.memory.window import Window, WindowLimits, cut_window
 from wenmai.resilience.offload import run_by_size
+from wenmai.resilience.shielded import run_to_completion
 from wenmai.scope import Scope, ThreadKey
 from wenmai.stores.contracts import Appended, Logs, ThreadInfo
 from wenmai.stores.records import Message, NewMessage, Role
@@ -38,7 +39,7 @@ class Transcript:
     Args:
         history_cap: the most messages that a window reaches back.
         on_change: called with a thread in which a message was appended or completed.
-        on_cut: called with a thread of which messages were removed.
+        on_cut: awaited with a thread of which messages were removed.
     """
 
     def __init__(
@@ -48,7 +49,7 @@ class Transcript:
         history_cap: int = 500,
         count_tokens: TokenCounter = estimate_tokens,
         on_change: Callable[[Scope, ThreadKey], None] | None = None,
-        on_cut: Callable[[Scope, ThreadKey], None] | None = None,
+        on_cut: Callable[[Scope, ThreadKey], Awaitable[None]] | None = None,
     ) -> None:
         self._logs = logs
         self._on_change = on_change
@@ -139,9 +140,13 @@ class Transcript:
 
         See :meth:`wenmai.stores.contracts.Logs.truncate`.
         """
+        return await run_to_completion(self._truncate(scope, thread, last_seq))
+
+    async def _truncate(self, scope: Scope, thread: ThreadKey, last_seq: int) -> int:
         removed = await self._logs.truncate(scope, thread, last_seq)
-        if self._on_cut is not None and removed and thread.incarnation is not None:
-            self._on_cut(scope, thread)
+        # Also if there is nothing to remove: an attempt before may have failed after it removed them.
+        if self._on_cut is not None and thread.incarnation is not None:
+            await self._on_cut(scope, thread)
         return removed
 
     async def read_all(self, scope: Scope, thread: ThreadKey) -> AsyncIterator[Message]:

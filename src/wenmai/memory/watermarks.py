@@ -21,8 +21,11 @@ FINAL = 2**53 - 1
 MAX_KNOWN = 5_000
 """Threads whose watermarks are cached."""
 
+MANY_UNSTORED = 1_000
+"""Watermarks that wait to be stored; with more, a check stores them first, or a sweep of many threads never ends."""
+
 MAX_UNSTORED = 10_000
-"""Watermarks that wait to be stored; with more, the oldest is dropped and its work repeated after a restart."""
+"""If the store fails for long, the oldest above these is dropped and its work repeated after a restart."""
 
 CONCURRENT_PUTS = 8
 
@@ -41,36 +44,40 @@ class Watermarks:
         self._documents = documents
         self._known: OrderedDict[ThreadRef, dict[str, int]] = OrderedDict()
         self._unstored: dict[tuple[str, ThreadRef], int] = {}
+        self._flushing = asyncio.Lock()
 
-    async def get(self, ref: ThreadRef, functions: Sequence[str], *, stored: bool = False) -> dict[str, int]:
-        """The watermark of each function, 0 where there is none.
-
-        Args:
-            ref: the thread.
-            functions: their names.
-            stored: read the store even if they are cached: another process may have advanced them.
-        """
+    async def get(self, ref: ThreadRef, functions: Sequence[str]) -> dict[str, int]:
+        """The watermark of each function, 0 where there is none; another process may have changed it meanwhile."""
         known = self._known.get(ref)
-        if known is None or stored or any(name not in known for name in functions):
+        if known is None or any(name not in known for name in functions):
             found = await self._documents.get_many(ref.scope, Watermark, [_key(name, ref) for name in functions])
             fresh = {name: found[_key(name, ref)].record.seq if _key(name, ref) in found else 0 for name in functions}
             known = (known or {}) | fresh | self._unstored_of(functions, ref)
             self._remember(ref, known)
         return {name: known[name] for name in functions}
 
+    async def read(self, function: str, ref: ThreadRef) -> tuple[int, int]:
+        """The watermark as stored, and its version for :meth:`store`; 0 and 0 if there is none."""
+        stored = await self._documents.get(ref.scope, Watermark, _key(function, ref))
+        seq, version = (stored.record.seq, stored.version) if stored else (0, 0)
+        return self._unstored.get((function, ref), seq), version
+
     async def get_many(self, refs: Sequence[ThreadRef], functions: Sequence[str]) -> dict[ThreadRef, dict[str, int]]:
-        """The same for many threads, of any owners, with few reads; they are not cached."""
-        marks = {ref: dict.fromkeys(functions, 0) | self._known.get(ref, {}) for ref in refs}
+        """Those of many threads, of any owners, as stored, with few reads; the cache forgets what differs."""
+        marks = {ref: dict.fromkeys(functions, 0) for ref in refs}
         by_scope: dict[Scope, list[tuple[str, ThreadRef]]] = {}
         for ref in refs:
-            known = self._known.get(ref, {})
-            by_scope.setdefault(ref.scope, []).extend((name, ref) for name in functions if name not in known)
+            by_scope.setdefault(ref.scope, []).extend((name, ref) for name in functions)
         for scope, wanted in by_scope.items():
             for start in range(0, len(wanted), MAX_KEYS):
                 batch = {_key(name, ref): (name, ref) for name, ref in wanted[start : start + MAX_KEYS]}
                 for key, found in (await self._documents.get_many(scope, Watermark, list(batch))).items():
                     name, ref = batch[key]
                     marks[ref][name] = found.record.seq
+        for ref in refs:
+            marks[ref] |= self._unstored_of(functions, ref)
+            if self._known.get(ref, marks[ref]) != marks[ref]:
+                del self._known[ref]
         return marks
 
     def advance(self, function: str, ref: ThreadRef, seq: int) -> None:
@@ -81,25 +88,42 @@ class Watermarks:
             del self._unstored[next(iter(self._unstored))]
         self._unstored[function, ref] = seq
 
-    async def store(self, function: str, ref: ThreadRef, seq: int) -> None:
+    async def store(self, function: str, ref: ThreadRef, seq: int, *, expected: int | None = None) -> None:
         """Set a watermark durably.
+
+        Args:
+            function: its name.
+            ref: the thread.
+            seq: the watermark.
+            expected: the version that must be stored; None means any.
 
         Raises:
             SessionNotFound: the session was deleted.
+            VersionConflict: the watermark was changed meanwhile.
         """
         self._unstored.pop((function, ref), None)
-        self._remember(ref, self._known.get(ref, {}) | {function: seq})
-        await self._documents.put(ref.scope, _record(function, ref, seq))
+        try:
+            await self._documents.put(ref.scope, _record(function, ref, seq), expected=expected)
+        finally:
+            self._known.pop(ref, None)  # whatever was stored
 
     async def reset(self, ref: ThreadRef, functions: Sequence[str]) -> None:
         """Set the watermarks of a thread to 0 durably, unless they are final.
 
+        Also those that are 0, so that a run that began before does not store its own.
+
         Raises:
             SessionNotFound: the session was deleted.
         """
-        for name, seq in (await self.get(ref, functions, stored=True)).items():
-            if seq not in (0, FINAL):
+        marks = (await self.get_many([ref], functions))[ref]
+        for name in functions:
+            if marks[name] != FINAL:
                 await self.store(name, ref, 0)
+
+    async def flush_many(self) -> None:
+        """:meth:`flush` if there are many."""
+        if len(self._unstored) >= MANY_UNSTORED:
+            await self.flush()
 
     async def flush(self) -> None:
         """Store the watermarks set by :meth:`advance`.
@@ -107,6 +131,10 @@ class Watermarks:
         Raises:
             StoreError: the store failed; the rest is stored by the next flush.
         """
+        async with self._flushing:
+            await self._flush()
+
+    async def _flush(self) -> None:
         while self._unstored:
             batch = list(self._unstored.items())[:CONCURRENT_PUTS]
             for entry, _ in batch:
@@ -114,7 +142,9 @@ class Watermarks:
             results = await asyncio.gather(*(self._put(*entry, seq) for entry, seq in batch), return_exceptions=True)
             failed = [result for result in results if isinstance(result, BaseException)]
             if failed:
-                self._unstored = dict(batch) | self._unstored
+                # Not those that were set to something else meanwhile.
+                again = {entry: seq for entry, seq in batch if self._known.get(entry[1], {}).get(entry[0]) == seq}
+                self._unstored = again | self._unstored
                 raise failed[0]
 
     async def _put(self, function: str, ref: ThreadRef, seq: int) -> None:

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
+from contextvars import Context
 from typing import Any
 
 from wenmai.errors import StoreError
@@ -24,7 +25,8 @@ class BackgroundTasks:
 
     def start(self, work: Coroutine[Any, Any, Any]) -> None:
         """Run the work, which handles its own errors."""
-        task = asyncio.create_task(work)
+        # In a context of its own: what a request collects in its context ends with the request.
+        task = asyncio.create_task(work, context=Context())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -39,7 +41,7 @@ class BackgroundTasks:
             seconds: between the end of a run and the next.
             first_after: seconds before the first run.
         """
-        self._periodic.add(asyncio.create_task(_repeat(what, work, seconds, first_after)))
+        self._periodic.add(asyncio.create_task(_repeat(what, work, seconds, first_after), context=Context()))
 
     async def join(self) -> None:
         """Wait until no task runs, the periodic ones apart."""

@@ -16,6 +16,9 @@ MAX_ATTEMPTS = 5
 FIRST_RETRY_SECONDS = 1.0
 """Delay of the first retry; each further one waits twice as long."""
 
+LOG_SECONDS = 60.0
+"""Interval at which failures of one kind are logged: if a store fails, the work on all keys does."""
+
 
 class RetryLater(Exception):
     """Raised by work that cannot run now; it is retried after ``seconds`` and does not count as a failure."""
@@ -35,7 +38,7 @@ class WorkQueue(Generic[K]):
         work: does the work for a key.
         tasks: run it.
         concurrency: most keys at a time.
-        capacity: most waiting keys; further ones are refused.
+        capacity: most keys that wait, for their turn or for a retry; further ones are refused.
 
     Attributes:
         failures: runs that failed since the start.
@@ -63,12 +66,13 @@ class WorkQueue(Generic[K]):
         self._again: dict[K, float] = {}
         self._delayed: dict[K, tuple[float, asyncio.TimerHandle]] = {}
         self._attempts: dict[K, int] = {}
+        self._logged: dict[type[Exception], float] = {}
         self._open = True
 
     @property
     def is_full(self) -> bool:
         """Whether further keys are refused now."""
-        return len(self._waiting) >= self._capacity
+        return len(self._waiting) + len(self._delayed) >= self._capacity
 
     @property
     def is_idle(self) -> bool:
@@ -100,6 +104,7 @@ class WorkQueue(Generic[K]):
             since = min(since, earlier)
         if key not in self._waiting and self.is_full:
             self.dropped = True
+            self._attempts.pop(key, None)
             return
         self._waiting.setdefault(key, since)
         self._fill()
@@ -109,7 +114,7 @@ class WorkQueue(Generic[K]):
         self._open = False
         for _, timer in self._delayed.values():
             timer.cancel()
-        for keys in (self._waiting, self._again, self._delayed):
+        for keys in (self._waiting, self._again, self._delayed, self._attempts):
             keys.clear()
 
     def _fill(self) -> None:
@@ -123,19 +128,25 @@ class WorkQueue(Generic[K]):
         try:
             await self._work(key)
         except NotFound:
-            pass  # deleted meanwhile
+            self._attempts.pop(key, None)  # deleted meanwhile
         except RetryLater as later:
             delay = later.seconds
         except StoreError as problem:
             delay = self._delay_after_failure(key)
-            _log.warning("%s failed, %s: %s", self._what, _plan(delay), problem)
-        except Exception:  # noqa: BLE001 — logged and retried
+            if self._is_news(problem):
+                _log.warning("%s failed, %s: %s", self._what, _plan(delay), problem)
+        except Exception as problem:  # noqa: BLE001 — logged and retried
             delay = self._delay_after_failure(key)
-            _log.exception("%s failed unexpectedly, %s", self._what, _plan(delay))
+            if self._is_news(problem):
+                _log.exception("%s failed unexpectedly, %s", self._what, _plan(delay))
         else:
             self._attempts.pop(key, None)
         finally:
-            since = self._running.pop(key)
+            # Also if the work was cancelled, or the keys that wait would never run.
+            self._end(key, delay)
+
+    def _end(self, key: K, delay: float | None) -> None:
+        since = self._running.pop(key)
         again = self._again.pop(key, None)
         if delay is not None and self._open:
             timer = asyncio.get_running_loop().call_later(delay, self.submit, key)
@@ -143,6 +154,14 @@ class WorkQueue(Generic[K]):
         elif again is not None:
             self.submit(key, again)
         self._fill()
+
+    def _is_news(self, problem: Exception) -> bool:
+        """Whether no failure of this kind was logged lately."""
+        now = asyncio.get_running_loop().time()
+        if now - self._logged.get(type(problem), -LOG_SECONDS) < LOG_SECONDS:
+            return False
+        self._logged[type(problem)] = now
+        return True
 
     def _delay_after_failure(self, key: K) -> float | None:
         self.failures += 1

@@ -154,10 +154,14 @@ class HeldLease:
             except VersionConflict:
                 # Either another holder has taken over, or the reply to our own last write was lost.
                 found = await self._documents.get(self._scope, Lease, self._name)
-                if found is None or found.record.holder != self._holder:
+                if found is None:
+                    raise SessionNotFound(self._thread.session_id) from None
+                if found.record.holder != self._holder:
                     raise
                 await self._put(expires_at, expected=found.version)
-        except (VersionConflict, SessionNotFound):
+        except SessionNotFound:
+            self._version = 0  # deleted with its session
+        except VersionConflict:
             self._version = 0
             _log.warning("the lease %s was lost while its work ran", self._name)
         except Exception as problem:  # noqa: BLE001 — a renewal must survive any store error
