@@ -14,6 +14,8 @@ from wenmai.stores.validation import check_key, check_text
 from wenmai.stores.values import check_owner
 
 MAX_QUERIES, MAX_HITS, MAX_POOL, MAX_IDS = 20, 500, 1_000, 500
+MAX_FIELDS, MAX_VALUES = 100, 10_000
+"""Fields of a filter, and values of all its fields together."""
 MAX_DIMENSION = 16_000
 MAX_COMPONENT = 3.4e38
 """Vectors are stored with 32-bit floats."""
@@ -118,11 +120,13 @@ def check_removal(ids: Sequence[str] | None, where: Where | None) -> None:
 
 
 def check_where(path: str, where: Where) -> None:
-    """Refuse a filter by a value that no field can have, or by a range without a bound or of two kinds.
+    """Refuse a filter by a value that no field can have, by a range without a bound or of two kinds, or by too much.
 
     Raises:
-        InvalidInput: naming the field as ``{path}.year``.
+        InvalidInput: naming the field as ``{path}.year``, or ``path`` for the whole filter.
     """
+    if len(where) > MAX_FIELDS:
+        raise InvalidInput(path, len(where), f"at most {MAX_FIELDS} fields")
     for name, wanted in where.items():
         check_text(path, name)
         at = f"{path}.{name}"
@@ -134,6 +138,9 @@ def check_where(path: str, where: Where) -> None:
                 raise InvalidInput(at, wanted, "a range with a bound, or two of one kind")
         else:
             _check_values(at, wanted)
+    values = sum(len(values_of(wanted)) for wanted in where.values() if not isinstance(wanted, Range))
+    if values > MAX_VALUES:
+        raise InvalidInput(path, values, f"at most {MAX_VALUES} values")
 
 
 def check_vector(path: str, vector: Sequence[float] | None, dimension: int | None) -> int:

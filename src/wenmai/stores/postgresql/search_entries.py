@@ -106,7 +106,7 @@ class EntryRows:
         counted = [(entry, Counter(map(index_term, terms(entry.text)))) for entry in entries]
         postings = [(entry.id, *posting, counts.total()) for entry, counts in counted for posting in counts.items()]
         fields = [
-            (entry.id, field, key)
+            (entry.id, index_term(field), key)
             for entry in entries
             for field, values in entry.fields.items()
             for key in dict.fromkeys(map(sort_key, values_of(values)))
