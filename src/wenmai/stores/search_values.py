@@ -158,9 +158,22 @@ def check_vector(path: str, vector: Sequence[float] | None, dimension: int | Non
         raise InvalidInput(path, vector, f"a vector of 1 to {MAX_DIMENSION} numbers")
     if not _are_components(vector):
         raise InvalidInput(path, vector, "a vector of finite 32-bit floats")
-    if dimension is not None and len(vector) != dimension:
-        raise InvalidInput(path, len(vector), f"a vector of the collection's length, {dimension}")
-    return len(vector)
+    return _check_length(path, len(vector), dimension)
+
+
+def check_dimension(entries: Sequence[SearchEntry], known: int | None) -> int | None:
+    """Refuse checked entries whose vectors are not as long as those of the collection.
+
+    Returns:
+        The length of the collection's vectors with these entries; None if there is still none.
+
+    Raises:
+        InvalidInput: naming the field as ``entries[0].vector``.
+    """
+    for index, entry in enumerate(entries):
+        if entry.vector is not None:  # the others of the batch are as long
+            return _check_length(f"entries[{index}].vector", len(entry.vector), known)
+    return known
 
 
 def check_page(after: str, limit: int) -> None:
@@ -172,6 +185,12 @@ def check_page(after: str, limit: int) -> None:
     if after:
         check_key("after", after)
     _check_count("limit", limit, 1, MAX_IDS)
+
+
+def _check_length(path: str, length: int, dimension: int | None) -> int:
+    if dimension is not None and length != dimension:
+        raise InvalidInput(path, length, f"a vector of the collection's length, {dimension}")
+    return length
 
 
 def _check_query(path: str, query: SearchQuery, dimension: int | None) -> None:

@@ -82,6 +82,18 @@ async def refused_entries_name_their_field(harness: Harness) -> None:
         else:
             raise ExpectationError(f"{bad} was not refused")
     equal(await harness.count(scope, "c"), 0, "entries afterwards")
+    await harness.index(scope, "c", [good])
+    batch = [SearchEntry(id="b", text="孝"), SearchEntry(id="bad", text="孝", vector=[1.0])]
+    for write, entries, field in (
+        (harness.search.index, batch, "entries[1].vector"),
+        (harness.search.embed, batch[1:], "entries[0].vector"),
+    ):
+        try:
+            await write(scope, "c", entries)
+        except InvalidInput as error:
+            equal(error.field, field, "the field of a vector unlike those of the collection")
+        else:
+            raise ExpectationError("a vector of another length was not refused")
 
 
 @case("search")
