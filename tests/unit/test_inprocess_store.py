@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from wenmai.clock import MovableClock
 from wenmai.errors import InvalidInput, UnsupportedUrl
 from wenmai.scope import Scope, ThreadKey
-from wenmai.stores.bm25 import coverage, idf, term_score
+from wenmai.stores.bm25 import UNIT, coverage, idf, length_factor, term_score
 from wenmai.stores.contracts import RankFusion, SearchEntry, SearchQuery, WeightedFusion
 from wenmai.stores.fusion import Scores, best
 from wenmai.stores.inprocess import InProcessStore
@@ -111,10 +111,10 @@ async def test_scores_are_exactly_bm25() -> None:
 
 def test_ranking_functions_match_their_definitions() -> None:
     """idf, term score and coverage have the values of their definitions."""
-    assert isclose(idf(10, 2), log(1 + 8.5 / 2.5))
+    assert isclose(UNIT * idf(10, 2), log(1 + 8.5 / 2.5), rel_tol=1e-9)
     assert idf(10, 10) > 0
-    assert isclose(term_score(2.0, 3, 4, 4.0), 2.0 * 3 * 1.9 / 3.9)
-    assert isclose(coverage({"a": 3.0, "b": 1.0}, ["a"]), 0.75)
+    assert isclose(UNIT * term_score(round(2 / UNIT), 3, 4, length_factor(1, 4)), 2.0 * 3 * 1.9 / 3.9, rel_tol=1e-9)
+    assert isclose(coverage({"a": 3, "b": 1}, ["a"]), 0.75)
     assert coverage({}, []) == 0.0
 
 

@@ -1,5 +1,6 @@
 """Vectors in memory: exact order, and matrices that follow the vectors of a database."""
 
+import tracemalloc
 from collections.abc import Sequence
 from math import hypot
 from random import Random
@@ -160,9 +161,26 @@ def test_an_older_snapshot_has_its_own_vectors() -> None:
 def test_the_least_recently_used_matrix_goes_first(monkeypatch: pytest.MonkeyPatch) -> None:
     """Within the memory that a store may use; the largest number of vectors that fit are kept."""
     tables = {number: Table({1: [1.0, 0.0]}) for number in (1, 2, 3)}
-    monkeypatch.setattr(vector_matrices, "MEMORY_BYTES", 2 * (2 * 4 + vector_matrices.OVERHEAD_BYTES))
+    monkeypatch.setattr(vector_matrices, "MEMORY_BYTES", 2 * (2 * 4 + 8 + vector_matrices.OVERHEAD_BYTES))
     matrices = VectorMatrices("<")
     for number in (1, 2, 1, 3, 1, 2):
         tables[number].follow(matrices, number)
     assert [table.read for table in tables.values()] == [[1], [1, 1], [1]]
     assert not State(1, 1_000, 384).fits
+
+
+def test_equal_cosines_are_read_in_little_memory() -> None:
+    """A query of zeros equals all vectors; they are compared in parts, without a copy of the matrix."""
+    matrix = VectorMatrix.of(256, [(number, to_bytes([float(number)] * 256, "<")) for number in range(1, 8_001)], "<")
+    tracemalloc.start()
+    try:
+        assert len(matrix.top([0.0] * 256, 10)) == 8_000
+        assert tracemalloc.get_traced_memory()[1] < matrix.memory
+    finally:
+        tracemalloc.stop()
+
+
+def test_numbers_count_as_memory() -> None:
+    """A vector of one number takes more for its own number, which counts."""
+    matrix = VectorMatrix.of(1, [(number, to_bytes([1.0], "<")) for number in range(1, 101)], "<")
+    assert matrix.memory >= 100 * (8 + 4)

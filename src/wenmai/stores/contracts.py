@@ -379,7 +379,10 @@ class Range(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Where = Mapping[str, FieldValue | Sequence[FieldValue] | Range]
-"""For each field a value, the values of which one must match, or a range; all fields must match."""
+"""For each field a value, the values of which one must match, or a range; all fields must match.
+
+At most 100 fields, and 10 000 values of all fields together.
+"""
 
 
 class RankFusion(msgspec.Struct, frozen=True, kw_only=True, tag="rank"):

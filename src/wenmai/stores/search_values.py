@@ -14,6 +14,8 @@ from wenmai.stores.validation import check_key, check_text
 from wenmai.stores.values import check_owner
 
 MAX_QUERIES, MAX_HITS, MAX_POOL, MAX_IDS = 20, 500, 1_000, 500
+MAX_FIELDS, MAX_VALUES = 100, 10_000
+"""Fields of a filter, and values of all its fields together."""
 MAX_DIMENSION = 16_000
 MAX_COMPONENT = 3.4e38
 """Vectors are stored with 32-bit floats."""
@@ -118,11 +120,13 @@ def check_removal(ids: Sequence[str] | None, where: Where | None) -> None:
 
 
 def check_where(path: str, where: Where) -> None:
-    """Refuse a filter by a value that no field can have, or by a range without a bound or of two kinds.
+    """Refuse a filter by a value that no field can have, by a range without a bound or of two kinds, or by too much.
 
     Raises:
-        InvalidInput: naming the field as ``{path}.year``.
+        InvalidInput: naming the field as ``{path}.year``, or ``path`` for the whole filter.
     """
+    if len(where) > MAX_FIELDS:
+        raise InvalidInput(path, len(where), f"at most {MAX_FIELDS} fields")
     for name, wanted in where.items():
         check_text(path, name)
         at = f"{path}.{name}"
@@ -134,6 +138,9 @@ def check_where(path: str, where: Where) -> None:
                 raise InvalidInput(at, wanted, "a range with a bound, or two of one kind")
         else:
             _check_values(at, wanted)
+    values = sum(len(values_of(wanted)) for wanted in where.values() if not isinstance(wanted, Range))
+    if values > MAX_VALUES:
+        raise InvalidInput(path, values, f"at most {MAX_VALUES} values")
 
 
 def check_vector(path: str, vector: Sequence[float] | None, dimension: int | None) -> int:
@@ -151,9 +158,22 @@ def check_vector(path: str, vector: Sequence[float] | None, dimension: int | Non
         raise InvalidInput(path, vector, f"a vector of 1 to {MAX_DIMENSION} numbers")
     if not _are_components(vector):
         raise InvalidInput(path, vector, "a vector of finite 32-bit floats")
-    if dimension is not None and len(vector) != dimension:
-        raise InvalidInput(path, len(vector), f"a vector of the collection's length, {dimension}")
-    return len(vector)
+    return _check_length(path, len(vector), dimension)
+
+
+def check_dimension(entries: Sequence[SearchEntry], known: int | None) -> int | None:
+    """Refuse checked entries whose vectors are not as long as those of the collection.
+
+    Returns:
+        The length of the collection's vectors with these entries; None if there is still none.
+
+    Raises:
+        InvalidInput: naming the field as ``entries[0].vector``.
+    """
+    for index, entry in enumerate(entries):
+        if entry.vector is not None:  # the others of the batch are as long
+            return _check_length(f"entries[{index}].vector", len(entry.vector), known)
+    return known
 
 
 def check_page(after: str, limit: int) -> None:
@@ -165,6 +185,12 @@ def check_page(after: str, limit: int) -> None:
     if after:
         check_key("after", after)
     _check_count("limit", limit, 1, MAX_IDS)
+
+
+def _check_length(path: str, length: int, dimension: int | None) -> int:
+    if dimension is not None and length != dimension:
+        raise InvalidInput(path, length, f"a vector of the collection's length, {dimension}")
+    return length
 
 
 def _check_query(path: str, query: SearchQuery, dimension: int | None) -> None:

@@ -22,7 +22,7 @@ MEMORY_BYTES = 512 * 2**20
 BLOCK_BYTES = 16 * 2**20
 """A block of vectors that are read together."""
 
-FLOAT_BYTES = 4
+FLOAT_BYTES, NUMBER_BYTES = 4, 8
 OVERHEAD_BYTES = 2_000
 """Memory of a matrix besides its rows."""
 
@@ -43,7 +43,7 @@ class State(NamedTuple):
     @property
     def fits(self) -> bool:
         """Whether the vectors fit into memory."""
-        return self.vectors * self.dimension * FLOAT_BYTES <= MEMORY_BYTES
+        return self.vectors * (self.dimension * FLOAT_BYTES + NUMBER_BYTES) <= MEMORY_BYTES
 
     @property
     def block(self) -> int:

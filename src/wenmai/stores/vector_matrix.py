@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 ByteOrder = Literal["<", ">"]
 
+EXACT_NUMBERS = 2**18
+"""Numbers of vectors that are compared exactly at once, in 4 MB."""
+
 ROUNDING = 2**-23
 """Twice the rounding of a 32-bit product, relative to it."""
 
@@ -60,7 +63,7 @@ class VectorMatrix:
     @property
     def memory(self) -> int:
         """Bytes."""
-        return self._buffer.rows.nbytes
+        return self._buffer.rows.nbytes + self._buffer.numbers.nbytes
 
     def reserved(self, capacity: int) -> VectorMatrix:
         """The same vectors, with room for so many."""
@@ -125,9 +128,13 @@ class VectorMatrix:
 
     def _exact(self, positions: NDArray[np.intp], wanted: Rows) -> list[tuple[int, float]]:
         """Numbers and cosines; equal vectors have equal ones, which a product of matrices does not promise."""
-        rows = self._rows[positions].astype("f8")
-        cosines = (rows * wanted.astype("f8")).sum(axis=1).clip(-1.0, 1.0)
-        return list(zip(self._numbers[positions].tolist(), cosines.tolist(), strict=True))
+        exact = wanted.astype("f8")
+        cosines: list[float] = []
+        step = max(1, EXACT_NUMBERS // self.dimension)
+        for start in range(0, len(positions), step):  # all may be equal, so that this would copy the whole matrix
+            rows = self._rows[positions[start : start + step]].astype("f8")
+            cosines += (rows * exact).sum(axis=1).clip(-1.0, 1.0).tolist()
+        return list(zip(self._numbers[positions].tolist(), cosines, strict=True))
 
     def _positions(self, numbers: Sequence[int] | None) -> NDArray[np.intp] | None:
         """The rows of the vectors with these numbers, ascending; None for all rows."""

@@ -7,7 +7,7 @@ from wenmai.scope import Scope
 from wenmai.stores.conformance.case import case
 from wenmai.stores.conformance.expect import ExpectationError, equal
 from wenmai.stores.conformance.harness import Harness
-from wenmai.stores.contracts import Range, RankFusion, SearchEntry, SearchQuery, WeightedFusion
+from wenmai.stores.contracts import Range, RankFusion, SearchEntry, SearchQuery, WeightedFusion, Where
 
 NAN, INFINITE = float("nan"), float("inf")
 
@@ -32,6 +32,8 @@ QUERIES: tuple[tuple[dict[str, Any], str], ...] = (
     ({"text": "孝", "where": {"year": Range(low=-INFINITE)}}, "where.year.low"),
     ({"text": "孝", "where": {"year": Range(low=1, high="2")}}, "where.year"),
     ({"text": "孝", "where": {"year": Range()}}, "where.year"),
+    ({"text": "孝", "where": {f"f{number}": 1 for number in range(101)}}, "where"),
+    ({"text": "孝", "where": {"year": list(range(10_000)), "month": 1}}, "where"),
     ({"text": "孝", "fusion": WeightedFusion(words=NAN)}, "fusion.words"),
     ({"text": "孝", "fusion": WeightedFusion(vector=-0.1)}, "fusion.vector"),
     ({"text": "孝", "fusion": RankFusion(constant=-1)}, "fusion.constant"),
@@ -80,6 +82,34 @@ async def refused_entries_name_their_field(harness: Harness) -> None:
         else:
             raise ExpectationError(f"{bad} was not refused")
     equal(await harness.count(scope, "c"), 0, "entries afterwards")
+    await harness.index(scope, "c", [good])
+    batch = [SearchEntry(id="b", text="孝"), SearchEntry(id="bad", text="孝", vector=[1.0])]
+    for write, entries, field in (
+        (harness.search.index, batch, "entries[1].vector"),
+        (harness.search.embed, batch[1:], "entries[0].vector"),
+    ):
+        try:
+            await write(scope, "c", entries)
+        except InvalidInput as error:
+            equal(error.field, field, "the field of a vector unlike those of the collection")
+        else:
+            raise ExpectationError("a vector of another length was not refused")
+
+
+@case("search")
+async def filters_at_the_bounds_are_accepted(harness: Harness) -> None:
+    """The most fields and values of a filter, with long names, are accepted with words, a vector and ids."""
+    scope = harness.scope()
+    names = ["".join(map(chr, range(0x20000 + number, 0x22000 + number))) for number in range(100)]
+    fields = dict.fromkeys(names, "\U0010ffff" * 100)
+    entry = SearchEntry(id="a", text="孝", vector=[1.0, 0.0], fields={"year": 1, **fields})
+    filters: tuple[Where, ...] = (fields, {"year": list(range(9_999)), names[0]: Range(low="")})
+    asked: tuple[dict[str, Any], ...] = ({"text": "孝"}, {"vector": [1.0, 0.0]}, {"text": "孝", "ids": ["a"]})
+    for where in filters:
+        await harness.index(scope, "c", [entry])
+        for query in asked:
+            equal(len(await harness.hits(scope, "c", **query, where=where)), 1, f"hits of {list(query)}")
+        equal(await harness.search.remove(scope, "c", where=where), 1, "removed")
 
 
 @case("search")

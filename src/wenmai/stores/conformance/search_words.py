@@ -1,5 +1,6 @@
 """Lexical search: Chinese and English, ranked by BM25 with the statistics of the scope alone."""
 
+from itertools import permutations
 from math import isclose
 
 from wenmai.scope import Scope
@@ -52,6 +53,30 @@ async def traditional_and_simplified_find_each_other(harness: Harness) -> None:
     equal(ids(hits), ["p6"], "found by simplified characters")
     equal(await harness.hits(scope, "c", text="通濟橋"), hits, "hits by traditional characters")
     equal(await _found(harness, scope, "勤儉"), ["p2"], "a simplified text by traditional characters")
+
+
+@case("search")
+async def scores_are_equal_to_the_last_bit(harness: Harness) -> None:
+    """Scores are equal to the last bit if their terms add up to the same in another order, and then ids decide."""
+    scope = harness.scope()
+    words = ("river", "stone", "cloud", "apple")
+    texts = {
+        f"e{number:02}": " ".join(" ".join([word] * times) for word, times in zip(words, counts, strict=True))
+        for number, counts in enumerate(permutations((1, 2, 3, 5)))
+    }
+    await harness.index(scope, "c", entries_of(dict(reversed(texts.items()))))
+    equal(ids(await harness.hits(scope, "c", text=" ".join(words), limit=24)), list(texts), "all")
+    equal(ids(await harness.hits(scope, "c", text=" ".join(words), limit=3)), list(texts)[:3], "the first")
+
+
+@case("search")
+async def long_questions_are_searched(harness: Harness) -> None:
+    """A question of 20 000 different words finds the entry that has one of them, with and without a vector."""
+    scope = harness.scope()
+    await harness.index(scope, "c", [SearchEntry(id="a", text="孝 19999", vector=[1.0, 0.0])])
+    text = " ".join(map(str, range(20_000)))
+    equal(ids(await harness.hits(scope, "c", text=text)), ["a"], "by words")
+    equal(ids(await harness.hits(scope, "c", text=text, vector=[0.0, 1.0])), ["a"], "by words and vector")
 
 
 @case("search")

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from heapq import nsmallest
 from typing import TypeVar
 
-from wenmai.stores.bm25 import coverage, idf, term_score
+from wenmai.stores.bm25 import UNIT, coverage, idf, length_factor, term_score
 from wenmai.stores.contracts import FieldValue, Hit, Range, SearchEntry, SearchQuery, Where
 from wenmai.stores.fusion import Scores, best
 from wenmai.stores.inprocess.vectors import Vectors
@@ -116,17 +116,18 @@ class Partition:
         scores = {id_: Scores(lexical.get(id_, 0.0), similar.get(id_)) for id_ in candidates}
         return [self._hit(id_, scores[id_], weights) for id_ in best(query, scores)]
 
-    def _weights(self, text: str | None) -> dict[str, float]:
+    def _weights(self, text: str | None) -> dict[str, int]:
         """The idf of the query's distinct terms over all entries of the partition."""
         wanted = query_terms(text) if text is not None else []
         return {term: idf(len(self.entries), len(self.postings.get(term, ()))) for term in wanted}
 
-    def _lexical(self, weights: Mapping[str, float], allowed: set[str] | None) -> dict[str, float]:
+    def _lexical(self, weights: Mapping[str, int], allowed: set[str] | None) -> dict[str, float]:
         """The BM25 score of each allowed entry that contains a term of the query."""
         found = {id_ for term in weights for id_ in self.postings.get(term, ())}
-        average = self.total_length / max(1, len(self.entries))
+        by_length = length_factor(len(self.entries), self.total_length)
         return {
-            id_: _score(self.entries[id_], weights, average) for id_ in (found if allowed is None else found & allowed)
+            id_: _score(self.entries[id_], weights, by_length)
+            for id_ in (found if allowed is None else found & allowed)
         }
 
     def _having(self, name: str, wanted: FieldValue | Sequence[FieldValue] | Range) -> set[str]:
@@ -137,7 +138,7 @@ class Partition:
             keys = [(name, value) for value in values_of(wanted)]
         return set().union(*(self.values.get(key, ()) for key in keys))
 
-    def _hit(self, id_: str, scores: Scores, weights: Mapping[str, float]) -> Hit:
+    def _hit(self, id_: str, scores: Scores, weights: Mapping[str, int]) -> Hit:
         indexed = self.entries[id_]
         return Hit(
             id=id_,
@@ -148,9 +149,9 @@ class Partition:
         )
 
 
-def _score(indexed: IndexedEntry, weights: Mapping[str, float], average: float) -> float:
-    return sum(
-        term_score(weight, indexed.counts[term], indexed.length, average)
+def _score(indexed: IndexedEntry, weights: Mapping[str, int], by_length: float) -> float:
+    return UNIT * sum(
+        term_score(weight, indexed.counts[term], indexed.length, by_length)
         for term, weight in weights.items()
         if term in indexed.counts
     )

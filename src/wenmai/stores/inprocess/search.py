@@ -8,6 +8,7 @@ from wenmai.stores.contracts import CollectionSize, Hit, SearchEntry, SearchQuer
 from wenmai.stores.inprocess.partition import Partition, analysed
 from wenmai.stores.search_values import (
     check_collection,
+    check_dimension,
     check_entries,
     check_page,
     check_queries,
@@ -26,11 +27,12 @@ class InProcessSearch:
         self, scope: Scope, collection: str, entries: Sequence[SearchEntry], *, shared: bool = False
     ) -> None:
         """See :meth:`wenmai.stores.contracts.Search.index`."""
-        check_entries(entries, self._partition(scope, collection, shared=shared).vectors.dimension)
+        check_entries(entries, None)
+        check_dimension(entries, self._partition(scope, collection, shared=shared).vectors.dimension)
         latest = {entry.id: entry for entry in entries}
         indexed = await asyncio.to_thread(lambda: {id_: analysed(entry) for id_, entry in latest.items()})
         partition = self._partition(scope, collection, shared=shared)
-        check_entries(entries, partition.vectors.dimension)  # another vector may have come meanwhile
+        check_dimension(entries, partition.vectors.dimension)  # another vector may have come meanwhile
         for id_, copy in indexed.items():
             partition.add(id_, copy, latest[id_].vector)
         if partition.entries:
@@ -41,7 +43,8 @@ class InProcessSearch:
     ) -> int:
         """See :meth:`wenmai.stores.contracts.Search.embed`."""
         partition = self._partition(scope, collection, shared=shared)
-        check_vectors(entries, partition.vectors.dimension)
+        check_vectors(entries, None)
+        check_dimension(entries, partition.vectors.dimension)
         latest = {entry.id: entry for entry in entries}
         return sum(partition.embed(id_, entry.text, entry.vector or ()) for id_, entry in latest.items())
 

@@ -11,12 +11,13 @@ from collections.abc import Sequence
 from wenmai.scope import Scope
 from wenmai.stores.contracts import CollectionSize, Hit, SearchEntry, SearchQuery, Where
 from wenmai.stores.postgresql.database import Database, unescape
-from wenmai.stores.postgresql.search_entries import EntryRows, embed_entries, replace_entries
+from wenmai.stores.postgresql.search_entries import EntryRows, VectorRows, embed_entries, replace_entries
 from wenmai.stores.postgresql.search_partitions import OWNER, Owner, lock, lock_or_create
 from wenmai.stores.postgresql.search_reading import Reader
 from wenmai.stores.postgresql.search_removal import remove_ids, remove_matching
 from wenmai.stores.search_values import (
     check_collection,
+    check_dimension,
     check_entries,
     check_page,
     check_queries,
@@ -45,13 +46,12 @@ class PostgresqlSearch:
     ) -> None:
         """See :meth:`wenmai.stores.contracts.Search.index`."""
         check_collection(scope, collection)
-        check_entries(entries, None)
         if not entries:
             return
-        rows = await asyncio.to_thread(EntryRows, list({entry.id: entry for entry in entries}.values()))
+        rows = await asyncio.to_thread(_prepared, entries)
         async with self._database.transaction() as run:
             partition = await lock_or_create(run, _owner(scope, collection, shared))
-            dimension = check_entries(entries, partition.dimension)
+            dimension = check_dimension(entries, partition.dimension)
             await replace_entries(run, partition, rows, dimension)
 
     async def embed(
@@ -59,15 +59,15 @@ class PostgresqlSearch:
     ) -> int:
         """See :meth:`wenmai.stores.contracts.Search.embed`."""
         check_collection(scope, collection)
-        check_vectors(entries, None)
         if not entries:
             return 0
+        rows = await asyncio.to_thread(_vector_rows, entries)
         async with self._database.transaction() as run:
             partition = await lock(run, _owner(scope, collection, shared))
             if partition is None:
                 return 0
-            check_vectors(entries, partition.dimension)
-            return await embed_entries(run, partition, entries)
+            check_dimension(entries, partition.dimension)
+            return await embed_entries(run, partition, rows)
 
     async def without_vector(
         self, scope: Scope, collection: str, *, after: str = "", limit: int = 500, shared: bool = False
@@ -111,6 +111,18 @@ class PostgresqlSearch:
         check_collection(scope, collection)
         rows = await self._database.fetch(_SIZE, *_owner(scope, collection, shared))
         return CollectionSize(*rows[0]) if rows else CollectionSize(0, 0)
+
+
+def _prepared(entries: Sequence[SearchEntry]) -> EntryRows:
+    """The last entry of each id as it is stored."""
+    check_entries(entries, None)
+    return EntryRows(list({entry.id: entry for entry in entries}.values()))
+
+
+def _vector_rows(entries: Sequence[SearchEntry]) -> VectorRows:
+    """The last vector of each id as it is stored."""
+    check_vectors(entries, None)
+    return VectorRows(list({entry.id: entry for entry in entries}.values()))
 
 
 def _owner(scope: Scope, collection: str, shared: bool) -> Owner:  # noqa: FBT001 — private

@@ -106,7 +106,7 @@ class EntryRows:
         counted = [(entry, Counter(map(index_term, terms(entry.text)))) for entry in entries]
         postings = [(entry.id, *posting, counts.total()) for entry, counts in counted for posting in counts.items()]
         fields = [
-            (entry.id, field, key)
+            (entry.id, index_term(field), key)
             for entry in entries
             for field, values in entry.fields.items()
             for key in dict.fromkeys(map(sort_key, values_of(values)))
@@ -123,21 +123,25 @@ class EntryRows:
         ]
 
 
+class VectorRows:
+    """Arrays for the vectors, of one length, of entries with different ids."""
+
+    def __init__(self, entries: Sequence[SearchEntry]) -> None:
+        self.dimension = len(entries[0].vector or ())
+        self.columns: list[list[Any]] = [
+            [entry.id for entry in entries],
+            [text_digest(entry.text) for entry in entries],
+            [to_bytes(entry.vector or (), BYTE_ORDER) for entry in entries],
+        ]
+
+
 async def replace_entries(run: Run, partition: Partition, rows: EntryRows, dimension: int | None) -> None:
     """Add or replace the entries; ``dimension`` is that of the collection with them."""
     await run(_CLEAR, partition.number, rows.ids)
     await run(_INSERT, partition.number, *rows.columns, dimension)
 
 
-async def embed_entries(run: Run, partition: Partition, entries: Sequence[SearchEntry]) -> int:
+async def embed_entries(run: Run, partition: Partition, rows: VectorRows) -> int:
     """Give those entries their vector that are indexed with the same text; return how many."""
-    latest = {entry.id: entry for entry in entries}.values()
-    rows = await run(
-        _EMBED,
-        partition.number,
-        [entry.id for entry in latest],
-        [text_digest(entry.text) for entry in latest],
-        [to_bytes(entry.vector or (), BYTE_ORDER) for entry in latest],
-        max(len(entry.vector or ()) for entry in latest),
-    )
-    return rows[0]["given"] if rows else 0
+    given = await run(_EMBED, partition.number, *rows.columns, rows.dimension)
+    return given[0]["given"] if given else 0

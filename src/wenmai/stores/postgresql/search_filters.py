@@ -7,6 +7,7 @@ from typing import Any
 
 from wenmai.stores.contracts import FieldValue, Range, Where
 from wenmai.stores.postgresql.database import escape
+from wenmai.stores.postgresql.search_terms import index_term
 from wenmai.stores.search_values import values_of
 
 INDEXED_PREFIX = 64
@@ -52,7 +53,7 @@ def filters_json(wheres: Sequence[Where]) -> str:
     rows = []
     for query, where in enumerate(wheres):
         for field, wanted in where.items():
-            row: dict[str, Any] = {"query": query, "field": escape(field)}
+            row: dict[str, Any] = {"query": query, "field": escape(index_term(field))}
             if isinstance(wanted, Range):
                 row["low"], row["high"] = _bounds(wanted)
             else:

@@ -7,6 +7,7 @@ statistics. A posting has the length of its entry; an entry's row is read only i
 import json
 from collections.abc import Iterable, Mapping, Sequence
 
+from wenmai.stores.bm25 import UNIT
 from wenmai.stores.contracts import BM25_B, BM25_K1, SearchQuery
 from wenmai.stores.postgresql.database import escape
 from wenmai.stores.postgresql.search_filters import FILTERS, MATCHES, filters_json
@@ -14,11 +15,9 @@ from wenmai.stores.postgresql.search_partitions import OWNER, STATE
 from wenmai.stores.postgresql.search_terms import index_term
 from wenmai.text.cjk import query_terms
 
-_UNIT = f"{2**32}::float8"
-"""Weights and scores of a term are whole numbers of 2^-32: their sums are exact, so equal entries score equally to the
-last bit, whatever the order in which a plan adds."""
+_UNIT = f"{1 / UNIT}::float8"
 
-_SCORE = f"""round(w.weight * {BM25_K1 + 1}::float8 * p.count
+_SCORE = f"""floor(w.weight * {BM25_K1 + 1}::float8 * p.count
       / (p.count + {BM25_K1 * (1 - BM25_B)}::float8 + part.by_length * p.length))"""
 
 # $6 queries, $7 filters.

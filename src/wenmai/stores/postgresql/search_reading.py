@@ -6,6 +6,7 @@ are current (two with a filter, whose entries are needed first). If they are not
 that begins with reading what has changed.
 """
 
+import asyncio
 from collections.abc import Sequence
 
 from wenmai.stores.contracts import Hit, SearchQuery
@@ -84,7 +85,7 @@ async def _search(
         if query.vector is not None:
             others = {row["number"] for row in found}.difference(known, [None])
             known |= await vectors.similarities(run, query.vector, list(others))
-        hits.append(hits_of(query, found, known))
+        hits.append(await asyncio.to_thread(hits_of, query, found, known))
     return hits
 
 

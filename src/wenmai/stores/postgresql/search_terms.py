@@ -1,4 +1,4 @@
-"""Terms that fit into an index."""
+"""Terms and names of fields that fit into an index."""
 
 from hashlib import sha256
 
@@ -7,7 +7,7 @@ LONGEST_TERM = 200
 
 
 def index_term(term: str) -> str:
-    """The term as stored in the postings."""
+    """The term, or the name of a field, as stored in the index."""
     if len(term) <= LONGEST_TERM:
         return term
     return term[:LONGEST_TERM] + sha256(term.encode()).hexdigest()

@@ -64,7 +64,7 @@ class SnapshotVectors(NamedTuple):
         if matrix is None:
             read = [tuple(row) for row in await run(_CHOSEN, self.partition, list(numbers))]
             matrix = VectorMatrix.of(self.state.dimension, read, BYTE_ORDER)
-        return matrix.similarities(vector, numbers)
+        return await asyncio.to_thread(matrix.similarities, vector, numbers)
 
 
 class Vectors:

@@ -45,8 +45,8 @@ class SqliteSearch:
         if not entries:
             return
         owner = owner_of(scope, collection, shared)
-        dimension, indexed = await asyncio.to_thread(_prepared, entries)
-        await self._connections.write(lambda connection: search_index.index(connection, owner, indexed, dimension))
+        indexed = await asyncio.to_thread(_prepared, entries)
+        await self._connections.write(lambda connection: search_index.index(connection, owner, entries, indexed))
 
     async def embed(
         self, scope: Scope, collection: str, entries: Sequence[SearchEntry], *, shared: bool = False
@@ -122,6 +122,7 @@ class SqliteSearch:
         return CollectionSize(partition.entries, partition.vectors) if partition else CollectionSize(0, 0)
 
 
-def _prepared(entries: Sequence[SearchEntry]) -> tuple[int | None, list[Analysed]]:
-    """The length of the vectors, and the entries as they are stored."""
-    return check_entries(entries, None), analysed(entries)
+def _prepared(entries: Sequence[SearchEntry]) -> list[Analysed]:
+    """The last entry of each id as it is stored."""
+    check_entries(entries, None)
+    return analysed(entries)

@@ -8,9 +8,8 @@ from typing import NamedTuple
 import apsw
 import msgspec
 
-from wenmai.errors import InvalidInput
 from wenmai.stores.contracts import SearchEntry, Where
-from wenmai.stores.search_values import text_digest, values_of
+from wenmai.stores.search_values import check_dimension, text_digest, values_of
 from wenmai.stores.sqlite.connection_threads import fetch
 from wenmai.stores.sqlite.search_filters import filters_of, matching_entries
 from wenmai.stores.sqlite.search_partition import Owner, Partition, created_partition, partition_of
@@ -36,14 +35,16 @@ def analysed(entries: Sequence[SearchEntry]) -> list[Analysed]:
     return [_analysed(entry) for entry in {entry.id: entry for entry in entries}.values()]
 
 
-def index(connection: apsw.Connection, owner: Owner, indexed: Sequence[Analysed], dimension: int | None) -> None:
-    """Add or replace the entries, whose vectors have this length.
+def index(
+    connection: apsw.Connection, owner: Owner, entries: Sequence[SearchEntry], indexed: Sequence[Analysed]
+) -> None:
+    """Add or replace the entries, as they were analysed.
 
     Raises:
         InvalidInput: the vectors of the collection have another length.
     """
     found = partition_of(connection, owner)
-    _check_dimension(found, dimension, "entries")
+    dimension = check_dimension(entries, found and found.dimension)
     partition = found or created_partition(connection, owner)
     sums = [_put(connection, partition.row, each) for each in indexed]
     _add_sums(connection, partition, sums, dimension)
@@ -58,8 +59,7 @@ def embed(connection: apsw.Connection, owner: Owner, entries: Sequence[SearchEnt
     partition = partition_of(connection, owner)
     if partition is None:
         return 0
-    dimension = len(entries[0].vector or ())
-    _check_dimension(partition, dimension, "entries[0].vector")
+    dimension = check_dimension(entries, partition.dimension)
     sql = "SELECT entry, number FROM search_entries WHERE partition = ? AND id = ? AND digest = ?"
     sums = []
     for entry in {entry.id: entry for entry in entries}.values():
@@ -98,12 +98,6 @@ class Sums(NamedTuple):
     entries: int
     length: int
     vectors: int
-
-
-def _check_dimension(partition: Partition | None, dimension: int | None, path: str) -> None:
-    known = partition.dimension if partition else None
-    if known is not None and dimension not in (None, known):
-        raise InvalidInput(path, dimension, f"vectors of the collection's length, {known}")
 
 
 def _analysed(entry: SearchEntry) -> Analysed:

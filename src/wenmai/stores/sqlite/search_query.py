@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import apsw
 import msgspec
 
-from wenmai.stores.bm25 import idf
+from wenmai.stores.bm25 import UNIT, idf, length_factor
 from wenmai.stores.contracts import BM25_B, BM25_K1, Hit, SearchQuery
 from wenmai.stores.fusion import Scores, best
 from wenmai.stores.sqlite.connection_threads import fetch
@@ -22,9 +22,12 @@ TIES = 64
 # The join order is fixed, because without statistics the planner scans every posting. A posting has the length of its
 # entry, so that no entry is read before the best are known.
 _SCORED = f"""
-SELECT p.entry, sum(w.weight * p.count * {BM25_K1 + 1} / (p.count + {BM25_K1 * (1 - BM25_B)} + ? * p.length)) AS score,
+SELECT p.entry, sum(
+    CAST(w.weight * {BM25_K1 + 1} * p.count / (p.count + {BM25_K1 * (1 - BM25_B)} + ? * p.length) AS INTEGER)
+  ) AS score,
   sum(w.weight)
 FROM {{source}}"""
+_WANTED = "WITH wanted (term, weight) AS MATERIALIZED (SELECT key, value FROM json_each(?))"
 _BY_WORDS = """wanted w CROSS JOIN search_postings p ON p.partition = ? AND p.term = w.term"""
 _BY_ENTRIES = """wanted w CROSS JOIN chosen c
 CROSS JOIN search_postings p ON p.partition = ? AND p.term = w.term AND p.entry = c.entry"""
@@ -48,13 +51,13 @@ class Entry(NamedTuple):
 
 
 class Words(NamedTuple):
-    """The BM25 score of an entry, and the weight of the terms that it contains."""
+    """The BM25 score of an entry, and the weight of the terms that it contains; both in units."""
 
-    score: float
-    covered: float
+    score: int
+    covered: int
 
 
-NO_WORDS = Words(0.0, 0.0)
+NO_WORDS = Words(0, 0)
 
 
 class Reader:
@@ -70,7 +73,7 @@ class Reader:
         self._connection = connection
         self._partition = partition
         self._vectors = vectors
-        self._by_length = BM25_K1 * BM25_B * partition.entries / max(1, partition.length)
+        self._by_length = length_factor(partition.entries, partition.length)
 
     def hits(self, query: SearchQuery) -> list[Hit]:
         """The best entries by text, by vector, or by both."""
@@ -98,7 +101,7 @@ class Reader:
         return {term: fetch(self._connection, sql, (self._partition.row, term))[0][0] for term in wanted}
 
     def _best_words(
-        self, weights: Mapping[str, float], postings: int, filters: Sequence[Filter], limit: int
+        self, weights: Mapping[str, int], postings: int, filters: Sequence[Filter], limit: int
     ) -> dict[int, Words]:
         """The best entries by words, with all that equal the last of them, in descending order."""
         if not postings:
@@ -113,22 +116,26 @@ class Reader:
             rows = fetch(self._connection, f"{sql.text} ORDER BY score DESC", sql.bindings)
         return {row: Words(score, covered) for row, score, covered in rows if score >= rows[:limit][-1][1]}
 
-    def _words_of(self, weights: Mapping[str, float], rows: Sequence[int]) -> dict[int, Words]:
+    def _words_of(self, weights: Mapping[str, int], rows: Sequence[int]) -> dict[int, Words]:
         """The words of these entries, if they contain a term."""
         if not weights or not rows:
             return {}
         sql = self._scored(weights, Sql("SELECT value FROM json_each(?)", (json.dumps(sorted(rows)),)), "")
         return {row: Words(score, covered) for row, score, covered in fetch(self._connection, *sql)}
 
-    def _scored(self, weights: Mapping[str, float], chosen: Sql | None, having: str, bindings: Any = ()) -> Sql:
+    def _scored(self, weights: Mapping[str, int], chosen: Sql | None, having: str, bindings: Any = ()) -> Sql:
         """A query for the entries, all or those chosen, that contain a term, with their :class:`Words`."""
-        wanted = f"WITH wanted (term, weight) AS (VALUES {', '.join(['(?, ?)'] * len(weights))})"
         chosen_text = f", chosen (entry) AS MATERIALIZED ({chosen.text})" if chosen else ""
         scored = _SCORED.format(source=_BY_ENTRIES if chosen else _BY_WORDS)
-        values = [value for pair in weights.items() for value in pair]
         return Sql(
-            f"{wanted}{chosen_text}{scored} GROUP BY p.entry {having}",
-            (*values, *(chosen.bindings if chosen else ()), self._by_length, self._partition.row, *bindings),
+            f"{_WANTED}{chosen_text}{scored} GROUP BY p.entry {having}",
+            (
+                json.dumps(weights),
+                *(chosen.bindings if chosen else ()),
+                self._by_length,
+                self._partition.row,
+                *bindings,
+            ),
         )
 
     def _is_selective(self, filters: Sequence[Filter], most: int) -> bool:
@@ -193,18 +200,19 @@ def _hits(
     entries: Collection[Entry],
     words: Mapping[int, Words],
     similarities: Mapping[int, float],
-    total: float,
+    total: int,
 ) -> list[Hit]:
     """The hits among the candidates; ``total`` is the weight of all the query's terms."""
     by_id = {entry.id: entry for entry in entries}
     scores = {
-        entry.id: Scores(words.get(entry.row, NO_WORDS).score, similarities.get(entry.number or 0)) for entry in entries
+        entry.id: Scores(UNIT * words.get(entry.row, NO_WORDS).score, similarities.get(entry.number or 0))
+        for entry in entries
     }
     return [
         Hit(
             id=id_,
             lexical=scores[id_].lexical,
-            coverage=min(1.0, words.get(by_id[id_].row, NO_WORDS).covered / total) if total else 0.0,
+            coverage=words.get(by_id[id_].row, NO_WORDS).covered / total if total else 0.0,
             similarity=scores[id_].similarity,
             fields=_decode_fields(by_id[id_].fields),
         )
