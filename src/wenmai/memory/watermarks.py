@@ -21,7 +21,7 @@ FINAL = 2**53 - 1
 MAX_KNOWN = 5_000
 """Threads whose watermarks are cached."""
 
-MANY_UNSTORED = 1_000
+MANY_UNSTORED = 8_000
 """Watermarks that wait to be stored; with more, a check stores them first, or a sweep of many threads never ends."""
 
 MAX_UNSTORED = 10_000
