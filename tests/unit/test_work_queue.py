@@ -119,3 +119,26 @@ async def test_background_work_does_not_belong_to_the_request_that_started_it(
             while not started.is_idle:  # noqa: ASYNC110 — no event says so
                 await asyncio.sleep(0.001)
     assert names == {}
+
+
+async def test_the_next_key_waits_for_the_rest_unless_it_hurries(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many keys at once leave the process to its requests; whoever waits for them ends the rest."""
+    monkeypatch.setattr(work_queue, "LONGEST_REST_SECONDS", 3600.0)
+    done: list[int] = []
+
+    async def work(key: int) -> None:
+        await asyncio.sleep(0.001)
+        done.append(key)
+
+    tasks = BackgroundTasks()
+    resting = WorkQueue("testing", work, tasks, concurrency=1, capacity=10, rest=1e9)
+    for key in (1, 2, 3):
+        resting.submit(key)
+    await tasks.join()
+    await asyncio.sleep(0.01)
+    assert (done, sorted(resting.pending())) == ([1], [2, 3])
+    resting.hurry()
+    await tasks.join()
+    assert (done, sorted(resting.pending())) == ([1, 2], [3])
+    resting.close()
+    await tasks.stop()

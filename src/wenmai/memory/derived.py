@@ -41,6 +41,10 @@ MAX_SCHEDULED = 10_000
 """Threads waiting to be checked; further ones are left to the sweeper."""
 
 CONCURRENT_CHECKS = 8
+"""Of threads that must not wait."""
+
+REST = 50.0
+"""Background checks take a fiftieth of the time, one after another: and runs follow checks, so they are as rare."""
 
 MAX_WAITING = 1_000
 """Threads waiting for a function; further ones are left to the sweeper."""
@@ -132,7 +136,10 @@ class DerivedMemory:
         self._queues: dict[str, WorkQueue[ThreadRef]] = {}
         self._tasks = BackgroundTasks()
         self._checks = WorkQueue(
-            "checking derived memory",
+            "checking derived memory", self._check, self._tasks, concurrency=1, capacity=MAX_SCHEDULED, rest=REST
+        )
+        self._urgent_checks = WorkQueue(
+            "checking derived memory now",
             self._check,
             self._tasks,
             concurrency=CONCURRENT_CHECKS,
@@ -161,7 +168,10 @@ class DerivedMemory:
         """Schedule changed threads from now on, and sweep."""
         self._running = True
         self._tasks.repeat(
-            "storing watermarks", self.watermarks.flush, seconds=FLUSH_SECONDS, first_after=FLUSH_SECONDS
+            "storing watermarks",
+            partial(self.watermarks.flush, rest=REST),
+            seconds=FLUSH_SECONDS,
+            first_after=FLUSH_SECONDS,
         )
         self._tasks.repeat(
             "sweep of derived memory", self._sweep.run, seconds=SWEEP_SECONDS, first_after=FIRST_SWEEP_SECONDS
@@ -189,7 +199,7 @@ class DerivedMemory:
         """Check the thread now, in the background."""
         if self._running:
             ref = ThreadRef(scope, thread)
-            self._checks.submit(ref, self._scheduled.pop(ref))
+            self._urgent_checks.submit(ref, self._scheduled.pop(ref))
 
     async def rebuild(self, name: str, scope: Scope, thread: ThreadKey) -> None:
         """Derive a thread's record of one function again from its beginning, in the background.
@@ -202,7 +212,7 @@ class DerivedMemory:
             raise InvalidInput("function", name, f"one of {', '.join(self._functions)}")
         ref = ThreadRef(scope, thread)
         await self.watermarks.store(name, ref, 0)
-        self._checks.submit(ref)
+        self._urgent_checks.submit(ref)
 
     async def sweep(self) -> int:
         """Find all threads that are behind, and queue them; returns how many."""
@@ -217,6 +227,7 @@ class DerivedMemory:
         async with asyncio.timeout(seconds):
             while not self._is_idle():
                 self._scheduled.flush()
+                self._checks.hurry()
                 await self._tasks.join()
 
     async def stop(self, seconds: float) -> None:
@@ -254,7 +265,7 @@ class DerivedMemory:
         return {name: queue.failures for name, queue in self._queues.items()}
 
     def _all_queues(self) -> list[WorkQueue[ThreadRef]]:
-        return [self._checks, *self._queues.values()]
+        return [self._checks, self._urgent_checks, *self._queues.values()]
 
     def _is_idle(self) -> bool:
         return not self._scheduled.pending() and all(queue.is_idle for queue in self._all_queues())

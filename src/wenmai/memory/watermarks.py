@@ -5,6 +5,7 @@ and changes nothing.
 """
 
 import asyncio
+import time
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -125,17 +126,21 @@ class Watermarks:
         if len(self._unstored) >= MANY_UNSTORED:
             await self.flush()
 
-    async def flush(self) -> None:
+    async def flush(self, *, rest: float = 0.0) -> None:
         """Store the watermarks set by :meth:`advance`.
+
+        Args:
+            rest: how many times as long as a batch took to wait before the next one.
 
         Raises:
             StoreError: the store failed; the rest is stored by the next flush.
         """
         async with self._flushing:
-            await self._flush()
+            await self._flush(rest)
 
-    async def _flush(self) -> None:
+    async def _flush(self, rest: float) -> None:
         while self._unstored:
+            began = time.monotonic()
             batch = list(self._unstored.items())[:CONCURRENT_PUTS]
             for entry, _ in batch:
                 del self._unstored[entry]
@@ -146,6 +151,7 @@ class Watermarks:
                 again = {entry: seq for entry, seq in batch if self._known.get(entry[1], {}).get(entry[0]) == seq}
                 self._unstored = again | self._unstored
                 raise failed[0]
+            await asyncio.sleep(rest * (time.monotonic() - began))
 
     async def _put(self, function: str, ref: ThreadRef, seq: int) -> None:
         try:

@@ -16,6 +16,8 @@ MAX_ATTEMPTS = 5
 FIRST_RETRY_SECONDS = 1.0
 """Delay of the first retry; each further one waits twice as long."""
 
+LONGEST_REST_SECONDS = 1.0
+
 LOG_SECONDS = 60.0
 """Interval at which failures of one kind are logged: if a store fails, the work on all keys does."""
 
@@ -39,6 +41,8 @@ class WorkQueue(Generic[K]):
         tasks: run it.
         concurrency: most keys at a time.
         capacity: most keys that wait, for their turn or for a retry; further ones are refused.
+        rest: how many times as long as a run took to wait before the next one, at most 1 s, so that many keys at once
+            leave the process to its requests.
 
     Attributes:
         failures: runs that failed since the start.
@@ -53,6 +57,7 @@ class WorkQueue(Generic[K]):
         *,
         concurrency: int,
         capacity: int,
+        rest: float = 0.0,
     ) -> None:
         self.failures: int = 0
         self.dropped: bool = False
@@ -61,6 +66,8 @@ class WorkQueue(Generic[K]):
         self._tasks = tasks
         self._concurrency = concurrency
         self._capacity = capacity
+        self._rest = rest
+        self._resting: set[asyncio.TimerHandle] = set()
         self._waiting: dict[K, float] = {}
         self._running: dict[K, float] = {}
         self._again: dict[K, float] = {}
@@ -109,22 +116,29 @@ class WorkQueue(Generic[K]):
         self._waiting.setdefault(key, since)
         self._fill()
 
+    def hurry(self) -> None:
+        """Do not rest before the keys that wait now."""
+        while self._resting:
+            self._resting.pop().cancel()
+        self._fill()
+
     def close(self) -> None:
         """Drop all waiting keys and refuse others; running work ends with its tasks."""
         self._open = False
-        for _, timer in self._delayed.values():
+        for timer in (*self._resting, *(timer for _, timer in self._delayed.values())):
             timer.cancel()
         for keys in (self._waiting, self._again, self._delayed, self._attempts):
             keys.clear()
 
     def _fill(self) -> None:
-        while self._waiting and len(self._running) < self._concurrency:
+        while self._waiting and len(self._running) + len(self._resting) < self._concurrency:
             key = next(iter(self._waiting))
             self._running[key] = self._waiting.pop(key)
             self._tasks.start(self._run(key))
 
     async def _run(self, key: K) -> None:
         delay = None
+        began = asyncio.get_running_loop().time()
         try:
             await self._work(key)
         except NotFound:
@@ -143,7 +157,21 @@ class WorkQueue(Generic[K]):
             self._attempts.pop(key, None)
         finally:
             # Also if the work was cancelled, or the keys that wait would never run.
+            self._begin_rest(began)
             self._end(key, delay)
+
+    def _begin_rest(self, began: float) -> None:
+        if not self._rest or not self._open:
+            return
+        loop = asyncio.get_running_loop()
+        seconds = min(self._rest * (loop.time() - began), LONGEST_REST_SECONDS)
+
+        def end() -> None:
+            self._resting.discard(timer)
+            self._fill()
+
+        timer = loop.call_later(seconds, end)
+        self._resting.add(timer)
 
     def _end(self, key: K, delay: float | None) -> None:
         since = self._running.pop(key)
