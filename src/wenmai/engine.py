@@ -111,25 +111,9 @@ async def open_engine(
         count_tokens = model.count_tokens if model else estimate_tokens
         policy = _policy(settings, profile, titled_by_model=model is not None)
         memory = Memory(documents, logs, clock=clock, policy=policy, count_tokens=count_tokens)
-        services = Services(
-            memory=memory,
-            evidence=EvidenceBase(documents, store.search, embedder, policy=breaker_policy),
-            personas=PersonaRegistry(documents, profile.personas),
-            prompts=PromptRegistry(documents),
-            traces=TraceLedger(documents, clock, retention=timedelta(days=settings.trace_retention_days)),
-            budgets=BudgetKeeper(profile.budgets, memory, clock),
-            profile=profile,
-            lexicon=lexicon,
-            policy=TurnPolicy(
-                memory_enabled=settings.memory_enabled,
-                prompt_budget_tokens=settings.prompt_budget_tokens,
-                default_language=settings.language,
-            ),
-            clock=clock,
-            model=model,
-            count_tokens=count_tokens,
-        )
-        await _ingest_samples(services.evidence, profile, path.parent, settings)
+        evidence = EvidenceBase(documents, store.search, embedder, policy=breaker_policy)
+        services = _services(settings, profile, lexicon, documents, memory, evidence, model, clock)
+        await _ingest_samples(evidence, profile, path.parent, settings)
         titles = Titles(memory, services.traces, services.budgets, model)
         memory.derived.register(titles)
         memory.derived.start()
@@ -142,22 +126,53 @@ async def open_engine(
                 clock=clock,
                 store=store,
                 memory=memory,
-                evidence=services.evidence,
+                evidence=evidence,
                 personas=services.personas,
                 prompts=services.prompts,
                 traces=services.traces,
                 budgets=services.budgets,
                 titles=titles,
                 chat=Chat(services),
-                breakers=(*store_breakers, *([model_breaker] if model else []), *services.evidence.breakers),
+                breakers=(*store_breakers, *([model_breaker] if model else []), *evidence.breakers),
             )
         finally:
             await tasks.stop(0)
             await memory.derived.stop(settings.shutdown_seconds * DRAIN_SHARE)
             if model is not None:
                 await model.close()
-            await services.evidence.close()
+            await evidence.close()
             await connections.aclose()
+
+
+def _services(
+    settings: Settings,
+    profile: Profile,
+    lexicon: Lexicon,
+    documents: Documents,
+    memory: Memory,
+    evidence: EvidenceBase,
+    model: ChatModel | None,
+    clock: Clock,
+) -> Services:
+    """What the steps of a turn use."""
+    return Services(
+        memory=memory,
+        evidence=evidence,
+        personas=PersonaRegistry(documents, profile.personas),
+        prompts=PromptRegistry(documents),
+        traces=TraceLedger(documents, clock, retention=timedelta(days=settings.trace_retention_days)),
+        budgets=BudgetKeeper(profile.budgets, memory, clock),
+        profile=profile,
+        lexicon=lexicon,
+        policy=TurnPolicy(
+            memory_enabled=settings.memory_enabled,
+            prompt_budget_tokens=settings.prompt_budget_tokens,
+            default_language=settings.language,
+        ),
+        clock=clock,
+        model=model,
+        count_tokens=model.count_tokens if model else estimate_tokens,
+    )
 
 
 async def _delete_expired(documents: Documents) -> None:

@@ -129,6 +129,10 @@ FULL_DETAILS = TraceDetails(
 
 def full_records() -> list[Record]:
     """One record of every type, with every field set to a value other than its default."""
+    return [*_records_of_a_session(), *_records_of_a_site()]
+
+
+def _records_of_a_session() -> list[Record]:
     return [
         Session(
             session_id="session-full",
@@ -173,6 +177,14 @@ def full_records() -> list[Record]:
             blocks=[Block("history", AWKWARD_TEXT, 7)],
             details=FULL_DETAILS,
         ),
+        Watermark(
+            ref="preferences/i/elder", session_id="session-full", function="preferences", persona_id="elder", seq=2**40
+        ),
+    ]
+
+
+def _records_of_a_site() -> list[Record]:
+    return [
         PersonaVersion(
             ref="elder:1", persona_id="elder", number=1, persona=NESTED, author="编者", note="first\nsecond"
         ),
@@ -204,9 +216,6 @@ def full_records() -> list[Record]:
             cost_usd=0.1,
         ),
         Marker(name="evidence", value="甲\x00乙"),
-        Watermark(
-            ref="preferences/i/elder", session_id="session-full", function="preferences", persona_id="elder", seq=2**40
-        ),
     ]
 
 
