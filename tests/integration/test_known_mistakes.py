@@ -357,6 +357,6 @@ def test_grounding_has_one_implementation() -> None:
     for name in ("check_answerability", "verify_answer"):
         defining = [path for path, text in sources.items() if f"def {name}(" in text]
         assert [path.parent.name for path in defining] == ["grounding"]
-    for step, name in (("ground", "check_answerability"), ("check", "verify_answer")):
+    for step, name in (("answerability", "check_answerability"), ("check", "verify_answer")):
         assert re.search(rf"^ +{name}[(,]", sources[ROOT / f"src/wenmai/chat/steps/{step}.py"], re.MULTILINE)
     assert [str(path) for path in sources if re.search(r"_(v\d|old|legacy)\.py$", path.name)] == []
