@@ -129,7 +129,13 @@ FULL_DETAILS = TraceDetails(
 
 def full_records() -> list[Record]:
     """One record of every type, with every field set to a value other than its default."""
-    return [*_records_of_a_session(), *_records_of_a_site()]
+    return [
+        *_records_of_a_session(),
+        *_records_of_a_site(),
+        Watermark(
+            ref="preferences/i/elder", session_id="session-full", function="preferences", persona_id="elder", seq=2**40
+        ),
+    ]
 
 
 def _records_of_a_session() -> list[Record]:
@@ -176,9 +182,6 @@ def _records_of_a_session() -> list[Record]:
             tool_calls=[TurnStep("open", "ok", 1.5)],
             blocks=[Block("history", AWKWARD_TEXT, 7)],
             details=FULL_DETAILS,
-        ),
-        Watermark(
-            ref="preferences/i/elder", session_id="session-full", function="preferences", persona_id="elder", seq=2**40
         ),
     ]
 
