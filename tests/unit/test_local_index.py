@@ -36,7 +36,6 @@ class RecordingEmbedder:
     """An embedder that embeds texts by their length, records them, and can fail."""
 
     name = "counting"
-    dimension: int | None = 2
 
     def __init__(self) -> None:
         self.passages: list[str] = []

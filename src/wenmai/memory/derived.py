@@ -43,8 +43,9 @@ MAX_SCHEDULED = 10_000
 CONCURRENT_CHECKS = 8
 """Of threads that must not wait."""
 
-REST = 50.0
-"""Background checks take a fiftieth of the time, one after another: and runs follow checks, so they are as rare."""
+REST = 120.0
+"""A background check rests so many times its duration: checks take less than a hundredth of the time, so that the 99th
+percentile of appends does not show them. Runs follow checks, so they are as rare."""
 
 MAX_WAITING = 1_000
 """Threads waiting for a function; further ones are left to the sweeper."""

