@@ -15,8 +15,8 @@ from http_service import Service
 from embedding_server import embedding_server
 from support import URLS, engine_at
 from wenmai.grounding.evidence import EvidenceBase
-from wenmai.grounding.evidence.embedding import BATCH, EmbeddingProgress
 from wenmai.providers.embedders import open_embedder
+from wenmai.retrieval.embedding import BATCH, EmbeddingProgress
 from wenmai.scope import Scope
 from wenmai.stores.contracts import SearchQuery, Store
 from wenmai.stores.opening import open_store

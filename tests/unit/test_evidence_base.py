@@ -9,8 +9,8 @@ import pytest
 
 from wenmai.errors import InvalidInput, ModelError
 from wenmai.grounding.evidence import EvidenceBase, IngestReport, SearchResult, parse
-from wenmai.grounding.evidence.ranking import SEMANTIC_WEIGHT, fused_order, scores
 from wenmai.providers.embedders import BundledEmbedder, Embedder, open_embedder
+from wenmai.retrieval.ranking import SEMANTIC_WEIGHT, fused_order, scores
 from wenmai.scope import Scope
 from wenmai.stores.contracts import Hit, Search, SearchEntry, Store
 from wenmai.stores.opening import open_store

@@ -23,15 +23,18 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
     "stores": GROUND | {"resilience"},
     "providers": GROUND,
     "config": GROUND | {"providers"},
+    "retrieval": GROUND | {"resilience", "stores", "providers"},
     "memory": GROUND | {"resilience", "stores"},
-    "grounding": GROUND | {"resilience", "stores", "providers", "config"},
+    "grounding": GROUND | {"resilience", "stores", "providers", "config", "retrieval"},
     "blocking": GROUND | {"stores", "memory"},
     "interchange": GROUND | {"stores", "memory"},
     "chat": GROUND | {"resilience", "stores", "memory", "grounding", "providers", "config"},
     "engine": GROUND | {"resilience", "stores", "memory", "grounding", "providers", "config", "chat"},
-    "http": GROUND | {"resilience", "stores", "memory", "grounding", "config", "interchange", "chat", "engine"},
+    "http": GROUND
+    | {"resilience", "stores", "retrieval", "memory", "grounding", "config", "interchange", "chat", "engine"},
     "cli": GROUND
-    | {"resilience", "stores", "memory", "grounding", "providers", "config", "interchange", "chat", "engine", "http"},
+    | {"resilience", "stores", "retrieval", "memory", "grounding", "providers", "config", "interchange", "chat"}
+    | {"engine", "http"},
     "__main__": frozenset({"cli"}),
 }
 """Layer (the name after ``wenmai.``) → the other layers that it may import."""

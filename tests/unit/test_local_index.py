@@ -8,10 +8,11 @@ import msgspec
 import pytest
 
 from wenmai.errors import ModelError
-from wenmai.grounding.evidence import EvidenceBase, SearchResult, embedding, local_index
-from wenmai.grounding.evidence.index import BATCH
-from wenmai.grounding.evidence.local_index import SLICE, LocalIndex
-from wenmai.grounding.evidence.pages import PAGE
+from wenmai.grounding.evidence import EvidenceBase, SearchResult
+from wenmai.retrieval import embedding, local_index
+from wenmai.retrieval.corpus import PAGE
+from wenmai.retrieval.index import BATCH
+from wenmai.retrieval.local_index import SLICE, LocalIndex
 from wenmai.scope import Scope
 from wenmai.stores.contracts import Documents
 from wenmai.stores.opening import open_store
@@ -250,9 +251,9 @@ async def test_the_least_recently_used_sites_are_evicted(documents: Documents, m
         await writer.ingest(scope, [BRIDGE, TREE])
 
     def kept() -> list[str]:
-        return [site for _, site in index._sites]
+        return [owner.site_id for owner in index._indexes]
 
-    monkeypatch.setattr(local_index, "MAX_SITES", 2)
+    monkeypatch.setattr(local_index, "MAX_OWNERS", 2)
     for scope in (*scopes, scopes[1]):
         assert ids(await reader.find(scope, "通济桥")) == ["bridge"]
     assert kept() == ["c", "b"]
@@ -264,7 +265,7 @@ async def test_the_least_recently_used_sites_are_evicted(documents: Documents, m
 
 async def test_a_site_in_use_is_not_evicted(documents: Documents, monkeypatch: pytest.MonkeyPatch) -> None:
     """Concurrent questions about many sites use one index each, even over the bound."""
-    monkeypatch.setattr(local_index, "MAX_SITES", 1)
+    monkeypatch.setattr(local_index, "MAX_OWNERS", 1)
     scopes = [Scope("village", f"site-{number}") for number in range(8)]
     embedder = RecordingEmbedder()
     writer, reader = process(documents), process(documents, embedder)
@@ -274,11 +275,11 @@ async def test_a_site_in_use_is_not_evicted(documents: Documents, monkeypatch: p
     found = await asyncio.gather(*(reader.find(scope, "通济桥") for scope in scopes for _ in range(3)))
     assert [ids(each) for each in found] == [["bridge"]] * 24
     assert isinstance(reader._index, LocalIndex)
-    assert len(reader._index._sites) == len(scopes)
+    assert len(reader._index._indexes) == len(scopes)
     embedder.unblocked.set()
     await asyncio.gather(*asyncio.all_tasks() - {asyncio.current_task()})
     assert len(embedder.passages) == len(scopes)
-    assert len(reader._index._sites) == 1
+    assert len(reader._index._indexes) == 1
 
 
 async def test_other_tasks_run_while_a_large_site_is_indexed(

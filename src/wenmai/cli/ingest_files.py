@@ -18,10 +18,10 @@ from wenmai.config.sources import profile_path
 from wenmai.errors import InvalidInput, ModelError
 from wenmai.grounding.evidence import EvidenceBase
 from wenmai.grounding.evidence.base import IngestReport
-from wenmai.grounding.evidence.embedding import EmbeddingProgress
 from wenmai.grounding.evidence.parsing import FORMATS, BadLine, parse
 from wenmai.memory.library import required
 from wenmai.providers.embedders import open_embedder
+from wenmai.retrieval.embedding import EmbeddingProgress
 from wenmai.scope import Scope
 from wenmai.stores.key_prefix import with_key_prefix
 from wenmai.stores.opening import open_store

@@ -13,9 +13,9 @@ from prometheus_client.registry import Collector
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from wenmai.chat.turn import TurnAnswer
-from wenmai.grounding.evidence.embedding import EmbeddingProgress
 from wenmai.memory.derived import DerivedMemory
 from wenmai.resilience.breaker import Breaker, State
+from wenmai.retrieval.embedding import EmbeddingProgress
 from wenmai.stores.records import TokenUsage
 
 _METHODS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"})

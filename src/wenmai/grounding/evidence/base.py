@@ -13,18 +13,19 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from wenmai.grounding.evidence.embedding import EmbeddingProgress, OnEmbedded
+from wenmai.grounding.evidence.entries import EVIDENCE, in_domains, in_language
 from wenmai.grounding.evidence.fields import check_record
-from wenmai.grounding.evidence.index import BATCH, BATCH_CHARACTERS, SEARCH_SECONDS, EvidenceIndex
-from wenmai.grounding.evidence.local_index import LocalIndex
-from wenmai.grounding.evidence.pages import pages
-from wenmai.grounding.evidence.ranking import drop_translations, fused_order, scores, verified_first
+from wenmai.grounding.evidence.ranking import drop_translations, verified_first
 from wenmai.grounding.evidence.reading import FileReader
 from wenmai.grounding.types import Passage
 from wenmai.providers.embedders import Embedder
 from wenmai.resilience.breaker import Breaker, BreakerPolicy
+from wenmai.retrieval.embedding import EmbeddingProgress, OnEmbedded
+from wenmai.retrieval.index import BATCH, BATCH_CHARACTERS, SEARCH_SECONDS, PassageIndex
+from wenmai.retrieval.local_index import LocalIndex
+from wenmai.retrieval.ranking import fused_order, scores
 from wenmai.scope import Scope
-from wenmai.stores.contracts import Documents, Page, Search, Stored
+from wenmai.stores.contracts import Documents, Page, Range, Search, Stored
 from wenmai.stores.records import EvidenceRecord
 from wenmai.stores.validation import check_range
 
@@ -63,7 +64,7 @@ class EvidenceBase:
 
     Args:
         documents: stores the passages.
-        search: search store; None keeps an index in this process (:mod:`.local_index`).
+        search: search store; None keeps an index in this process (:mod:`wenmai.retrieval.local_index`).
         embedder: None searches by words alone. Each embedder has an index of its own, built by words when the first
             question finds it empty; :meth:`reindex` builds it ahead of that.
         policy: of the circuit breakers of embedder and search.
@@ -85,9 +86,9 @@ class EvidenceBase:
     ) -> None:
         self._documents = documents
         self._index = (
-            LocalIndex(documents, embedder, policy=policy, search_seconds=search_seconds)
+            LocalIndex(EVIDENCE, documents, embedder, policy=policy, search_seconds=search_seconds)
             if search is None
-            else EvidenceIndex(documents, search, embedder, policy=policy, search_seconds=search_seconds)
+            else PassageIndex(EVIDENCE, documents, search, embedder, policy=policy, search_seconds=search_seconds)
         )
         self._rebuilding = asyncio.Lock()
         self.files: FileReader = FileReader()
@@ -145,7 +146,7 @@ class EvidenceBase:
         language: str | None = None,
         limit: int = 6,
     ) -> SearchResult:
-        """Retrieve the best passages for a question; scores and order are those of :mod:`.ranking`.
+        """Retrieve the best passages for a question; scores and order are those of :mod:`wenmai.retrieval.ranking`.
 
         Args:
             scope: the site; its user does not matter.
@@ -160,9 +161,10 @@ class EvidenceBase:
         """
         check_range("limit", limit, 1, MAX_FOUND)
         candidates = limit * _CANDIDATES_PER_PASSAGE
-        found = await self._index.search(scope, query, domains=domains, language=language, limit=candidates)
+        where, preferred = in_domains(domains), in_language(language)
+        found = await self._index.search(scope, query, where=where, preferred=preferred, limit=candidates)
         if not found.hits and await self._rebuild_if_empty(scope):
-            found = await self._index.search(scope, query, domains=domains, language=language, limit=candidates)
+            found = await self._index.search(scope, query, where=where, preferred=preferred, limit=candidates)
         score = scores(found.hits)
         order = fused_order(found.hits, score)
         stored = await self._documents.get_many(scope, EvidenceRecord, order)
@@ -189,12 +191,12 @@ class EvidenceBase:
         They are found by words then; vectors of unchanged passages are kept, the others follow in the background.
         """
         done = 0
-        async for page in pages(self._documents, scope):
+        async for page in EVIDENCE.pages(self._documents, scope):
             await self._index.add(scope, [stored.record for stored in page.items])
             done += len(page.items)
             if on_progress:
                 on_progress(done)
-        await self._index.remove_earlier(scope)
+        await self._index.remove_earlier(scope, {"language": Range(low="")})
         return done
 
     def start_embedding(self, scope: Scope) -> None:
@@ -259,7 +261,7 @@ class EvidenceBase:
         return sum(removed)
 
     async def _ids(self, scope: Scope, source_ref: str) -> set[str]:
-        found = pages(self._documents, scope, {"source_ref": source_ref})
+        found = EVIDENCE.pages(self._documents, scope, {"source_ref": source_ref})
         return {stored.record.evidence_id async for page in found for stored in page.items}
 
     async def _rebuild_if_empty(self, scope: Scope) -> bool:

@@ -1,4 +1,4 @@
-"""The search index over passages.
+"""The search index over the passages of a corpus.
 
 Passages are indexed by words at once and get their vectors in the background (:mod:`.embedding`). Embedding a question
 and searching have a circuit breaker each. Indexing has none: an ingestion gets the real error, and a slow batch says
@@ -7,27 +7,24 @@ nothing about questions.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 import msgspec
 
 from wenmai.clock import system_clock
-from wenmai.errors import ModelError, StoreUnavailable
-from wenmai.grounding.evidence.embedding import EmbeddingProgress, OnEmbedded, PassageEmbedding
-from wenmai.grounding.evidence.entries import entry_of
-from wenmai.grounding.evidence.fields import primary_language
-from wenmai.grounding.evidence.ranking import fused_order, scores
+from wenmai.errors import StoreUnavailable
 from wenmai.providers.embedders import Embedder
-from wenmai.resilience.breaker import MODEL, Breaker, BreakerPolicy
-from wenmai.resilience.degradation import note_degraded
+from wenmai.resilience.breaker import Breaker, BreakerPolicy
+from wenmai.retrieval.corpus import Corpus, R
+from wenmai.retrieval.embedding import EmbeddingProgress, OnEmbedded, PassageEmbedding
+from wenmai.retrieval.query_embedding import QueryEmbedding
+from wenmai.retrieval.ranking import best_hits, best_score
 from wenmai.scope import Scope
-from wenmai.stores.contracts import Documents, Hit, Range, Search, SearchQuery, Where
+from wenmai.stores.contracts import Documents, Hit, Search, SearchEntry, SearchQuery, Where
 from wenmai.stores.lease import Leases
-from wenmai.stores.records import EvidenceRecord
 from wenmai.text.cjk import ANALYSIS
 
 T = TypeVar("T")
-Vector = Sequence[float]
 
 BATCH = 200
 """Passages per indexing batch."""
@@ -36,7 +33,7 @@ BATCH_CHARACTERS = 20_000
 """A batch ends with the passage that exceeds this size: analysing it takes 10 to 20 ms."""
 
 STRONG = 0.3
-"""Best score in the requested language from which other languages are not searched."""
+"""Best score of the preferred passages from which the others are not searched."""
 
 SEARCH_SECONDS = 5.0
 """Timeout of a search, whatever the store's own timeouts are."""
@@ -53,11 +50,12 @@ class SearchHits(msgspec.Struct, frozen=True):
     embedder_failed: bool
 
 
-class EvidenceIndex:
+class PassageIndex(Generic[R]):
     """A collection of a search store, one per embedder and analysis of texts: others are not comparable.
 
     Args:
-        documents: have the passages.
+        corpus: the records to index.
+        documents: have the records.
         search: the store.
         embedder: None indexes and searches words alone.
         policy: of the circuit breakers.
@@ -72,6 +70,7 @@ class EvidenceIndex:
 
     def __init__(
         self,
+        corpus: Corpus[R],
         documents: Documents,
         search: Search,
         embedder: Embedder | None,
@@ -79,30 +78,31 @@ class EvidenceIndex:
         policy: BreakerPolicy | None = None,
         search_seconds: float = SEARCH_SECONDS,
     ) -> None:
-        self.embedder_breaker: Breaker = Breaker("embedder", kind=MODEL, policy=policy)
+        self._queries = QueryEmbedding(embedder, policy=policy)
+        self.embedder_breaker: Breaker = self._queries.breaker
         self.search_breaker: Breaker = Breaker("search", policy=policy)
+        self._corpus = corpus
         self._search = search
-        self._embedder = embedder
         self._search_seconds = search_seconds
         suffix = f":{embedder.name}" if embedder else ""
-        self._collection = f"evidence:{ANALYSIS}{suffix}"
-        self._earlier_collection = f"evidence{suffix}"
+        self._collection = f"{corpus.name}:{ANALYSIS}{suffix}"
+        self._earlier_collection = f"{corpus.name}{suffix}"
         self._embedding = self._open_embedding(documents, embedder) if embedder else None
 
-    async def prepare(self, scope: Scope, records: Sequence[EvidenceRecord]) -> None:
+    async def prepare(self, scope: Scope, records: Sequence[R]) -> None:
         """Index records before their documents are written."""
         await self._index(scope, records)
 
     async def bump_revision(self, scope: Scope) -> None:
         """Invalidate the indexes of other processes: nothing to do, they search the same store."""
 
-    async def add(self, scope: Scope, records: Sequence[EvidenceRecord]) -> None:
+    async def add(self, scope: Scope, records: Sequence[R]) -> None:
         """Index or reindex the records, whose documents are written."""
         await self._index(scope, records)
         self.start_embedding(scope)
 
     def start_embedding(self, scope: Scope) -> None:
-        """Give the site's passages their vectors, in the background."""
+        """Give the scope's passages their vectors, in the background."""
         if self._embedding:
             self._embedding.start(scope)
 
@@ -118,23 +118,20 @@ class EvidenceIndex:
 
     async def remove(self, scope: Scope, ids: Sequence[str]) -> None:
         """Remove the passages of these ids."""
-        await self._search.remove(scope, self._collection, ids, shared=True)
+        await self._search.remove(scope, self._collection, ids, shared=self._corpus.shared)
 
-    async def remove_earlier(self, scope: Scope) -> None:
-        """Remove the entries of the first analysis, whose collection's name had no version."""
-        every_language = {"language": Range(low="")}
-        await self._search.remove(scope, self._earlier_collection, where=every_language, shared=True)
+    async def remove_earlier(self, scope: Scope, where: Where) -> None:
+        """Remove the entries of the first analysis, whose collection's name had no version; ``where`` matches all."""
+        await self._search.remove(scope, self._earlier_collection, where=where, shared=self._corpus.shared)
 
     async def is_empty(self, scope: Scope) -> bool:
-        """Whether the site has no indexed passage."""
-        return (await self._search.size(scope, self._collection, shared=True)).entries == 0
+        """Whether the scope has no indexed passage."""
+        return (await self._search.size(scope, self._collection, shared=self._corpus.shared)).entries == 0
 
-    async def search(
-        self, scope: Scope, query: str, *, domains: Sequence[str], language: str | None, limit: int
-    ) -> SearchHits:
-        """Search the domains for a question, preferring the language.
+    async def search(self, scope: Scope, query: str, *, where: Where, preferred: Where, limit: int) -> SearchHits:
+        """Search for a question among the passages that match ``where``, favouring those that match ``preferred`` too.
 
-        Hits in all languages are returned instead if the best in the language is weak and the best of all is better.
+        If the best of the preferred is weak and the best of all is better, the hits are those of all.
         Passages without a vector are found by words; that is no failure.
 
         Raises:
@@ -142,53 +139,39 @@ class EvidenceIndex:
         """
         if self._embedding:
             self._embedding.check(scope)
-        vector, failed = await self._embed_query(query)
+        vector, failed = await self._queries.embed(query)
         # The store's ranking favours entries that have a vector, so the best are chosen here until all have theirs.
         choosing = vector is not None and self._embedding is not None and not self._embedding.is_complete(scope)
 
-        async def hits(where: Where) -> list[Hit]:
+        async def hits(matching: Where) -> list[Hit]:
             most, pool = (_POOL_WHILE_EMBEDDING,) * 2 if choosing else (limit, _POOL)
-            asked = SearchQuery(text=query, vector=vector, where=where, limit=most, pool=pool)
-            [found] = await self._search.query(scope, self._collection, [asked], shared=True)
-            return _best_hits(found, limit) if choosing else found
+            asked = SearchQuery(text=query, vector=vector, where=matching, limit=most, pool=pool)
+            [found] = await self._search.query(scope, self._collection, [asked], shared=self._corpus.shared)
+            return best_hits(found, limit) if choosing else found
 
-        async def preferring_language() -> list[Hit]:
-            where: Where = {"domains": tuple(domains)} if domains else {}
-            if language is None:
-                return await hits(where)
-            preferred = await hits({**where, "language": primary_language(language)})
-            if _best(preferred) >= STRONG:
-                return preferred
-            any_language = await hits(where)
-            return any_language if _best(any_language) > _best(preferred) else preferred
+        async def found_hits() -> list[Hit]:
+            found = await hits({**where, **preferred})
+            if not preferred or best_score(found) >= STRONG:
+                return found
+            of_all = await hits(where)
+            return of_all if best_score(of_all) > best_score(found) else found
 
-        return SearchHits(await self._guarded(preferring_language), failed)
+        return SearchHits(await self._guarded(found_hits), failed)
 
     async def close(self) -> None:
         """Stop embedding."""
         if self._embedding:
             await self._embedding.close()
 
-    def _open_embedding(self, documents: Documents, embedder: Embedder) -> PassageEmbedding:
+    def _open_embedding(self, documents: Documents, embedder: Embedder) -> PassageEmbedding[R]:
         leases = Leases(documents, system_clock)
         return PassageEmbedding(
-            documents, self._search, self._collection, embedder, self.embedder_breaker, leases=leases
+            self._corpus, documents, self._search, self._collection, embedder, self.embedder_breaker, leases=leases
         )
 
-    async def _index(self, scope: Scope, records: Sequence[EvidenceRecord]) -> None:
-        for batch in batches(records, BATCH):
-            await self._search.index(scope, self._collection, list(map(entry_of, batch)), shared=True)
-
-    async def _embed_query(self, query: str) -> tuple[Vector | None, bool]:
-        """The question's vector, None without an embedder; True if the embedder failed or its breaker is open."""
-        if self._embedder is None:
-            return None, False
-        try:
-            with self.embedder_breaker.guard():
-                return await self._embedder.embed_query(query), False
-        except ModelError:
-            note_degraded(self.embedder_breaker.name)
-            return None, True
+    async def _index(self, scope: Scope, records: Sequence[R]) -> None:
+        for batch in batches(list(map(self._corpus.entry_of, records)), BATCH):
+            await self._search.index(scope, self._collection, batch, shared=self._corpus.shared)
 
     async def _guarded(self, work: Callable[[], Awaitable[T]]) -> T:
         """Run a search behind its breaker, with a timeout."""
@@ -200,20 +183,11 @@ class EvidenceIndex:
                 raise StoreUnavailable("search", f"no answer within {self._search_seconds:g} s") from timeout
 
 
-def batches(records: Sequence[EvidenceRecord], most: int) -> Iterator[Sequence[EvidenceRecord]]:
-    """Split the records into batches of at most ``most`` and about :data:`BATCH_CHARACTERS`."""
+def batches(entries: Sequence[SearchEntry], most: int) -> Iterator[Sequence[SearchEntry]]:
+    """Split the entries into batches of at most ``most`` and about :data:`BATCH_CHARACTERS`."""
     start = characters = 0
-    for end, record in enumerate(records, start=1):
-        characters += len(record.text)
-        if end - start == most or characters >= BATCH_CHARACTERS or end == len(records):
-            yield records[start:end]
+    for end, entry in enumerate(entries, start=1):
+        characters += len(entry.text)
+        if end - start == most or characters >= BATCH_CHARACTERS or end == len(entries):
+            yield entries[start:end]
             start, characters = end, 0
-
-
-def _best_hits(hits: Sequence[Hit], limit: int) -> list[Hit]:
-    by_id = {hit.id: hit for hit in hits}
-    return [by_id[id_] for id_ in fused_order(hits, scores(hits))[:limit]]
-
-
-def _best(hits: Sequence[Hit]) -> float:
-    return max(scores(hits).values(), default=0.0)

@@ -2,7 +2,7 @@
 
 What is missing is read from the index itself (:meth:`wenmai.stores.contracts.Search.without_vector`), so that there is
 no other state: after a crash the work goes on where it was. A vector is written only if the passage still has the text
-that was embedded. One process at a time embeds the passages of a site; two would only do some work twice.
+that was embedded. One process at a time embeds the passages of an owner; two would only do some work twice.
 """
 
 import asyncio
@@ -10,32 +10,32 @@ import logging
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
+from typing import Generic
 
 import msgspec
 
 from wenmai.errors import ModelError, StoreError
-from wenmai.grounding.evidence.embedding_log import EmbeddingLog
-from wenmai.grounding.evidence.entries import embedded_text, entry_of
-from wenmai.grounding.evidence.vector_cache import VectorCache
 from wenmai.providers.embedders import Embedder
 from wenmai.resilience.breaker import Breaker
+from wenmai.retrieval.corpus import Corpus, R
+from wenmai.retrieval.embedding_log import EmbeddingLog
+from wenmai.retrieval.vector_cache import VectorCache
 from wenmai.scope import Scope, ThreadKey
 from wenmai.stores.contracts import CollectionSize, Documents, Search
 from wenmai.stores.lease import LEASE, Leases, LeaseTaken
-from wenmai.stores.records import EvidenceRecord
 
 BATCH = 20
 """Passages per call of the embedder and per write."""
 
 SLICE = 5 * BATCH
-"""Passages of a site after which other sites have their turn."""
+"""Passages of an owner after which other owners have their turn."""
 
 RECHECK_SECONDS = 60.0
 """A question after so long makes the index be checked again: another process may have left passages without vectors."""
 
 FIRST_RETRY_SECONDS = 1.0
 LONGEST_RETRY_SECONDS = 60.0
-"""Delay after the first failure of a site; each further one waits twice as long, up to the longest."""
+"""Delay after the first failure of an owner; each further one waits twice as long, up to the longest."""
 
 BREAKER_SECONDS = 30.0
 """No passage is embedded for so long after the embedder's breaker has opened."""
@@ -43,8 +43,8 @@ BREAKER_SECONDS = 30.0
 MAX_REFUSED = 5
 """Texts that the embedder may refuse for good before the others are left for later too."""
 
-MAX_SITES = 1_000
-"""Sites whose progress is known, the most recently checked."""
+MAX_OWNERS = 1_000
+"""Owners whose progress is known, the most recently checked."""
 
 _log = logging.getLogger(__name__)
 
@@ -61,21 +61,23 @@ class EmbeddingProgress(msgspec.Struct, frozen=True, kw_only=True):
 OnEmbedded = Callable[[EmbeddingProgress], None]
 
 
-class PassageEmbedding:
-    """Embeds the passages of one collection, over all sites.
+class PassageEmbedding(Generic[R]):
+    """Embeds the passages of one collection, over all their owners.
 
     Args:
+        corpus: the records that are indexed.
         documents: have the passages' texts.
         search: has the index.
         collection: of the index.
         embedder: makes the vectors.
         breaker: of the embedder for questions; it is not used for passages, but while it is open they wait.
         leases: None for an index that no other process shares.
-        pinned: entered while a site has work, to keep its index.
+        pinned: entered while an owner has work, to keep its index.
     """
 
     def __init__(
         self,
+        corpus: Corpus[R],
         documents: Documents,
         search: Search,
         collection: str,
@@ -85,6 +87,7 @@ class PassageEmbedding:
         leases: Leases | None,
         pinned: Callable[[Scope], AbstractContextManager[object]] = nullcontext,
     ) -> None:
+        self._corpus = corpus
         self._documents = documents
         self._search = search
         self._collection = collection
@@ -100,36 +103,36 @@ class PassageEmbedding:
 
     @property
     def progress(self) -> EmbeddingProgress:
-        """The totals of the sites that this process has checked, as of their last check or write."""
+        """The totals of the owners that this process has checked, as of their last check or write."""
         sizes = self._sizes.values()
         return EmbeddingProgress(
             passages=sum(size.entries for size in sizes), embedded=sum(size.vectors for size in sizes)
         )
 
     def is_complete(self, scope: Scope) -> bool:
-        """Whether all passages of the site had their vectors when it was last checked, and no work has come since."""
-        size = self._sizes.get(_site(scope))
-        return _site(scope) not in self._tasks and size is not None and size.vectors >= size.entries
+        """Whether all passages of the owner had their vectors when it was last checked, and no work has come since."""
+        size = self._sizes.get(self._corpus.owner(scope))
+        return self._corpus.owner(scope) not in self._tasks and size is not None and size.vectors >= size.entries
 
     def start(self, scope: Scope) -> None:
         """Embed what has no vector, in the background; called again after each change."""
-        site = _site(scope)
-        self._wanted.add(site)
-        self._checked.pop(site, None)
-        self._checked[site] = time.monotonic()
-        if site not in self._tasks:
-            self._tasks[site] = asyncio.create_task(self._run(site))
+        owner = self._corpus.owner(scope)
+        self._wanted.add(owner)
+        self._checked.pop(owner, None)
+        self._checked[owner] = time.monotonic()
+        if owner not in self._tasks:
+            self._tasks[owner] = asyncio.create_task(self._run(owner))
 
     def check(self, scope: Scope) -> None:
-        """Start, unless the site was checked a moment ago; called with each question."""
-        checked = self._checked.get(_site(scope))
+        """Start, unless the owner was checked a moment ago; called with each question."""
+        checked = self._checked.get(self._corpus.owner(scope))
         if checked is None or time.monotonic() - checked >= RECHECK_SECONDS:
             self.start(scope)
 
     def forget(self, scope: Scope) -> None:
-        """The site's index is gone from this process."""
-        self._sizes.pop(_site(scope), None)
-        self._checked.pop(_site(scope), None)
+        """The owner's index is gone from this process."""
+        self._sizes.pop(self._corpus.owner(scope), None)
+        self._checked.pop(self._corpus.owner(scope), None)
 
     async def finish(self, scope: Scope, on_progress: OnEmbedded | None = None) -> None:
         """Embed what has no vector, or wait until another process has done so.
@@ -139,7 +142,7 @@ class PassageEmbedding:
         """
         while True:
             try:
-                return await self._embed_site(_site(scope), on_progress)
+                return await self._embed_owner(self._corpus.owner(scope), on_progress)
             except LeaseTaken:
                 if on_progress:
                     on_progress(self.progress)
@@ -152,16 +155,16 @@ class PassageEmbedding:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _run(self, site: Scope) -> None:
-        """Embed the site's passages until all that can be embedded are, retrying after failures."""
+    async def _run(self, owner: Scope) -> None:
+        """Embed the owner's passages until all that can be embedded are, retrying after failures."""
         retry = FIRST_RETRY_SECONDS
         try:
-            with self._pinned(site):
-                while site in self._wanted:
+            with self._pinned(owner):
+                while owner in self._wanted:
                     await asyncio.sleep(self._breaker_seconds())
-                    self._wanted.discard(site)
+                    self._wanted.discard(owner)
                     try:
-                        await self._embed_site(site)
+                        await self._embed_owner(owner)
                         retry = FIRST_RETRY_SECONDS
                         continue
                     except LeaseTaken:
@@ -172,10 +175,10 @@ class PassageEmbedding:
                     except Exception:  # noqa: BLE001 — logged and retried
                         delay = LONGEST_RETRY_SECONDS
                         _log.exception("embedding of passages failed unexpectedly, retrying in %g s", delay)
-                    self._wanted.add(site)
+                    self._wanted.add(owner)
                     await asyncio.sleep(delay)
         finally:
-            del self._tasks[site]
+            del self._tasks[owner]
 
     def _breaker_seconds(self) -> float:
         status = self._breaker.status
@@ -183,29 +186,29 @@ class PassageEmbedding:
             return 0.0
         return max(0.0, status.opened_at + BREAKER_SECONDS - self._breaker.now())
 
-    async def _embed_site(self, site: Scope, on_progress: OnEmbedded | None = None) -> None:
+    async def _embed_owner(self, owner: Scope, on_progress: OnEmbedded | None = None) -> None:
         """One pass over the entries without a vector.
 
         Raises:
             LeaseTaken: another process is at it.
             ModelError: the embedder failed; or it refused some texts, the others have their vectors.
         """
-        log = EmbeddingLog(site)
+        log = EmbeddingLog(owner)
         refused: list[ModelError] = []
         after = ""
         while True:
-            await self._count(site)
+            await self._count(owner)
             if on_progress:
                 on_progress(self.progress)
-            if not await self._missing(site, after, 1):
+            if not await self._missing(owner, after, 1):
                 break
-            async with self._turn, self._lease(site):
-                ids = await self._missing(site, after, SLICE)
-                size = await self._count(site)
+            async with self._turn, self._lease(owner):
+                ids = await self._missing(owner, after, SLICE)
+                size = await self._count(owner)
                 log.show(size.vectors, size.entries)
                 for start in range(0, len(ids), BATCH):
-                    await self._embed(site, ids[start : start + BATCH], refused)
-                    log.show(self._sizes[site].vectors, size.entries)
+                    await self._embed(owner, ids[start : start + BATCH], refused)
+                    log.show(self._sizes[owner].vectors, size.entries)
                     if on_progress:
                         on_progress(self.progress)
             after = ids[-1] if ids else after
@@ -213,12 +216,12 @@ class PassageEmbedding:
         if refused:
             raise refused[-1]
 
-    async def _embed(self, site: Scope, ids: Sequence[str], refused: list[ModelError]) -> None:
+    async def _embed(self, owner: Scope, ids: Sequence[str], refused: list[ModelError]) -> None:
         """Embed these passages; those that the embedder refuses for good are left out."""
-        stored = await self._documents.get_many(site, EvidenceRecord, ids)
+        stored = await self._documents.get_many(owner, self._corpus.kind, ids)
         records = [each.record for each in stored.values()]
         try:
-            vectors = await self._vectors.embed([embedded_text(record) for record in records])
+            vectors = await self._vectors.embed(list(map(self._corpus.embedded_text, records)))
         except ModelError as problem:
             if problem.retryable or len(refused) >= MAX_REFUSED:
                 raise
@@ -226,32 +229,33 @@ class PassageEmbedding:
                 refused.append(problem)
                 return
             for half in (ids[: len(ids) // 2], ids[len(ids) // 2 :]):
-                await self._embed(site, half, refused)
+                await self._embed(owner, half, refused)
             return
-        entries = list(map(entry_of, records, vectors))
-        written = await self._search.embed(site, self._collection, entries, shared=True)
-        size = self._sizes[site]
-        self._sizes[site] = CollectionSize(size.entries, min(size.entries, size.vectors + written))
+        entries = [
+            msgspec.structs.replace(self._corpus.entry_of(record), vector=vector)
+            for record, vector in zip(records, vectors, strict=True)
+        ]
+        written = await self._search.embed(owner, self._collection, entries, shared=self._corpus.shared)
+        size = self._sizes[owner]
+        self._sizes[owner] = CollectionSize(size.entries, min(size.entries, size.vectors + written))
 
-    async def _count(self, site: Scope) -> CollectionSize:
-        size = await self._search.size(site, self._collection, shared=True)
-        self._sizes.pop(site, None)
-        self._sizes[site] = size
-        for oldest in [each for each in self._sizes if each not in self._tasks][:-MAX_SITES]:
+    async def _count(self, owner: Scope) -> CollectionSize:
+        size = await self._search.size(owner, self._collection, shared=self._corpus.shared)
+        self._sizes.pop(owner, None)
+        self._sizes[owner] = size
+        for oldest in [each for each in self._sizes if each not in self._tasks][:-MAX_OWNERS]:
             self.forget(oldest)
         return size
 
-    async def _missing(self, site: Scope, after: str, limit: int) -> list[str]:
-        return await self._search.without_vector(site, self._collection, after=after, limit=limit, shared=True)
+    async def _missing(self, owner: Scope, after: str, limit: int) -> list[str]:
+        return await self._search.without_vector(
+            owner, self._collection, after=after, limit=limit, shared=self._corpus.shared
+        )
 
     @asynccontextmanager
-    async def _lease(self, site: Scope) -> AsyncIterator[None]:
+    async def _lease(self, owner: Scope) -> AsyncIterator[None]:
         if self._leases is None:
             yield
             return
-        async with self._leases.hold(site, f"embedding/{self._collection}", _NO_THREAD, wait=False):
+        async with self._leases.hold(owner, f"embedding/{self._collection}", _NO_THREAD, wait=False):
             yield
-
-
-def _site(scope: Scope) -> Scope:
-    return Scope(scope.tenant_id, scope.site_id)

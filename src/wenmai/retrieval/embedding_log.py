@@ -11,10 +11,10 @@ _log = logging.getLogger(__name__)
 
 
 class EmbeddingLog:
-    """The log of one pass over a site; a pass that finds nothing to embed logs nothing."""
+    """The log of one pass over an owner; a pass that finds nothing to embed logs nothing."""
 
-    def __init__(self, site: Scope) -> None:
-        self._site = f"{site.tenant_id}/{site.site_id}"
+    def __init__(self, owner: Scope) -> None:
+        self._owner = f"{owner.tenant_id}/{owner.site_id}"
         self._began = self._last = 0.0
         self._first = self._embedded = 0
 
@@ -25,14 +25,14 @@ class EmbeddingLog:
         if not self._began:
             self._began = self._last = now
             self._first = embedded
-            _log.info("embedding %d passages of %s", passages - embedded, self._site)
+            _log.info("embedding %d passages of %s", passages - embedded, self._owner)
         elif now - self._last >= LOG_SECONDS:
             self._last = now
-            _log.info("embedded %d of %d passages of %s", embedded, passages, self._site)
+            _log.info("embedded %d of %d passages of %s", embedded, passages, self._owner)
 
     def end(self) -> None:
         """Note the end of the pass."""
         if self._began:
             done, seconds = self._embedded - self._first, time.monotonic() - self._began
             rate = done / max(seconds, 0.001)
-            _log.info("embedded %d passages of %s in %.1f s, %.1f/s", done, self._site, seconds, rate)
+            _log.info("embedded %d passages of %s in %.1f s, %.1f/s", done, self._owner, seconds, rate)

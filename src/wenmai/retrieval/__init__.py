@@ -1,0 +1,1 @@
+"""Hybrid search by words and vectors over records of any kind; see :class:`.corpus.Corpus`."""
