@@ -9,8 +9,8 @@ from wenmai.chat.turn import TurnRequest
 from wenmai.config.profile import Persona
 from wenmai.config.settings import Settings
 from wenmai.engine import Engine, open_engine
-from wenmai.errors import InvalidInput
 from wenmai.evaluation.cases import AnswerSet, Dialogue
+from wenmai.evaluation.personas import choose_persona
 from wenmai.evaluation.scoring import AskedTurn
 from wenmai.scope import Scope
 from wenmai.stores.records import EvidenceRecord
@@ -21,7 +21,7 @@ OnDialogue = Callable[[Dialogue], None]
 async def ask_set(settings: Settings, given: AnswerSet, *, on_dialogue: OnDialogue | None = None) -> list[AskedTurn]:
     """Ingest the evidence into an in-process store, and ask the dialogues in order.
 
-    Passages without domains get those of the persona. Questions are asked when all passages have their vectors.
+    Passages without domains get those of all personas. Questions are asked when all passages have their vectors.
 
     Args:
         settings: with the profile of the set; store, cache and sample sites are not used.
@@ -29,50 +29,28 @@ async def ask_set(settings: Settings, given: AnswerSet, *, on_dialogue: OnDialog
         on_dialogue: called after each dialogue.
 
     Raises:
-        InvalidInput: the profile has no persona of the set.
+        InvalidInput: the profile has no persona for a dialogue.
         ModelError: the embedder failed.
     """
     own = msgspec.structs.replace(settings, store="memory://", hot="", sample_sites=())
     scope = Scope()
     asked: list[AskedTurn] = []
     async with open_engine(own) as engine:
-        persona = choose_persona(engine.profile.personas, given)
-        records = [_with_domains(record, persona) for record in given.evidence]
-        await engine.evidence.ingest(scope, records)
+        personas = engine.profile.personas
+        persona_of = {dialogue.id: choose_persona(personas, given, dialogue) for dialogue in given.dialogues}
+        await engine.evidence.ingest(scope, _with_domains(given.evidence, personas))
         await engine.evidence.finish_embedding(scope)
         for dialogue in given.dialogues:
-            asked += await _ask(engine, scope, given.name, dialogue, dialogue.persona or persona.persona_id)
+            asked += await _ask(engine, scope, given.name, dialogue, persona_of[dialogue.id].persona_id)
             if on_dialogue is not None:
                 on_dialogue(dialogue)
     return asked
 
 
-def choose_persona(personas: Sequence[Persona], given: AnswerSet) -> Persona:
-    """The persona that the set names, else the first of those that may use most of its passages.
-
-    Raises:
-        InvalidInput: there is no persona of that name, or none may use a passage.
-    """
-    if given.persona is not None:
-        named = [each for each in personas if each.persona_id == given.persona]
-        if not named:
-            known = ", ".join(each.persona_id for each in personas)
-            raise InvalidInput(f"{given.name}: persona", given.persona, f"a persona of the profile: {known}")
-        return named[0]
-    usable, at = max(
-        (sum(_may_use(each, record) for record in given.evidence), -at) for at, each in enumerate(personas)
-    )
-    if not usable:
-        raise InvalidInput(f"{given.name}: evidence.domains", given.evidence[0].domains, "domains of a persona")
-    return personas[-at]
-
-
-def _may_use(persona: Persona, record: EvidenceRecord) -> bool:
-    return not persona.domains or not record.domains or not set(persona.domains).isdisjoint(record.domains)
-
-
-def _with_domains(record: EvidenceRecord, persona: Persona) -> EvidenceRecord:
-    return record if record.domains else msgspec.structs.replace(record, domains=persona.domains)
+def _with_domains(records: Sequence[EvidenceRecord], personas: Sequence[Persona]) -> list[EvidenceRecord]:
+    """The passages; those without domains get all of the personas'."""
+    domains = sorted({domain for persona in personas for domain in persona.domains})
+    return [each if each.domains else msgspec.structs.replace(each, domains=domains) for each in records]
 
 
 async def _ask(engine: Engine, scope: Scope, set_name: str, dialogue: Dialogue, persona_id: str) -> list[AskedTurn]:

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from wenmai.errors import InvalidInput
-from wenmai.evaluation.cases import AnswerSet, Dialogue, Half, Turn, convert, in_half, unreadable
+from wenmai.evaluation.cases import AnswerSet, Dialogue, Half, Turn, in_half
+from wenmai.evaluation.loading import convert, unreadable
 from wenmai.grounding.evidence.fields import detect_language, record_from
 from wenmai.stores.records import EvidenceRecord
 
@@ -134,33 +135,36 @@ def _passages(path: Path) -> Iterator[_Passage]:
     shape, of = _SHAPES.get(type(raw), (None, None))
     if shape is None or of is None:
         raise InvalidInput("path", str(path), "a reading set: an object with `data`, or a list of passages")
-    return shape(convert(raw, of, path))
+    return shape(convert(raw, of, path), path)
 
 
-def _from_squad(squad: _Squad) -> Iterator[_Passage]:
+def _from_squad(squad: _Squad, path: Path) -> Iterator[_Passage]:
     for article in squad.data:
         for paragraph in article.paragraphs:
             questions = [
                 _Question(each.id, each.question, [] if each.is_impossible else [a.text for a in each.answers])
                 for each in paragraph.qas
             ]
-            yield _Passage(_record(paragraph.id, article.title, paragraph.context), questions)
+            yield _Passage(_record(path, paragraph.id, article.title, paragraph.context), questions)
 
 
-def _from_cmrc(passages: Iterable[_CmrcPassage]) -> Iterator[_Passage]:
+def _from_cmrc(passages: Iterable[_CmrcPassage], path: Path) -> Iterator[_Passage]:
     for each in passages:
         questions = [_Question(question.query_id, question.query_text, question.answers) for question in each.qas]
-        yield _Passage(_record(each.context_id, each.title, each.context_text), questions)
+        yield _Passage(_record(path, each.context_id, each.title, each.context_text), questions)
 
 
-_SHAPES: dict[type, tuple[Callable[[Any], Iterator[_Passage]], Any]] = {
+_SHAPES: dict[type, tuple[Callable[[Any, Path], Iterator[_Passage]], Any]] = {
     dict: (_from_squad, _Squad),
     list: (_from_cmrc, list[_CmrcPassage]),
 }
 
 
-def _record(id_: str, title: str, text: str) -> EvidenceRecord:
-    return record_from({"evidence_id": id_, "title": title, "text": text, "source_ref": title})
+def _record(path: Path, id_: str, title: str, text: str) -> EvidenceRecord:
+    try:
+        return record_from({"evidence_id": id_, "title": title, "text": text, "source_ref": title})
+    except InvalidInput as problem:
+        raise InvalidInput(f"{path}: {id_}", title, f"a passage: {problem}") from problem
 
 
 def _merged(passages: Iterable[_Passage]) -> list[_Passage]:

@@ -5,17 +5,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from wenmai.evaluation.scoring import (
-    AnswerFigures,
-    AskedTurn,
-    StatementFigures,
-    TurnScore,
-    VerifiedStatement,
-    answer_figures,
-    percentile,
-    score_turn,
-    statement_figures,
-)
+from wenmai.evaluation.scoring import AnswerFigures, AskedTurn, TurnScore, answer_figures, percentile, score_turn
+from wenmai.evaluation.statement_scoring import StatementFigures, VerifiedStatement, statement_figures
 from wenmai.evaluation.statements import VerifiedSet
 
 Row = list[str]
@@ -79,6 +70,10 @@ class AnswerReport:
                 f"{each.p95_ms:.1f}",
             ]
 
+    def notes(self) -> list[str]:
+        """Lines below the table: none."""
+        return []
+
     def figures(self) -> dict[str, Any]:
         """All figures, for JSON."""
         return {kind: msgspec.to_builtins(groups) for kind, groups in self.groups.items()}
@@ -119,6 +114,10 @@ class StatementReport:
                 str(each.true),
                 _share(each.overblocked, each.true),
             ]
+
+    def notes(self) -> list[str]:
+        """Lines below the table: the cost."""
+        return [" · ".join(f"{name.replace('_', ' ')}: {value:g}" for name, value in self.cost().items())]
 
     def cost(self) -> dict[str, float]:
         """Milliseconds and characters of an answer."""

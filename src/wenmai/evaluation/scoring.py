@@ -1,15 +1,14 @@
-"""Scores of answered questions and verified statements; pure functions over what was observed."""
+"""Scores of answered questions: pure functions over what was observed."""
 
 import math
 from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
-from wenmai.evaluation.cases import Statement, Turn
-from wenmai.evaluation.comparison import comparable, occurs, without_marks
+from wenmai.evaluation.cases import Turn
+from wenmai.evaluation.comparison import occurs
 
 _OUT_OF_SCOPE = "out_of_scope"
-_SENTENCE_MARKS = ".。!！?？;；,， "
 
 
 class AskedTurn(msgspec.Struct, frozen=True, kw_only=True):
@@ -152,67 +151,6 @@ def answer_figures(turns: Sequence[tuple[AskedTurn, TurnScore]]) -> AnswerFigure
 
 def _count(scores: Iterable[TurnScore], condition: Callable[[TurnScore], bool]) -> int:
     return sum(map(condition, scores))
-
-
-class VerifiedStatement(msgspec.Struct, frozen=True, kw_only=True):
-    """A statement, and whether the verified answer still has it.
-
-    Attributes:
-        id: of its answer.
-        number: its place in the answer, from 1.
-        kept: its text, or its lie, is in the verified text.
-        verified: the verified text.
-    """
-
-    set_name: str
-    id: str
-    number: int
-    language: str
-    statement: Statement
-    kept: bool
-    mode: str
-    reason: str
-    verified: str
-
-    @property
-    def right(self) -> bool:
-        """Kept if true, removed if false."""
-        return self.kept == self.statement.true
-
-
-class StatementFigures(msgspec.Struct, frozen=True, kw_only=True):
-    """Counts over statements.
-
-    Attributes:
-        leaked: false statements that were kept; ``leaked_as_normal`` of these in an answer of mode ``normal``.
-        overblocked: true statements that were removed.
-    """
-
-    false: int
-    leaked: int
-    leaked_as_normal: int
-    true: int
-    overblocked: int
-
-
-def is_kept(statement: Statement, verified: str) -> bool:
-    """Whether the statement, or its lie if it has one, is in the verified text; citation marks do not matter."""
-    wanted = comparable(without_marks(statement.lie or statement.text)).rstrip(_SENTENCE_MARKS)
-    return wanted in comparable(without_marks(verified))
-
-
-def statement_figures(statements: Sequence[VerifiedStatement]) -> StatementFigures:
-    """Count the statements."""
-    false = [each for each in statements if not each.statement.true]
-    true = [each for each in statements if each.statement.true]
-    leaked = [each for each in false if each.kept]
-    return StatementFigures(
-        false=len(false),
-        leaked=len(leaked),
-        leaked_as_normal=sum(each.mode == "normal" for each in leaked),
-        true=len(true),
-        overblocked=sum(not each.kept for each in true),
-    )
 
 
 def percentile(values: Sequence[float], share: float) -> float:

@@ -3,15 +3,15 @@
 import time
 from typing import NamedTuple
 
-from wenmai.config.profile import Profile
-from wenmai.errors import InvalidInput
+from wenmai.config.profile import Persona, Profile
 from wenmai.evaluation.cases import ModelAnswer, StatementSet
-from wenmai.evaluation.scoring import VerifiedStatement, is_kept
+from wenmai.evaluation.personas import named_persona
+from wenmai.evaluation.statement_scoring import VerifiedStatement, is_kept
 from wenmai.grounding.lexicon import Lexicon, prepare
 from wenmai.grounding.types import Passage
 from wenmai.grounding.verification import verify_answer
 from wenmai.stores.records import EvidenceRecord
-from wenmai.text.cjk import load_dictionaries
+from wenmai.text.cjk import load_dictionaries, sentences
 
 
 class VerifiedSet(NamedTuple):
@@ -31,27 +31,20 @@ def verify_set(given: StatementSet, profile: Profile) -> VerifiedSet:
     lexicon = Lexicon(profile.lexicon)
     load_dictionaries()
     prepare(lexicon)
-    names = _persona_names(given, profile)
+    personas = profile.personas
+    persona = personas[0] if given.persona is None else named_persona(personas, given.persona, given.name)
     records = {record.evidence_id: record for record in given.evidence}
     done = VerifiedSet([], [], [])
     for answer in given.answers:
-        _verify(answer, given.name, records, names, lexicon, done)
+        _verify(answer, given.name, records, persona, lexicon, done)
     return done
-
-
-def _persona_names(given: StatementSet, profile: Profile) -> list[str]:
-    for persona in profile.personas:
-        if given.persona in (None, persona.persona_id):
-            return list(persona.name.values())
-    known = ", ".join(each.persona_id for each in profile.personas)
-    raise InvalidInput(f"{given.name}: persona", given.persona, f"a persona of the profile: {known}")
 
 
 def _verify(
     answer: ModelAnswer,
     set_name: str,
     records: dict[str, EvidenceRecord],
-    names: list[str],
+    persona: Persona,
     lexicon: Lexicon,
     done: VerifiedSet,
 ) -> None:
@@ -63,11 +56,13 @@ def _verify(
         question=answer.question,
         passages=passages,
         language=answer.language,
-        persona_names=names,
+        persona_names=list(persona.name.values()),
         lexicon=lexicon,
     )
     done.ms.append((time.perf_counter() - began) * 1000)
     done.characters.append(len(text))
+    supported = [each.text for each in answer.statements if each.true]
+    supported += [sentence for passage in passages for sentence in sentences(passage.text)]
     for number, statement in enumerate(answer.statements, start=1):
         done.statements.append(
             VerifiedStatement(
@@ -76,7 +71,7 @@ def _verify(
                 number=number,
                 language=answer.language,
                 statement=statement,
-                kept=is_kept(statement, verified.text),
+                kept=is_kept(statement, verified.text, supported),
                 mode=verified.mode.value,
                 reason=verified.reason,
                 verified=verified.text,

@@ -11,10 +11,13 @@ import typer
 from wenmai.cli.options import ConfigFile, EmbedderName, ModelName, ModelUrl, ProfileName, load
 from wenmai.cli.terminal.output import expected_errors, printable
 from wenmai.cli.terminal.progress import bar
+from wenmai.config.profile import load_profile
+from wenmai.config.sources import profile_path
 from wenmai.errors import InvalidInput
 
 if TYPE_CHECKING:
     from wenmai.evaluation.cases import Dialogue
+    from wenmai.evaluation.report import AnswerReport, StatementReport
 
 eval_app = typer.Typer(help="Measure answers and verification on labelled cases.", no_args_is_help=True)
 
@@ -50,7 +53,8 @@ def answers(
 ) -> None:
     """Ask the questions of dialogues (answers.yaml), or of a reading set (JSON of SQuAD, DRCD, CMRC)."""
     from wenmai.evaluation.answers import ask_set  # noqa: PLC0415 — slow to import
-    from wenmai.evaluation.cases import AnswerSet, dialogues_in, find_files, load_answer_set  # noqa: PLC0415
+    from wenmai.evaluation.cases import AnswerSet, dialogues_in  # noqa: PLC0415
+    from wenmai.evaluation.loading import find_files, load_answer_set  # noqa: PLC0415
     from wenmai.evaluation.reading import ReadingLimits, load_reading_set  # noqa: PLC0415
     from wenmai.evaluation.report import AnswerReport  # noqa: PLC0415
     from wenmai.evaluation.scoring import AskedTurn  # noqa: PLC0415
@@ -82,8 +86,7 @@ def answers(
                     embedder=embedder,
                 ).values
                 asked += asyncio.run(ask_set(settings, each, on_dialogue=on_dialogue))
-        report = AnswerReport(asked)
-        _print(report.figures(), list(report.rows()), [], report.failures(), as_json, failures, failures_json)
+        _print(AnswerReport(asked), as_json=as_json, failures=failures, failures_json=failures_json)
 
 
 @eval_app.command()
@@ -98,9 +101,8 @@ def verification(
     config: ConfigFile = None,
 ) -> None:
     """Verify models' answers of true and false statements (verification.yaml)."""
-    from wenmai.config.profile import load_profile  # noqa: PLC0415 — slow to import
-    from wenmai.config.sources import profile_path  # noqa: PLC0415
-    from wenmai.evaluation.cases import answers_in, find_files, load_statement_set  # noqa: PLC0415
+    from wenmai.evaluation.cases import answers_in  # noqa: PLC0415 — slow to import
+    from wenmai.evaluation.loading import find_files, load_statement_set  # noqa: PLC0415
     from wenmai.evaluation.report import StatementReport  # noqa: PLC0415
     from wenmai.evaluation.statements import verify_set  # noqa: PLC0415
 
@@ -110,9 +112,7 @@ def verification(
         for each in [answers_in(load_statement_set(file, name), half) for file, name in files]:
             settings = load(config, profile=profile or each.profile).values
             verified.append(verify_set(each, load_profile(profile_path(settings.profile))))
-        report = StatementReport(verified)
-        cost = " · ".join(f"{name.replace('_', ' ')}: {value:g}" for name, value in report.cost().items())
-        _print(report.figures(), list(report.rows()), [cost], report.failures(), as_json, failures, failures_json)
+        _print(StatementReport(verified), as_json=as_json, failures=failures, failures_json=failures_json)
 
 
 def _named(files: Sequence[Path]) -> list[tuple[Path, str]]:
@@ -121,26 +121,19 @@ def _named(files: Sequence[Path]) -> list[tuple[Path, str]]:
 
 
 def _print(
-    figures: dict[str, Any],
-    rows: Sequence[list[str]],
-    notes: Sequence[str],
-    failed: Sequence[dict[str, Any]],
-    as_json: bool,
-    shown: int,
-    file: Path | None,
+    report: "AnswerReport | StatementReport", *, as_json: bool, failures: int, failures_json: Path | None
 ) -> None:
     from wenmai.evaluation.report import failure_lines, table  # noqa: PLC0415 — slow to import
 
-    if file is not None:
-        _write(file, failed)
+    failed = report.failures()
+    if failures_json is not None:
+        _write(failures_json, failed)
     if as_json:
-        typer.echo(json.dumps(figures, ensure_ascii=False, indent=2))
+        typer.echo(json.dumps(report.figures(), ensure_ascii=False, indent=2))
     else:
-        for line in [*table(rows), *notes]:
-            typer.echo(line)
-    for each in failed[:shown]:
-        for line in ["", *failure_lines(each)]:
-            typer.echo(printable(line), err=as_json)
+        typer.echo("\n".join([*table(list(report.rows())), *report.notes()]))
+    for each in failed[:failures]:
+        typer.echo(printable("\n".join(["", *failure_lines(each)])), err=as_json)
 
 
 def _write(file: Path, failed: Sequence[dict[str, Any]]) -> None:
