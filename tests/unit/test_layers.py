@@ -30,11 +30,12 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
     "interchange": GROUND | {"stores", "memory"},
     "chat": GROUND | {"resilience", "stores", "memory", "grounding", "providers", "config"},
     "engine": GROUND | {"resilience", "stores", "memory", "grounding", "providers", "config", "chat"},
+    "evaluation": GROUND | {"stores", "grounding", "config", "chat", "engine"},
     "http": GROUND
     | {"resilience", "stores", "retrieval", "memory", "grounding", "config", "interchange", "chat", "engine"},
     "cli": GROUND
     | {"resilience", "stores", "retrieval", "memory", "grounding", "providers", "config", "interchange", "chat"}
-    | {"engine", "http"},
+    | {"engine", "http", "evaluation"},
     "__main__": frozenset({"cli"}),
 }
 """Layer (the name after ``wenmai.``) → the other layers that it may import."""

@@ -6,6 +6,7 @@ from wenmai.cli.commands.chat import chat
 from wenmai.cli.commands.config import config
 from wenmai.cli.commands.conformance import conformance
 from wenmai.cli.commands.doctor import doctor
+from wenmai.cli.commands.eval import eval_app
 from wenmai.cli.commands.export import export_
 from wenmai.cli.commands.import_ import import_
 from wenmai.cli.commands.ingest import ingest
@@ -25,3 +26,4 @@ for command in (serve, chat, ingest, config, doctor, migrate, conformance, versi
     app.command()(command)
 app.command("import")(import_)
 app.command("export")(export_)
+app.add_typer(eval_app, name="eval")
