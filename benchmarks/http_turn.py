@@ -117,7 +117,7 @@ async def service(*options: str) -> AsyncIterator[tuple[int, int]]:
         raise NoServer("wenmai[serve] is not installed")
     port = await _free_port()
     command = [sys.executable, "-m", "wenmai", "serve", *options, "--port", str(port)]
-    environment = {**os.environ, "WENMAI_LOG_LEVEL": "warning"}
+    environment = {**os.environ, "WENMAI_LOG_LEVEL": "warning", "WENMAI_EMBEDDER": "none"}
     quiet = asyncio.subprocess.DEVNULL
     process = await asyncio.create_subprocess_exec(*command, stdout=quiet, stderr=quiet, env=environment)
     try:

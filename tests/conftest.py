@@ -1,5 +1,6 @@
 """Shared fixtures: the engine over each store, and servers, each started on first use."""
 
+import os
 from collections.abc import AsyncIterator, Iterator
 from zlib import crc32
 
@@ -10,6 +11,8 @@ from postgres_server import PostgresServer
 from redis_server import RedisServer, cluster_of_three
 from support import STORES, URLS, engine_at, settings_of
 from wenmai.engine import Engine
+
+os.environ["WENMAI_EMBEDDER"] = "none"  # for programs of the tests; the embedder has tests of its own
 
 EMBEDDED: tuple[str, ...] = ("memory", "sqlite")
 """The stores that need no server."""

@@ -61,6 +61,6 @@ def settings_of(store: str, request: pytest.FixtureRequest) -> dict[str, str]:
 @asynccontextmanager
 async def engine_at(store: str, **flags: Any) -> AsyncIterator[Engine]:
     """The engine with the npc profile over the store at that URL; keywords are further settings."""
-    loaded = load_engine_settings(flags={"store": store, **flags}, environment={})
+    loaded = load_engine_settings(flags={"store": store, "embedder": "none", **flags}, environment={})
     async with open_engine(loaded.values) as engine:
         yield engine

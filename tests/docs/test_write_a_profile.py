@@ -28,7 +28,7 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
         (tmp_path / name).write_text(text, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     flags = {"profile": "lighthouse.yaml", "store": "memory://"}
-    return load_engine_settings(flags=flags, environment={}).values
+    return load_engine_settings(flags={"embedder": "none", **flags}, environment={}).values
 
 
 async def ask(engine: Engine, query: str, session_id: str | None = None) -> TurnAnswer:

@@ -11,9 +11,9 @@ SECONDS = 60
 
 
 def environment(**more: str) -> dict[str, str]:
-    """The environment without Wenmai settings, for a plain terminal."""
+    """The environment without Wenmai settings, for a plain terminal, and without an embedder."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("WENMAI_", "MEMORY_", "REDIS_"))}
-    return {**kept, "PYTHONIOENCODING": "utf-8", "COLUMNS": "200", "NO_COLOR": "1", **more}
+    return {**kept, "WENMAI_EMBEDDER": "none", "PYTHONIOENCODING": "utf-8", "COLUMNS": "200", "NO_COLOR": "1", **more}
 
 
 def wenmai(

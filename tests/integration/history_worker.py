@@ -56,7 +56,7 @@ async def engine_of(store: dict[str, str], clock: SharedClock) -> AsyncIterator[
         "sample_sites": "",
         "shutdown_seconds": "2",
     }
-    loaded = load_engine_settings(flags=flags, environment={})
+    loaded = load_engine_settings(flags={"embedder": "none", **flags}, environment={})
     async with open_engine(loaded.values, clock=clock, breaker_policy=BreakerPolicy(wait_seconds=0.2)) as engine:
         yield engine
 

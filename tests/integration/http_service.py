@@ -22,7 +22,7 @@ from wenmai.http.app import create_app
 
 def settings_in(folder: Path, **changes: Any) -> Settings:
     """Settings of a service with its store in ``folder``."""
-    return Settings(store=f"sqlite:///{folder / 'wenmai.db'}", **changes)
+    return Settings(**{"store": f"sqlite:///{folder / 'wenmai.db'}", "embedder": "none", **changes})
 
 
 class Service:

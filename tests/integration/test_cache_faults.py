@@ -48,7 +48,9 @@ def hot_url(port: int) -> str:
 @asynccontextmanager
 async def engine_over(database: str, redis_port: int) -> AsyncIterator[Engine]:
     """The engine over PostgreSQL with a cache."""
-    loaded = load_engine_settings(flags={"store": database, "hot": hot_url(redis_port)}, environment={})
+    loaded = load_engine_settings(
+        flags={"embedder": "none", "store": database, "hot": hot_url(redis_port)}, environment={}
+    )
     async with open_engine(loaded.values, breaker_policy=BREAKING) as engine:
         yield engine
 

