@@ -39,4 +39,4 @@ def measure(skipped: dict[str, str]) -> dict[str, list[list[str]]]:
 
 
 def _settings(profile: str | None) -> Settings:
-    return load_engine_settings(flags={"profile": profile}, environment={}).values
+    return load_engine_settings(flags={"profile": profile, "embedder": "none"}, environment={}).values

@@ -10,6 +10,7 @@ from typer.testing import CliRunner, Result
 
 from wenmai.cli.app import app
 from wenmai.config.profile import load_profile
+from wenmai.config.settings import Settings
 from wenmai.engine import load_engine_settings
 from wenmai.errors import InvalidInput
 from wenmai.evaluation.answers import ask_set
@@ -81,6 +82,11 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "answers.yaml").write_text(ANSWER, encoding="utf-8")
     (tmp_path / "verification.yaml").write_text(STATEMENTS, encoding="utf-8")
     return tmp_path
+
+
+def settings_with(profile: str | None) -> Settings:
+    """Settings of a profile, without an embedder."""
+    return load_engine_settings(flags={"profile": profile, "embedder": "none"}, environment={}).values
 
 
 def asked(turn: Turn, **observed: Any) -> AskedTurn:
@@ -240,7 +246,7 @@ def test_halves_are_disjoint_and_complete() -> None:
 async def test_dialogues_are_asked_in_sessions_with_the_evidence_of_the_set_alone(folder: Path) -> None:
     """A right answer, a wrong one, a question that is held back, and a courtesy."""
     given = load_answer_set(folder / "answers.yaml", "village")
-    settings = load_engine_settings(flags={"profile": given.profile}, environment={}).values
+    settings = settings_with(given.profile)
     heard: list[str] = []
     turns = await ask_set(settings, given, on_dialogue=lambda dialogue: heard.append(dialogue.id))
     assert heard == ["village-1", "village-2"]
@@ -262,7 +268,7 @@ async def test_the_turns_of_a_dialogue_share_a_session_and_dialogues_do_not(fold
     follow_up = Turn(ask="And who built it?", category="follow_up", expect="answer", cite=["bridge"])
     first = msgspec.structs.replace(given.dialogues[0], turns=[given.dialogues[0].turns[0], follow_up])
     second = msgspec.structs.replace(given.dialogues[1], turns=[follow_up])
-    settings = load_engine_settings(flags={"profile": given.profile}, environment={}).values
+    settings = settings_with(given.profile)
     turns = await ask_set(settings, msgspec.structs.replace(given, dialogues=[first, second]))
     assert ["bridge" in each.searched for each in turns] == [True, True, False]
 
@@ -272,7 +278,7 @@ async def test_a_shipped_profile_answers_from_the_set_and_not_from_its_sample(fo
     sample = Turn(ask="祠堂是哪一年建的？", category="c", expect="hold_back")
     given = load_answer_set(folder / "answers.yaml", "village")
     dialogue = msgspec.structs.replace(given.dialogues[0], turns=[given.dialogues[0].turns[0], sample])
-    settings = load_engine_settings(flags={"profile": "npc"}, environment={}).values
+    settings = settings_with("npc")
     turns = await ask_set(settings, msgspec.structs.replace(given, dialogues=[dialogue]))
     assert turns[0].citations == ["bridge"]
     assert set(turns[1].found) <= {"bridge", "mill"}
@@ -282,7 +288,7 @@ async def test_a_dialogue_is_put_to_a_persona_that_may_use_its_passages(folder: 
     """Of the personas of the profile `npc` only the second may use passages on farming."""
     records = [dict(PASSAGES[0], domains=["farming"]), dict(PASSAGES[1], domains=["precepts"])]
     (folder / "evidence.jsonl").write_text("\n".join(map(json.dumps, records)), encoding="utf-8")
-    settings = load_engine_settings(flags={"profile": "npc"}, environment={}).values
+    settings = settings_with("npc")
     given = load_answer_set(folder / "answers.yaml", "village")
     turns = await ask_set(settings, given)
     assert turns[0].citations == ["bridge"]
@@ -489,6 +495,9 @@ def test_a_reading_set_of_another_shape_is_refused(tmp_path: Path, content: str,
         load_reading_set(path, "set", ReadingLimits(), "all")
 
 
+WORDS = "--embedder", "none"
+
+
 def run(*arguments: str | Path) -> Result:
     """Run ``wenmai eval`` in this process."""
     return CliRunner().invoke(app, ["eval", *map(str, arguments)])
@@ -496,14 +505,14 @@ def run(*arguments: str | Path) -> Result:
 
 def test_the_command_prints_a_table_failures_and_json(folder: Path) -> None:
     """A folder is searched for files; failures follow the table, or go to a file."""
-    shown = run("answers", folder, "--failures", "1", "--failures-json", folder / "failed.json")
+    shown = run("answers", folder, *WORDS, "--failures", "1", "--failures-json", folder / "failed.json")
     lines = shown.stdout.splitlines()
     assert [line.split()[:2] for line in lines[1:6]] == [
         ["all", "4"], ["courtesy", "1"], ["number", "2"], ["unanswerable", "1"], ["en", "4"]
     ]  # fmt: skip
     assert "village-1.2 number: cites mill; does not show 1900" in lines
     assert [each["id"] for each in json.loads((folder / "failed.json").read_text(encoding="utf-8"))] == ["village-1"]
-    figures = json.loads(run("answers", folder / "answers.yaml", "--json").stdout)
+    figures = json.loads(run("answers", folder / "answers.yaml", *WORDS, "--json").stdout)
     assert figures["all"]["all"]["right"] == 1
     assert figures["category"]["unanswerable"]["held_back"] == 1
     verified = json.loads(run("verification", folder, "--json").stdout)
@@ -516,7 +525,7 @@ def test_a_half_is_asked_by_the_command(folder: Path) -> None:
     given = load_answer_set(folder / "answers.yaml", "village")
     for half in ("tuned", "aside"):
         expected = sum(len(each.turns) for each in dialogues_in(given, half).dialogues)
-        figures = json.loads(run("answers", folder, "--half", half, "--json").stdout)
+        figures = json.loads(run("answers", folder, *WORDS, "--half", half, "--json").stdout)
         assert figures["all"]["all"]["asked"] == expected
 
 
