@@ -17,7 +17,7 @@ import time
 from dataclasses import asdict
 from pathlib import Path
 
-from benchmarks import fsync, http_turn, local_cache, search, servers
+from benchmarks import evaluation, fsync, http_turn, local_cache, search, servers
 from benchmarks.check import failures
 from benchmarks.contenders import ENTRIES, FLOORS, POSTGRESQL, REDIS, SQLITE, WENMAI
 from benchmarks.footprint import measure_disk, measure_imports
@@ -52,6 +52,7 @@ def main() -> int:
     results.search = search.measure_all(
         parent, search.QUICK_SIZES if arguments.quick else search.SIZES, results.skipped
     )
+    results.evaluation = evaluation.measure(results.skipped)
     results.about["took"] = f"{time.monotonic() - started:.0f} s"
     print(report(results))
     if arguments.json is not None:

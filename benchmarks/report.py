@@ -43,6 +43,8 @@ def report(results: Results) -> str:
         lines += ["", "## The whole turn over HTTP, offline model, 16 at a time", ""]
         http = results.http
         lines += [f"p50 {http.p50_ms:.1f} ms, p99 {http.p99_ms:.1f} ms, {http.per_second:.0f} turns/s"]
+    for title, rows in results.evaluation.items():
+        lines += ["", f"## {title}", "", *_table(rows)]
     lines += [f"\nskipped: {what}: {why}" for what, why in results.skipped.items()]
     return "\n".join(lines)
 

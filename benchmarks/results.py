@@ -93,6 +93,7 @@ class Results:
         http: the whole turn over HTTP, if it was measured.
         search: store → entries → what a query takes.
         local_cache_micros: reading a window from the local cache; the median.
+        evaluation: title → table of the repository's labelled cases.
     """
 
     about: dict[str, str]
@@ -105,6 +106,7 @@ class Results:
     http: Slice | None = None
     search: dict[str, dict[int, Searched]] = field(default_factory=dict)
     local_cache_micros: float | None = None
+    evaluation: dict[str, list[list[str]]] = field(default_factory=dict)
 
     def add(self, cell: str, contender: str, measured: Slice) -> None:
         """Note one slice."""

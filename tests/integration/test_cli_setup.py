@@ -40,7 +40,7 @@ def results_of(result: Result) -> dict[str, tuple[str, str]]:
 def test_help_and_version_from_the_shell(tmp_path: Path) -> None:
     """The help lists every command; the version is printed."""
     shown = wenmai("--help", folder=tmp_path)
-    commands = ("serve", "chat", "ingest", "import", "export", "config", "doctor", "conformance", "version")
+    commands = ("serve", "chat", "ingest", "eval", "import", "export", "config", "doctor", "conformance", "version")
     assert shown.returncode == 0
     assert [name for name in commands if f" {name} " not in shown.stdout] == []
     assert wenmai("version", folder=tmp_path).stdout.startswith("wenmai ")

@@ -118,11 +118,11 @@ def _read_yaml(path: Path) -> Any:
 
 
 def _text_keys(value: Any) -> Any:
-    """The value with the key ``true`` as text; YAML reads it as a boolean."""
+    """The value with all keys as text: YAML reads the key ``true`` as a boolean."""
     if isinstance(value, list):
         return [_text_keys(each) for each in value]
     if isinstance(value, dict):
-        return {"true" if key is True else key: _text_keys(each) for key, each in value.items()}
+        return {key if isinstance(key, str) else str(key).lower(): _text_keys(each) for key, each in value.items()}
     return value
 
 

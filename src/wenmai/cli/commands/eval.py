@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from wenmai.evaluation.cases import Dialogue
     from wenmai.evaluation.report import AnswerReport, StatementReport
 
-eval_app = typer.Typer(help="Measure answers and verification on labelled cases.", no_args_is_help=True)
+eval_app: typer.Typer = typer.Typer(help="Measure answers and verification on labelled cases.", no_args_is_help=True)
 
 SetPath = Annotated[Path, typer.Argument(help="A file, or a folder with such files", exists=True, readable=True)]
 HalfName = Annotated[
