@@ -16,7 +16,7 @@ from wenmai.stores.postgresql.search_hits import hits_of
 from wenmai.stores.postgresql.search_partitions import OWNER, STATE, Owner, state_of
 from wenmai.stores.postgresql.search_query import QUERY, SPARE, arguments, depth, is_cut
 from wenmai.stores.postgresql.search_vectors import SnapshotVectors, Vectors, Wanted
-from wenmai.stores.search_values import check_queries
+from wenmai.stores.search_values import check_queries, without_zeros
 from wenmai.stores.vector_matrices import State
 
 MORE_SPARE = 20
@@ -54,13 +54,13 @@ class Reader:
             return [hits_of(query, found, {}) for query, found in zip(queries, ranked, strict=True)]
         last = self._vectors.last(owner)
         if last is not None and (lengths == {last.state.dimension} or not last.state.vectors):
-            hits = await _search(self._database.fetch, owner, queries, last)
+            hits = await _search(self._database.fetch, owner, list(map(without_zeros, queries)), last)
             if hits is not None:
                 return hits
         async with self._database.transaction(one_snapshot=True) as run:
             current = await self._vectors.current(run, owner)
             check_queries(queries, current.state.dimension or None)
-            hits = await _search(run, owner, queries, current)
+            hits = await _search(run, owner, list(map(without_zeros, queries)), current)
         return hits or []
 
 
