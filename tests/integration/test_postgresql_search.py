@@ -18,6 +18,8 @@ from wenmai.stores.contracts import CollectionSize, Hit, Range, Search, SearchEn
 from wenmai.stores.postgresql import open_store
 from wenmai.stores.postgresql.database import Database
 from wenmai.stores.postgresql.pool import PooledConnection
+from wenmai.stores.postgresql.search_query import SPARE
+from wenmai.stores.postgresql.search_reading import MORE_SPARE
 
 pytestmark = pytest.mark.xdist_group("postgresql")
 
@@ -48,6 +50,16 @@ async def hits(search: Search, **query: Any) -> list[Hit]:
     """The hits of one query in the collection."""
     [found] = await search.query(SCOPE, "c", [SearchQuery(**query)])
     return found
+
+
+@pytest.mark.parametrize("query", [{}, {"vector": [1.0], "pool": 5}, {"where": {"language": "en"}}], ids=str)
+async def test_many_equal_entries_are_ordered_by_id(search: Search, query: dict[str, Any]) -> None:
+    """However many equal the last of the best by words, beyond any number that is ranked at first."""
+    numbers = range(SPARE * MORE_SPARE + 100)
+    equal = [SearchEntry(id=f"{number:04}", text="耕读", fields={"language": "en"}) for number in reversed(numbers)]
+    await search.index(SCOPE, "c", [SearchEntry(id="best", text="耕读耕读", fields={"language": "en"}), *equal])
+    found = await hits(search, text="耕读", limit=5, **query)
+    assert [hit.id for hit in found] == ["best", "0000", "0001", "0002", "0003"]
 
 
 async def test_words_and_vectors_are_of_one_snapshot(search: Search, other: Search) -> None:

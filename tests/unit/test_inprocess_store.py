@@ -1,5 +1,7 @@
 """In-process backend: behaviour beyond the contracts; conformance is tested elsewhere."""
 
+import asyncio
+import threading
 from datetime import timedelta
 from math import isclose, log
 
@@ -10,12 +12,13 @@ from wenmai.clock import MovableClock
 from wenmai.errors import InvalidInput, UnsupportedUrl
 from wenmai.scope import Scope, ThreadKey
 from wenmai.stores.bm25 import UNIT, coverage, idf, length_factor, term_score
-from wenmai.stores.contracts import RankFusion, SearchEntry, SearchQuery, WeightedFusion
+from wenmai.stores.contracts import Hit, RankFusion, SearchEntry, SearchQuery, WeightedFusion
 from wenmai.stores.fusion import Scores, best
 from wenmai.stores.inprocess import InProcessStore
 from wenmai.stores.inprocess.documents import InProcessDocuments
 from wenmai.stores.inprocess.logs import InProcessLogs
-from wenmai.stores.inprocess.search import InProcessSearch
+from wenmai.stores.inprocess.partition import Partition
+from wenmai.stores.inprocess.search import LARGE, InProcessSearch
 from wenmai.stores.opening import open_store
 from wenmai.stores.records import NewMessage, Session
 
@@ -137,3 +140,48 @@ def test_equal_scores_fuse_to_the_order_of_ids() -> None:
     candidates = {id_: Scores(0.1 + 1e-12 * number, 0.7) for number, id_ in enumerate(("c", "b", "a"))}
     query = SearchQuery(text="x", vector=[1.0], fusion=WeightedFusion())
     assert best(query, candidates) == ["a", "b", "c"]
+
+
+async def test_a_large_search_leaves_the_event_loop_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It runs in a thread; changes of the partition wait for it, even if the search is cancelled."""
+    search, finish = InProcessSearch(), threading.Event()
+    entries = [SearchEntry(id=f"{number}", text="孝") for number in range(LARGE + 1)]
+    await search.index(SCOPE, "c", entries)
+    found: list[Hit] = []
+
+    def slow_hits(partition: Partition, query: SearchQuery) -> list[Hit]:
+        assert finish.wait(10)
+        assert len(partition.entries) == LARGE + 1
+        found.extend(hits(partition, query))
+        return found
+
+    hits = Partition.hits
+    monkeypatch.setattr(Partition, "hits", slow_hits)
+    asked = asyncio.create_task(search.query(SCOPE, "c", [SearchQuery(text="孝")]))
+    await asyncio.sleep(0.01)
+    asked.cancel()
+    removal = asyncio.create_task(search.remove(SCOPE, "c", ["0"]))
+    await search.index(SCOPE, "other", entries[:1])
+    assert not removal.done()
+    finish.set()
+    assert await removal == 1
+    assert len(found) == 10
+    with pytest.raises(asyncio.CancelledError):
+        await asked
+
+
+async def test_a_first_search_by_vector_runs_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It loads numpy and builds the matrix; later ones of few entries stay on the event loop."""
+    search = InProcessSearch()
+    threads: list[bool] = []
+
+    def noted_hits(partition: Partition, query: SearchQuery) -> list[Hit]:
+        threads.append(threading.current_thread() is threading.main_thread())
+        return hits(partition, query)
+
+    hits = Partition.hits
+    monkeypatch.setattr(Partition, "hits", noted_hits)
+    await search.index(SCOPE, "c", [SearchEntry(id="a", text="孝", vector=[1.0])])
+    for query in (SearchQuery(text="孝"), SearchQuery(vector=[1.0]), SearchQuery(vector=[1.0])):
+        await search.query(SCOPE, "c", [query])
+    assert threads == [True, False, True]

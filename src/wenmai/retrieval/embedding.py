@@ -6,6 +6,7 @@ that was embedded. One process at a time embeds the passages of an owner; two wo
 """
 
 import asyncio
+import hashlib
 import logging
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -257,5 +258,8 @@ class PassageEmbedding(Generic[R]):
         if self._leases is None:
             yield
             return
-        async with self._leases.hold(owner, f"embedding/{self._collection}", _NO_THREAD, wait=False):
+        work = f"embedding/{self._collection}"
+        if not self._corpus.shared:  # names of leases are unique in a site, not in a user
+            work += f"/{hashlib.blake2b(owner.user_id.encode(), digest_size=16).hexdigest()}"
+        async with self._leases.hold(owner, work, _NO_THREAD, wait=False):
             yield

@@ -409,7 +409,8 @@ class SearchQuery(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         text: raw text.
-        vector: an embedding of the collection's length.
+        vector: an embedding of the collection's length. One of zeros is near nothing: it counts as none, and if there
+            is no text, finds nothing.
         where: see :data:`Where`.
         ids: only these entries, at most 500, each of them whether it matches or not.
         limit: most hits, 1 to 500.

@@ -40,7 +40,7 @@ def best(query: SearchQuery, candidates: Mapping[str, Scores]) -> list[str]:
         scores = _by_ranks(candidates, query.fusion, len(candidates) if query.ids is not None else query.pool)
     else:
         scores = _by_weights(candidates, query.fusion)
-    return _descending(scores)[: query.limit]
+    return descending(scores)[: query.limit]
 
 
 def _by_ranks(candidates: Mapping[str, Scores], fusion: RankFusion, pool: int) -> dict[str, float]:
@@ -51,7 +51,7 @@ def _by_ranks(candidates: Mapping[str, Scores], fusion: RankFusion, pool: int) -
     words = {id_: score.lexical for id_, score in candidates.items() if score.lexical > 0}
     vectors = {id_: score.similarity for id_, score in candidates.items() if score.similarity is not None}
     scores = dict.fromkeys(candidates, 0.0)
-    for ranking in (_descending(words), _descending(vectors)):
+    for ranking in (descending(words), descending(vectors)):
         for rank, id_ in enumerate(ranking[:pool], start=1):
             scores[id_] += 1 / (fusion.constant + rank)
     return scores
@@ -81,5 +81,6 @@ def _standardised(score: float | None, mean: float, deviation: float) -> float:
     return 0.0 if score is None or deviation < SMALLEST_DEVIATION else (score - mean) / deviation
 
 
-def _descending(scores: Mapping[str, float]) -> list[str]:
-    return sorted(scores, key=lambda id_: (-scores[id_], id_))
+def descending(scores: Mapping[str, float]) -> list[str]:
+    """The ids by descending score, ties by id."""
+    return sorted(sorted(scores), key=scores.__getitem__, reverse=True)  # equal ones stay in order when reversed too

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from hashlib import sha256
 from math import isfinite
 
+import msgspec
+
 from wenmai.errors import InvalidInput
 from wenmai.scope import Scope
 from wenmai.stores.contracts import FieldValue, Range, RankFusion, SearchEntry, SearchQuery, WeightedFusion, Where
@@ -101,6 +103,13 @@ def check_queries(queries: Sequence[SearchQuery], dimension: int | None = None) 
         raise InvalidInput("queries", len(queries), f"at most {MAX_QUERIES} queries")
     for index, query in enumerate(queries):
         _check_query(f"queries[{index}]", query, dimension)
+
+
+def without_zeros(query: SearchQuery) -> SearchQuery:
+    """The query, with a vector of zeros as none: all vectors would be equally near."""
+    if query.vector is None or any(value * value for value in query.vector):
+        return query
+    return msgspec.structs.replace(query, vector=None, text=query.text or "")
 
 
 def check_removal(ids: Sequence[str] | None, where: Where | None) -> None:

@@ -30,6 +30,18 @@ async def vector_hits_are_ordered_by_cosine(harness: Harness) -> None:
 
 
 @case("search")
+async def a_query_of_zeros_is_near_nothing(harness: Harness) -> None:
+    """A query's vector of zeros counts as none: with a text, only words are searched; alone, it finds nothing."""
+    scope = harness.scope()
+    entries = [SearchEntry(id=id_, text=text, vector=[1.0, 0.0]) for id_, text in {"a": "孝", "b": "悌"}.items()]
+    await harness.index(scope, "c", entries)
+    equal(ids(await harness.hits(scope, "c", vector=[0.0, 0.0])), [], "hits by vector")
+    [hit] = await harness.hits(scope, "c", text="悌", vector=[0.0, 0.0])
+    equal((hit.id, hit.similarity), ("b", None), "hit by text and vector")
+    equal(ids(await harness.hits(scope, "c", vector=[0.0, 0.0], ids=["b", "a"])), ["a", "b"], "hits of ids")
+
+
+@case("search")
 async def vectors_of_another_length_are_refused(harness: Harness) -> None:
     """A vector of another length than the collection's raises InvalidInput; none of its batch is stored."""
     scope = harness.scope()

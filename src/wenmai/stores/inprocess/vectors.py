@@ -31,6 +31,11 @@ class Vectors:
         """The length of the vectors; None without vectors."""
         return self._dimension if self._numbers else None
 
+    @property
+    def is_stale(self) -> bool:
+        """Whether the matrix has to be brought up to date, the first time with an import of numpy."""
+        return bool(self._new)
+
     def put(self, id_: str, vector: Sequence[float]) -> None:
         """Set the vector of an entry, of the same length as the others."""
         self.discard(id_)

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from wenmai.stores.contracts import Hit, SearchQuery
-from wenmai.stores.fusion import Scores, best
+from wenmai.stores.fusion import Scores, best, descending
 from wenmai.stores.postgresql.database import Row, unescape
 from wenmai.stores.postgresql.search_query import depth
 
@@ -39,6 +39,6 @@ def hits_of(query: SearchQuery, rows: Sequence[Row], similarities: Mapping[int, 
 
 def _pooled(scores: Mapping[str, Scores], count: int) -> dict[str, Scores]:
     """The best by words and by vector: the rows also have what equals the last of them."""
-    words = sorted((-score.lexical, id_) for id_, score in scores.items() if score.lexical > 0)
-    vectors = sorted((-score.similarity, id_) for id_, score in scores.items() if score.similarity is not None)
-    return {id_: scores[id_] for ranked in (words, vectors) for _, id_ in ranked[:count]}
+    words = descending({id_: score.lexical for id_, score in scores.items() if score.lexical > 0})
+    vectors = descending({id_: score.similarity for id_, score in scores.items() if score.similarity is not None})
+    return {id_: scores[id_] for ranked in (words, vectors) for id_ in ranked[:count]}

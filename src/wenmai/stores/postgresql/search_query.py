@@ -2,6 +2,9 @@
 
 Postings drive it: the postings of a term are a LATERAL that OFFSET 0 fences, so that the plan does not depend on
 statistics. A posting has the length of its entry; an entry's row is read only if it is among the best.
+
+The best by words include all that equal the last of them. Finding those needs all scores sorted, which takes longer
+than keeping some more than the best, so that is tried first (:data:`SPARE`).
 """
 
 import json
@@ -9,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from wenmai.stores.bm25 import UNIT
 from wenmai.stores.contracts import BM25_B, BM25_K1, SearchQuery
-from wenmai.stores.postgresql.database import escape
+from wenmai.stores.postgresql.database import Row, escape
 from wenmai.stores.postgresql.search_filters import FILTERS, MATCHES, filters_json
 from wenmai.stores.postgresql.search_partitions import OWNER, STATE
 from wenmai.stores.postgresql.search_terms import index_term
@@ -17,8 +20,13 @@ from wenmai.text.cjk import query_terms
 
 _UNIT = f"{1 / UNIT}::float8"
 
-_SCORE = f"""floor(w.weight * {BM25_K1 + 1}::float8 * p.count
+_WEIGHT = f"""round({_UNIT} * ln(1 + (part.entries - held.entries + 0.5::float8) / (held.entries + 0.5::float8)))"""
+
+_SCORE = f"""floor(w.scale * p.count
       / (p.count + {BM25_K1 * (1 - BM25_B)}::float8 + part.by_length * p.length))"""
+
+SPARE = 50
+"""Entries by words that are ranked beyond the best, to find what equals the last of them."""
 
 # $6 queries, $7 filters.
 QUERY = f"""
@@ -29,13 +37,12 @@ WITH part AS MATERIALIZED (
 ),
 asked AS MATERIALIZED (
   SELECT q.* FROM jsonb_to_recordset($6::text::jsonb)
-    AS q (query integer, terms text[], best bigint, filtered boolean, ids text[], vectors bigint[])
+    AS q (query integer, terms text[], best bigint, reach bigint, filtered boolean, ids text[], vectors bigint[])
 ),
 filters AS MATERIALIZED ({FILTERS.format("$7")}
 ),
 weighted AS MATERIALIZED (
-  SELECT q.query, t.term,
-    round({_UNIT} * ln(1 + (part.entries - held.entries + 0.5::float8) / (held.entries + 0.5::float8))) AS weight
+  SELECT q.query, t.term, {_WEIGHT} AS weight, {_WEIGHT} * {BM25_K1 + 1}::float8 AS scale
   FROM part CROSS JOIN asked q CROSS JOIN LATERAL unnest(q.terms) AS t (term)
   CROSS JOIN LATERAL (
     SELECT count(*) AS entries FROM search_postings p WHERE p.partition = part.partition AND p.term = t.term
@@ -54,7 +61,7 @@ by_words AS MATERIALIZED (
         SELECT p.entry, p.count, p.length FROM search_postings p
         WHERE p.partition = part.partition AND p.term = w.term OFFSET 0
       ) p
-      WHERE w.query = q.query GROUP BY p.entry ORDER BY score DESC OFFSET 0
+      WHERE w.query = q.query GROUP BY p.entry ORDER BY score DESC LIMIT q.reach
     ) g
     WHERE NOT q.filtered OR {MATCHES.format(query="q.query", entry="g.entry")}
     ORDER BY g.score DESC FETCH FIRST (q.best) ROWS WITH TIES
@@ -77,14 +84,22 @@ named AS MATERIALIZED (
 found AS (
   SELECT * FROM by_words
   UNION ALL
-  SELECT n.query, n.entry, s.score, s.covered
-  FROM part CROSS JOIN named n CROSS JOIN LATERAL (
-    SELECT sum({_SCORE}) AS score, sum(w.weight) AS covered
-    FROM weighted w CROSS JOIN LATERAL (
-      SELECT p.count, p.length FROM search_postings p
-      WHERE p.partition = part.partition AND p.term = w.term AND p.entry = n.entry OFFSET 0
-    ) p
-    WHERE w.query = n.query
+  SELECT n.query, s.*
+  FROM part CROSS JOIN (
+    SELECT query, array_agg(entry) AS entries FROM named GROUP BY query
+  ) n CROSS JOIN LATERAL (
+    SELECT u.entry, sum(u.score) AS score, sum(u.weight) AS covered
+    FROM (
+      SELECT entry, NULL::float8 AS score, NULL::float8 AS weight FROM unnest(n.entries) AS e (entry)
+      UNION ALL
+      SELECT p.entry, {_SCORE}, w.weight
+      FROM weighted w CROSS JOIN LATERAL (
+        SELECT p.entry, p.count, p.length FROM search_postings p
+        WHERE p.partition = part.partition AND p.term = w.term AND p.entry = ANY (n.entries) OFFSET 0
+      ) p
+      WHERE w.query = n.query
+    ) u
+    GROUP BY u.entry
   ) s
 )
 SELECT {STATE}, h.query, h.id, h.fields, h.number, h.score, h.coverage
@@ -102,18 +117,22 @@ def depth(query: SearchQuery) -> int:
     return query.limit if query.text is None or query.vector is None else query.pool
 
 
-def arguments(queries: Sequence[SearchQuery], vectors: Mapping[int, Iterable[int]]) -> tuple[str, str]:
+def arguments(
+    queries: Sequence[SearchQuery], vectors: Mapping[int, Iterable[int]], spare: int = SPARE
+) -> tuple[str, str]:
     """The parameters of :data:`QUERY` after the owner.
 
     Args:
         queries: valid.
         vectors: for each query by its number, the numbers of the vectors that are nearest to its own.
+        spare: see :data:`SPARE`; a filter needs all scores sorted in any case.
     """
     asked = [
         {
             "query": number,
             "terms": [] if query.text is None else [escape(index_term(term)) for term in query_terms(query.text)],
             "best": depth(query),
+            "reach": None if query.where else depth(query) + spare,
             "filtered": bool(query.where),
             "ids": None if query.ids is None else [escape(id_) for id_ in query.ids],
             "vectors": list(vectors.get(number, ())),
@@ -121,3 +140,12 @@ def arguments(queries: Sequence[SearchQuery], vectors: Mapping[int, Iterable[int
         for number, query in enumerate(queries)
     ]
     return json.dumps(asked), filters_json([query.where for query in queries])
+
+
+def is_cut(query: SearchQuery, rows: Sequence[Row], spare: int) -> bool:
+    """Whether the last of the best by words may equal more entries than its rows have."""
+    if query.where or query.ids is not None:
+        return False
+    best = depth(query)
+    scores = sorted((row["score"] for row in rows if row["score"] is not None), reverse=True)
+    return len(scores) >= best + spare and scores[best - 1] == scores[best + spare - 1]

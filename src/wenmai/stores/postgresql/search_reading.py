@@ -7,16 +7,20 @@ that begins with reading what has changed.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from wenmai.stores.contracts import Hit, SearchQuery
 from wenmai.stores.postgresql.database import Database, Row, Run
 from wenmai.stores.postgresql.search_filters import FILTERS, MATCHING, filters_json
 from wenmai.stores.postgresql.search_hits import hits_of
 from wenmai.stores.postgresql.search_partitions import OWNER, STATE, Owner, state_of
-from wenmai.stores.postgresql.search_query import QUERY, arguments, depth
+from wenmai.stores.postgresql.search_query import QUERY, SPARE, arguments, depth, is_cut
 from wenmai.stores.postgresql.search_vectors import SnapshotVectors, Vectors, Wanted
-from wenmai.stores.search_values import check_queries
+from wenmai.stores.search_values import check_queries, without_zeros
+from wenmai.stores.vector_matrices import State
+
+MORE_SPARE = 20
+"""Factor of the next try if more entries than :data:`SPARE` equal the last of the best."""
 
 # $6 filters, $7 the numbers of the queries.
 _ALLOWED = f"""
@@ -46,17 +50,17 @@ class Reader:
         """
         lengths = {len(query.vector) for query in queries if query.vector is not None}
         if not lengths:
-            rows = _by_query(queries, await self._database.fetch(QUERY, *owner, *arguments(queries, {})))
-            return [hits_of(query, found, {}) for query, found in zip(queries, rows, strict=True)]
+            _, ranked = await _ranked(self._database.fetch, owner, queries, {})
+            return [hits_of(query, found, {}) for query, found in zip(queries, ranked, strict=True)]
         last = self._vectors.last(owner)
         if last is not None and (lengths == {last.state.dimension} or not last.state.vectors):
-            hits = await _search(self._database.fetch, owner, queries, last)
+            hits = await _search(self._database.fetch, owner, list(map(without_zeros, queries)), last)
             if hits is not None:
                 return hits
         async with self._database.transaction(one_snapshot=True) as run:
             current = await self._vectors.current(run, owner)
             check_queries(queries, current.state.dimension or None)
-            hits = await _search(run, owner, queries, current)
+            hits = await _search(run, owner, list(map(without_zeros, queries)), current)
         return hits or []
 
 
@@ -76,17 +80,30 @@ async def _search(
             return None
         wanted |= {row["query"]: wanted[row["query"]]._replace(allowed=row["numbers"] or []) for row in rows}
     nearest = dict(zip(wanted, await vectors.nearest(run, list(wanted.values())), strict=True))
-    rows = await run(QUERY, *owner, *arguments(queries, nearest))
-    if state_of(rows) != vectors.state:
+    state, ranked = await _ranked(run, owner, queries, nearest)
+    if state != vectors.state:
         return None
     hits = []
-    for number, (query, found) in enumerate(zip(queries, _by_query(queries, rows), strict=True)):
+    for number, (query, found) in enumerate(zip(queries, ranked, strict=True)):
         known = nearest.get(number, {})
         if query.vector is not None:
             others = {row["number"] for row in found}.difference(known, [None])
             known |= await vectors.similarities(run, query.vector, list(others))
         hits.append(await asyncio.to_thread(hits_of, query, found, known))
     return hits
+
+
+async def _ranked(
+    run: Run, owner: Owner, queries: Sequence[SearchQuery], nearest: Mapping[int, Mapping[int, float]]
+) -> tuple[State, list[list[Row]]]:
+    """The state of the partition, and the rows of each query."""
+    spare = SPARE
+    while True:
+        rows = await run(QUERY, *owner, *arguments(queries, nearest, spare))
+        found = _by_query(queries, rows)
+        if not any(is_cut(query, each, spare) for query, each in zip(queries, found, strict=True)):
+            return state_of(rows), found
+        spare *= MORE_SPARE
 
 
 def _by_query(queries: Sequence[SearchQuery], rows: Sequence[Row]) -> list[list[Row]]:

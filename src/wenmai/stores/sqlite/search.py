@@ -18,6 +18,7 @@ from wenmai.stores.search_values import (
     check_queries,
     check_removal,
     check_vectors,
+    without_zeros,
 )
 from wenmai.stores.sqlite import search_index
 from wenmai.stores.sqlite.connection_threads import ConnectionThreads, fetch
@@ -87,11 +88,12 @@ class SqliteSearch:
             if partition is None or not partition.entries:
                 return [[] for _ in queries]
             check_queries(queries, partition.dimension)
+            asked = list(map(without_zeros, queries))
             vectors = None
-            if partition.vectors and any(query.vector is not None for query in queries):
+            if partition.vectors and any(query.vector is not None for query in asked):
                 vectors = snapshot_vectors(self._matrices, connection, partition.row, partition.state)
             reader = Reader(connection, partition, vectors)
-            return [reader.hits(query) for query in queries]
+            return [reader.hits(query) for query in asked]
 
         return await self._connections.read(work)
 

@@ -1,0 +1,123 @@
+"""Retrieval over records of any kind: here notes, which belong to one user each."""
+
+from collections.abc import AsyncIterator, Sequence
+from typing import ClassVar
+
+import pytest
+
+from wenmai.retrieval.corpus import Corpus
+from wenmai.retrieval.index import PassageIndex
+from wenmai.retrieval.local_index import LocalIndex
+from wenmai.scope import Scope
+from wenmai.stores.contracts import Documents, SearchEntry
+from wenmai.stores.inprocess.search import InProcessSearch
+from wenmai.stores.opening import open_store
+from wenmai.stores.records.base import Record, RecordSpec
+
+ANNA, BORIS = Scope(user_id="anna"), Scope(user_id="boris")
+
+
+class Note(Record, frozen=True, kw_only=True):
+    """A note of a user."""
+
+    spec: ClassVar[RecordSpec] = RecordSpec("notes", key="note_id")
+
+    note_id: str
+    text: str
+    kind: str = "plan"
+
+
+NOTES = Corpus(
+    name="notes",
+    kind=Note,
+    entry_of=lambda note: SearchEntry(id=note.note_id, text=note.text, fields={"kind": note.kind}),
+    embedded_text=lambda note: note.text,
+)
+
+
+class LengthEmbedder:
+    """Embeds texts by their length."""
+
+    name = "length"
+    dimension: int | None = 2
+
+    async def embed_query(self, text: str) -> list[float]:
+        """See the class."""
+        return [1.0, 1.0 / len(text)]
+
+    async def embed_passages(self, texts: Sequence[str]) -> list[list[float]]:
+        """See the class."""
+        return [[1.0, 1.0 / len(text)] for text in texts]
+
+
+@pytest.fixture
+async def documents() -> AsyncIterator[Documents]:
+    """Where the notes are."""
+    async with open_store("memory://") as store:
+        assert store.documents is not None
+        yield store.documents
+
+
+@pytest.fixture(params=["stored", "local"])
+async def index(request: pytest.FixtureRequest, documents: Documents) -> AsyncIterator[PassageIndex[Note]]:
+    """An index of notes in a search store, or in the process."""
+    embedder = LengthEmbedder()
+    opened = (
+        LocalIndex(NOTES, documents, embedder)
+        if request.param == "local"
+        else PassageIndex(NOTES, documents, InProcessSearch(), embedder)
+    )
+    yield opened
+    await opened.close()
+
+
+async def write(index: PassageIndex[Note], documents: Documents, scope: Scope, *notes: Note) -> None:
+    """Add notes as a writer of a corpus does."""
+    await index.prepare(scope, notes)
+    for note in notes:
+        await documents.put(scope, note)
+    await index.bump_revision(scope)
+    index.start_embedding(scope)
+
+
+async def found(index: PassageIndex[Note], scope: Scope, query: str, **preferred: str) -> list[str]:
+    """The ids of the notes that a user finds."""
+    result = await index.search(scope, query, where={}, preferred=preferred, limit=5)
+    return [hit.id for hit in result.hits]
+
+
+async def test_users_find_their_own_records(index: PassageIndex[Note], documents: Documents) -> None:
+    """Records that are not shared are indexed, embedded and found for each user alone."""
+    await write(index, documents, ANNA, Note(note_id="bridge", text="repair the bridge"))
+    await write(index, documents, BORIS, Note(note_id="well", text="dig a well by the bridge"))
+    assert await found(index, ANNA, "bridge") == ["bridge"]
+    assert await found(index, BORIS, "bridge") == ["well"]
+    for scope in (ANNA, BORIS):
+        await index.finish_embedding(scope)
+        result = await index.search(scope, "bridge", where={}, preferred={}, limit=5)
+        assert [hit.similarity is None for hit in result.hits] == [False]
+    assert index.embedding_progress is not None
+    assert (index.embedding_progress.passages, index.embedding_progress.embedded) == (2, 2)
+
+
+async def test_preferred_records_are_found_alone_unless_weak(index: PassageIndex[Note], documents: Documents) -> None:
+    """Others are searched only if the best of the preferred is weak, and are found if they are better."""
+    notes = [
+        Note(note_id="plan", text="the stone bridge"),
+        Note(note_id="diary", text="the stone bridge in spring", kind="diary"),
+        Note(note_id="dream", text="a whale", kind="dream"),
+    ]
+    await write(index, documents, ANNA, *notes)
+    assert await found(index, ANNA, "stone bridge", kind="plan") == ["plan"]
+    assert set(await found(index, ANNA, "stone bridge")) >= {"plan", "diary"}
+    assert set(await found(index, ANNA, "stone bridge", kind="dream")) >= {"plan", "diary"}
+
+
+async def test_a_removed_record_is_not_found(index: PassageIndex[Note], documents: Documents) -> None:
+    """Only its owner can remove it from the index."""
+    await write(index, documents, ANNA, Note(note_id="bridge", text="repair the bridge"))
+    assert await found(index, ANNA, "bridge") == ["bridge"]
+    await index.remove(BORIS, ["bridge"])
+    assert await found(index, ANNA, "bridge") == ["bridge"]
+    await index.remove(ANNA, ["bridge"])
+    assert await found(index, ANNA, "bridge") == []
