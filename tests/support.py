@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,14 @@ def empty_database(request: pytest.FixtureRequest) -> str:
     return url
 
 
+def sampled_database(request: pytest.FixtureRequest) -> str:
+    """The URL of a database with nothing but the sample evidence that an engine ingests when it is opened first."""
+    server: PostgresServer = request.getfixturevalue("postgres_server")
+    url = server.copy(request.getfixturevalue("sampled_template"))
+    request.addfinalizer(partial(server.drop, url))
+    return url
+
+
 def empty_redis(request: pytest.FixtureRequest) -> str:
     """The URL of the Redis server, emptied."""
     server: RedisServer = request.getfixturevalue("redis_server")
@@ -51,11 +60,22 @@ STORES = (*URLS, CACHED)
 """The same, and PostgreSQL with the process-local and the Redis cache in front of it."""
 
 
-def settings_of(store: str, request: pytest.FixtureRequest) -> dict[str, str]:
-    """The settings of an engine for one of STORES, emptied."""
-    if store == CACHED:
-        return {"store": empty_database(request), "hot": empty_redis(request)}
-    return {"store": URLS[store](request)}
+def settings_of(
+    store: str, request: pytest.FixtureRequest, *, database: Callable[[pytest.FixtureRequest], str] = empty_database
+) -> dict[str, str]:
+    """The settings of an engine for one of STORES, emptied; on PostgreSQL with the contents of ``database``."""
+    match store:
+        case "postgresql":
+            return {"store": database(request)}
+        case "cached":
+            return {"store": database(request), "hot": empty_redis(request)}
+        case _:
+            return {"store": URLS[store](request)}
+
+
+def engine_settings_of(store: str, request: pytest.FixtureRequest) -> dict[str, str]:
+    """The same for an engine whose profile's sample evidence may be there already, which is faster."""
+    return settings_of(store, request, database=sampled_database)
 
 
 @asynccontextmanager
