@@ -56,7 +56,7 @@ class Program:
     ) -> None:
         self._arguments = list(arguments)
         self._status: int | None = None
-        self._reports, theirs = socket.socketpair()
+        self._reports, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs, open(os.devnull, "r+b") as nothing:  # noqa: PTH123 — a device
             streams = [
                 nothing.fileno() if each == subprocess.DEVNULL else _number(each) for each in (stdin, stdout, stderr)
