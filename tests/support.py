@@ -1,9 +1,12 @@
 """Helpers for tests of several folders: the engine over any store, empty for each test."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -29,6 +32,28 @@ def empty_database(request: pytest.FixtureRequest) -> str:
     url: str = request.getfixturevalue("engine_database")
     server.empty(url)
     return url
+
+
+@cache
+def _sampled_file() -> bytes:
+    async def open_once(file: Path) -> None:
+        async with engine_at(f"sqlite:///{file}"):
+            pass
+
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / "wenmai.db"
+        asyncio.run(open_once(file))
+        assert list(Path(folder).iterdir()) == [file], "the log is not empty"
+        return file.read_bytes()
+
+
+def make_sampled_file(file: Path) -> None:
+    """Make a SQLite file with nothing but the sample evidence that an engine ingests at first, unless it exists.
+
+    Call it where no event loop runs.
+    """
+    if not file.exists():
+        file.write_bytes(_sampled_file())
 
 
 def sampled_database(request: pytest.FixtureRequest) -> str:
@@ -74,7 +99,11 @@ def settings_of(
 
 
 def engine_settings_of(store: str, request: pytest.FixtureRequest) -> dict[str, str]:
-    """The same for an engine whose profile's sample evidence may be there already, which is faster."""
+    """The same for an engine, with the sample evidence on servers and in files already, which is faster."""
+    if store == "sqlite":
+        folder: Path = request.getfixturevalue("tmp_path")
+        with ThreadPoolExecutor(1) as threads:  # this one may have an event loop
+            threads.submit(make_sampled_file, folder / "wenmai.db").result()
     return settings_of(store, request, database=sampled_database)
 
 
