@@ -84,7 +84,6 @@ class PostgresServer:
 
     def remove(self) -> None:
         """End the server and delete its folder."""
-        pg_ctl(["-m", "immediate", "stop"], pgdata=self.folder, user=self._server.system_user)
         self._server.cleanup()
 
 
