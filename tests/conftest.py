@@ -1,7 +1,9 @@
 """Shared fixtures: the engine over each store, and servers, each started on first use."""
 
+import asyncio
 import os
 from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from zlib import crc32
 
 import pytest
@@ -9,7 +11,7 @@ import pytest
 from model_server import ModelServer
 from postgres_server import PostgresServer
 from redis_server import RedisServer, cluster_of_three
-from support import STORES, URLS, engine_at, settings_of
+from support import STORES, URLS, engine_at, engine_settings_of, settings_of
 from wenmai.engine import Engine
 
 os.environ["WENMAI_EMBEDDER"] = "none"  # for programs of the tests; the embedder has tests of its own
@@ -24,7 +26,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     Unit tests run on the embedded stores, tests marked ``each_store`` on all, others on the one in the process and on
     one more, chosen by the test's name.
     """
-    for name, stores in (("store_url", tuple(URLS)), ("store_settings", STORES)):
+    for name, stores in (("store_url", tuple(URLS)), ("store_settings", STORES), ("engine_settings", STORES)):
         if name not in metafunc.fixturenames:
             continue
         if "unit" in metafunc.definition.path.parts:
@@ -50,9 +52,15 @@ def store_settings(request: pytest.FixtureRequest) -> dict[str, str]:
 
 
 @pytest.fixture
-async def engine(store_settings: dict[str, str]) -> AsyncIterator[Engine]:
+def engine_settings(request: pytest.FixtureRequest) -> dict[str, str]:
+    """The same for an engine with the profile's sample evidence, which may be there already."""
+    return engine_settings_of(request.param, request)
+
+
+@pytest.fixture
+async def engine(engine_settings: dict[str, str]) -> AsyncIterator[Engine]:
     """The engine over each store in turn."""
-    async with engine_at(**store_settings) as opened:
+    async with engine_at(**engine_settings) as opened:
         yield opened
 
 
@@ -111,6 +119,20 @@ def conformance_database(postgres_process: PostgresServer) -> str:
 def engine_database(postgres_process: PostgresServer) -> str:
     """A database that the tests of engines share, one after the other; each finds it empty."""
     return postgres_process.database()
+
+
+@pytest.fixture(scope="session")
+def sampled_template(postgres_process: PostgresServer) -> str:
+    """A database that an engine has opened once, to be copied."""
+    url = postgres_process.database()
+
+    async def open_once() -> None:
+        async with engine_at(url):
+            pass
+
+    with ThreadPoolExecutor(1) as threads:  # this one may have an event loop
+        threads.submit(asyncio.run, open_once()).result()
+    return url
 
 
 @pytest.fixture(scope="session")

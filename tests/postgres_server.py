@@ -51,10 +51,19 @@ class PostgresServer:
         self.sql(f"CREATE DATABASE {name}")
         return self.url(name)
 
+    def copy(self, url: str) -> str:
+        """The URL of a new database with the contents of the one at that URL, to which nobody is connected."""
+        name = f"test_{token_hex(6)}"
+        self.sql(f"CREATE DATABASE {name} TEMPLATE {_name_in(url)} STRATEGY FILE_COPY")
+        return self.url(name)
+
+    def drop(self, url: str) -> None:
+        """Remove the database of that URL."""
+        self.sql(f"DROP DATABASE {_name_in(url)} WITH (FORCE)")
+
     def empty(self, url: str) -> None:
         """Delete everything that a store keeps in the database of that URL, but not its tables."""
-        name = urlsplit(url).path.removeprefix("/")
-        self.sql(f"\\connect {name}\n{_DELETE_ALL}")
+        self.sql(f"\\connect {_name_in(url)}\n{_DELETE_ALL}")
 
     def url(self, database: str, user: str = "postgres") -> str:
         """The URL of a database; ``user`` may hold a quoted password."""
@@ -75,5 +84,8 @@ class PostgresServer:
 
     def remove(self) -> None:
         """End the server and delete its folder."""
-        pg_ctl(["-m", "immediate", "stop"], pgdata=self.folder, user=self._server.system_user)
         self._server.cleanup()
+
+
+def _name_in(url: str) -> str:
+    return urlsplit(url).path.removeprefix("/")

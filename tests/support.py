@@ -1,8 +1,12 @@
 """Helpers for tests of several folders: the engine over any store, empty for each test."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from functools import cache, partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -30,6 +34,36 @@ def empty_database(request: pytest.FixtureRequest) -> str:
     return url
 
 
+@cache
+def _sampled_file() -> bytes:
+    async def open_once(file: Path) -> None:
+        async with engine_at(f"sqlite:///{file}"):
+            pass
+
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / "wenmai.db"
+        asyncio.run(open_once(file))
+        assert list(Path(folder).iterdir()) == [file], "the log is not empty"
+        return file.read_bytes()
+
+
+def make_sampled_file(file: Path) -> None:
+    """Make a SQLite file with nothing but the sample evidence that an engine ingests at first, unless it exists.
+
+    Call it where no event loop runs.
+    """
+    if not file.exists():
+        file.write_bytes(_sampled_file())
+
+
+def sampled_database(request: pytest.FixtureRequest) -> str:
+    """The URL of a database with nothing but the sample evidence that an engine ingests when it is opened first."""
+    server: PostgresServer = request.getfixturevalue("postgres_server")
+    url = server.copy(request.getfixturevalue("sampled_template"))
+    request.addfinalizer(partial(server.drop, url))
+    return url
+
+
 def empty_redis(request: pytest.FixtureRequest) -> str:
     """The URL of the Redis server, emptied."""
     server: RedisServer = request.getfixturevalue("redis_server")
@@ -51,11 +85,26 @@ STORES = (*URLS, CACHED)
 """The same, and PostgreSQL with the process-local and the Redis cache in front of it."""
 
 
-def settings_of(store: str, request: pytest.FixtureRequest) -> dict[str, str]:
-    """The settings of an engine for one of STORES, emptied."""
-    if store == CACHED:
-        return {"store": empty_database(request), "hot": empty_redis(request)}
-    return {"store": URLS[store](request)}
+def settings_of(
+    store: str, request: pytest.FixtureRequest, *, database: Callable[[pytest.FixtureRequest], str] = empty_database
+) -> dict[str, str]:
+    """The settings of an engine for one of STORES, emptied; on PostgreSQL with the contents of ``database``."""
+    match store:
+        case "postgresql":
+            return {"store": database(request)}
+        case "cached":
+            return {"store": database(request), "hot": empty_redis(request)}
+        case _:
+            return {"store": URLS[store](request)}
+
+
+def engine_settings_of(store: str, request: pytest.FixtureRequest) -> dict[str, str]:
+    """The same for an engine, with the sample evidence on servers and in files already, which is faster."""
+    if store == "sqlite":
+        folder: Path = request.getfixturevalue("tmp_path")
+        with ThreadPoolExecutor(1) as threads:  # this one may have an event loop
+            threads.submit(make_sampled_file, folder / "wenmai.db").result()
+    return settings_of(store, request, database=sampled_database)
 
 
 @asynccontextmanager

@@ -12,6 +12,7 @@ import pytest
 import uvicorn
 from fastapi import FastAPI
 
+from support import make_sampled_file
 from wenmai.chat.pipeline import Chat
 from wenmai.chat.turn import OnEvent, TurnAnswer, TurnEvent, TurnRequest
 from wenmai.clock import Clock, system_clock
@@ -83,7 +84,10 @@ class Hold:
 @asynccontextmanager
 async def open_service(folder: Path, *, clock: Clock = system_clock, **changes: Any) -> AsyncIterator[Service]:
     """A service for the duration of the context; running turns are completed at exit."""
-    async with open_engine(settings_in(folder, **changes), clock=clock) as engine:
+    settings = settings_in(folder, **changes)
+    if not {"profile", "sample_sites", "embedder"} & changes.keys():
+        await asyncio.to_thread(make_sampled_file, folder / "wenmai.db")
+    async with open_engine(settings, clock=clock) as engine:
         service = Service(engine)
         async with service.app.router.lifespan_context(service.app), service.client:
             yield service

@@ -4,11 +4,11 @@ import asyncio
 import os
 import re
 import signal
-import subprocess
 import time
 from pathlib import Path
 
-from cli_process import COMMAND, SECONDS, children_of, environment
+from cli_process import MODULE, SECONDS, children_of, environment
+from program import Program
 
 
 class ServiceProcess:
@@ -26,16 +26,13 @@ class ServiceProcess:
 
     def __init__(self, *options: str, log: Path, **settings: str) -> None:
         port = () if "--port" in options else ("--port", "0")
-        with log.open("ab") as log_file:
-            self._process = subprocess.Popen(
-                [*COMMAND, "serve", *port, *options],
-                env=environment(PYTHONUNBUFFERED="1", **settings),
-                stdout=subprocess.PIPE,
-                stderr=log_file,
-                text=True,
+        read, write = os.pipe()
+        with log.open("a") as log_file, open(write, "w") as announcement:  # noqa: PTH123 — a pipe
+            self._process = Program(
+                [*MODULE, "serve", *port, *options], env=environment(**settings), stdout=announcement, stderr=log_file
             )
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
+        self._announced = open(read, encoding="utf-8")  # noqa: PTH123, SIM115 — a pipe, open as long as the service may write
+        line = self._announced.readline()
         self.pid = self._process.pid
         found = re.search(r"http://127\.0\.0\.1:\d+", line)
         assert found is not None, log.read_text(encoding="utf-8")
@@ -62,8 +59,7 @@ class ServiceProcess:
             for process in (*children_of(self.pid), self.pid):
                 kill(process, signal.SIGKILL)
         self._process.wait(SECONDS)
-        assert self._process.stdout is not None
-        self._process.stdout.close()
+        self._announced.close()
 
 
 def kill(process: int, number: signal.Signals = signal.SIGKILL) -> None:

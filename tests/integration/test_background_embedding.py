@@ -3,14 +3,15 @@
 import asyncio
 import json
 import os
-import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from http_service import Service
+from program import Program
 
 from embedding_server import embedding_server
 from support import URLS, engine_at
@@ -172,6 +173,14 @@ async def test_a_passage_that_is_deleted_meanwhile_stays_deleted(store_url: str,
         assert await found(base, UNRELATED) == ["well"]
 
 
+@pytest.fixture
+def short_lease(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In this process a lease that nobody renews is free after a second, and is tried again more often."""
+    monkeypatch.setattr("wenmai.stores.lease.LEASE", timedelta(seconds=1))
+    monkeypatch.setattr("wenmai.retrieval.embedding.LEASE", timedelta(seconds=0.2))
+
+
+@pytest.mark.usefixtures("short_lease")
 async def test_after_a_kill_no_text_that_has_its_vector_is_embedded_again(
     shared_index_url: str, embeddings: SlowEmbeddings, tmp_path: Path
 ) -> None:
@@ -183,13 +192,13 @@ async def test_after_a_kill_no_text_that_has_its_vector_is_embedded_again(
     file.write_text("\n".join(lines), encoding="utf-8")
     command = ["-m", "wenmai", "ingest", str(file), "--store", shared_index_url, "--embedder", "openai:any"]
     environment = os.environ | {"OPENAI_API_BASE": embeddings.url, "OPENAI_API_KEY": "none"}
-    process = await asyncio.create_subprocess_exec(sys.executable, *command, env=environment)
+    process = Program(command, env=environment)
     for _ in range(2):
         await embeddings.requests.get()
         embeddings.allowed.release()
     await embeddings.requests.get()
     process.kill()
-    await process.wait()
+    await asyncio.to_thread(process.wait)
     assert embeddings.answered.total() == 2 * BATCH
     async with evidence_at(shared_index_url, embeddings) as base:
         assert len(await found(base, "田契")) > 0
@@ -200,6 +209,7 @@ async def test_after_a_kill_no_text_that_has_its_vector_is_embedded_again(
     assert all(embeddings.answered[text] == 1 for text in before)
 
 
+@pytest.mark.usefixtures("short_lease")
 async def test_one_process_at_a_time_embeds_a_site(shared_index_url: str, embeddings: SlowEmbeddings) -> None:
     """The other one waits, and has nothing left to do."""
     async with open_store(shared_index_url) as store:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import typer
-from cli_process import environment, wenmai
+from cli_process import COMMAND, environment, wenmai
 from typer.core import TyperGroup
 from typer.testing import CliRunner, Result
 
@@ -38,8 +38,8 @@ def results_of(result: Result) -> dict[str, tuple[str, str]]:
 
 
 def test_help_and_version_from_the_shell(tmp_path: Path) -> None:
-    """The help lists every command; the version is printed."""
-    shown = wenmai("--help", folder=tmp_path)
+    """The help lists every command; the version is printed; from a new interpreter too."""
+    shown = subprocess.run([*COMMAND, "--help"], env=environment(), capture_output=True, text=True, check=False)
     commands = ("serve", "chat", "ingest", "eval", "import", "export", "config", "doctor", "conformance", "version")
     assert shown.returncode == 0
     assert [name for name in commands if f" {name} " not in shown.stdout] == []

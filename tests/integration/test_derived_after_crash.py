@@ -2,14 +2,14 @@
 
 import asyncio
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
 import pytest
 from cli_process import SECONDS, environment
+from program import Program
 from service_process import ServiceProcess, kill
 
 from postgres_server import PostgresServer
@@ -45,15 +45,6 @@ asyncio.run(main())
 """An import that is killed right after its last message."""
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """The URL of an empty store."""
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path}/wenmai.db"
-    server: PostgresServer = request.getfixturevalue("postgres_server")
-    return server.database()
-
-
 class Services:
     """Starts a service over the store with the scripted model, again and again."""
 
@@ -75,12 +66,14 @@ class Services:
             service.remove()
 
 
-@pytest.fixture
-def services(place: str, tmp_path: Path) -> Iterator[Services]:
-    """Starts services over the store."""
-    started = Services(place, tmp_path / "log")
-    yield started
-    started.remove()
+@contextmanager
+def services_over(place: str, folder: Path) -> Iterator[Services]:
+    """Starts services over the store; their log is in the folder."""
+    started = Services(place, folder / "log")
+    try:
+        yield started
+    finally:
+        started.remove()
 
 
 async def chat(service: ServiceProcess, script: ScriptedModel) -> str:
@@ -116,11 +109,9 @@ def import_and_die(url: str, folder: Path) -> str:
     ]
     file = folder / "talk.jsonl"
     file.write_text("\n".join(lines), encoding="utf-8")
-    command = [sys.executable, "-c", IMPORT_AND_DIE, url, str(file), *USER]
-    done = subprocess.run(
-        command, env=environment(), capture_output=True, encoding="utf-8", timeout=SECONDS, check=False
-    )
-    assert done.returncode == -9, done.stderr
+    program = folder / "import_and_die.py"
+    program.write_text(IMPORT_AND_DIE, encoding="utf-8")
+    assert Program([str(program), url, str(file), *USER], env=environment()).wait(SECONDS) == -9
     return "imported"
 
 
@@ -132,23 +123,36 @@ async def derived_of(documents: Documents, session_id: str) -> tuple[str, str, s
     return session.record.title, session.record.title_by, preferences.record.verbosity if preferences else ""
 
 
-async def test_titles_and_preferences_appear_after_a_kill(place: str, services: Services, tmp_path: Path) -> None:
-    """Of sessions that were chatted in, written through the plain API, and imported, without a further request."""
-    async with scripted_model() as script:
-        script.titles.clear()
-        service = await services.start(script)
-        sessions = [await chat(service, script), await write_plainly(service)]
-        kill(service.pid)
-        sessions.append(await asyncio.to_thread(import_and_die, place, tmp_path))
-        async with open_store(place) as store:
-            assert store.documents is not None
-            left = [await derived_of(store.documents, session_id) for session_id in sessions]
-            assert [by for _, by, _ in left] == ["", "", ""]
-            assert [verbosity for _, _, verbosity in left[1:]] == ["", ""]
-            script.titles.set()
-            await services.start(script)
-            async with asyncio.timeout(LIMIT_SECONDS):
-                for session_id in sessions:
-                    while await derived_of(store.documents, session_id) != (TITLE, "model", "detailed"):  # noqa: ASYNC110
-                        await asyncio.sleep(0.1)
-    assert "derived memory is behind" in (tmp_path / "log").read_text(encoding="utf-8")
+async def test_titles_and_preferences_appear_after_a_kill(postgres_server: PostgresServer, tmp_path: Path) -> None:
+    """Of sessions that were chatted in, written through the plain API, and imported, without a further request.
+
+    On both stores at the same time, because most of it is waiting.
+    """
+    places = {"sqlite": f"sqlite:///{tmp_path}/wenmai.db", "postgresql": postgres_server.database()}
+    async with asyncio.TaskGroup() as stores:
+        for name, place in places.items():
+            (tmp_path / name).mkdir()
+            stores.create_task(titles_and_preferences_appear(place, tmp_path / name), name=name)
+
+
+async def titles_and_preferences_appear(place: str, folder: Path) -> None:
+    """The same on one store."""
+    with services_over(place, folder) as services:
+        async with scripted_model() as script:
+            script.titles.clear()
+            service = await services.start(script)
+            sessions = [await chat(service, script), await write_plainly(service)]
+            kill(service.pid)
+            sessions.append(await asyncio.to_thread(import_and_die, place, folder))
+            async with open_store(place) as store:
+                assert store.documents is not None
+                left = [await derived_of(store.documents, session_id) for session_id in sessions]
+                assert [by for _, by, _ in left] == ["", "", ""]
+                assert [verbosity for _, _, verbosity in left[1:]] == ["", ""]
+                script.titles.set()
+                await services.start(script)
+                async with asyncio.timeout(LIMIT_SECONDS):
+                    for session_id in sessions:
+                        while await derived_of(store.documents, session_id) != (TITLE, "model", "detailed"):  # noqa: ASYNC110
+                            await asyncio.sleep(0.1)
+        assert "derived memory is behind" in (folder / "log").read_text(encoding="utf-8")

@@ -10,8 +10,9 @@ from pathlib import Path
 from time import sleep
 
 import pytest
-from cli_process import COMMAND, SECONDS, environment, wenmai
+from cli_process import SECONDS, Command, environment, wenmai
 from old_stores import MESSAGES, OldPostgresql, OldSqlite, OldStore, contents_digest, message
+from service_process import ServiceProcess
 
 from postgres_server import PostgresServer
 from wenmai.scope import Scope, ThreadKey
@@ -264,19 +265,17 @@ def test_a_process_killed_in_the_middle_leaves_version_1(
     assert old_store.version() == known
 
 
-@pytest.mark.parametrize("delay", [0.0, 0.3, 0.6])
+@pytest.mark.parametrize("delay", [0.03, 0.08, 0.15])
 def test_a_process_killed_at_any_moment_leaves_a_whole_version(
     delay: float, old_store: OldStore, known: int, tmp_path: Path
 ) -> None:
     """The tables are exactly those of the version, and the next start uses the store."""
     old_store.fill(20)
     before = contents_digest(old_store)
-    process = subprocess.Popen(
-        [*COMMAND, "migrate", "--store", old_store.url], env=environment(), stdout=subprocess.DEVNULL
-    )
+    command = Command("migrate", "--store", old_store.url, folder=tmp_path)
     sleep(delay)
-    process.kill()
-    process.wait(SECONDS)
+    command.program.kill()
+    command.done()
     tables = old_store.tables()
     left = old_store.version(), "usage" in tables
     assert left in ((1, False), *((version, True) for version in range(2, known + 1)))
@@ -284,22 +283,13 @@ def test_a_process_killed_at_any_moment_leaves_a_whole_version(
     assert (old_store.version(), contents_digest(old_store)) == (known, before)
 
 
-def test_of_processes_that_start_at_once_one_upgrades(old_store: OldStore, known: int) -> None:
+def test_of_processes_that_start_at_once_one_upgrades(old_store: OldStore, known: int, tmp_path: Path) -> None:
     """All succeed, and each step is reported once."""
     old_store.fill(100)
-    started = [
-        subprocess.Popen(
-            [*COMMAND, "migrate", "--store", old_store.url],
-            env=environment(),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            encoding="utf-8",
-        )
-        for _ in range(4)
-    ]
-    outputs = [process.communicate(timeout=SECONDS) for process in started]
-    assert [(process.returncode, err) for process, (_, err) in zip(started, outputs, strict=True)] == [(0, "")] * 4
-    assert sum(out.count("done in") for out, _ in outputs) == known - 1
+    started = [Command("migrate", "--store", old_store.url, folder=tmp_path) for _ in range(4)]
+    ended = [command.done() for command in started]
+    assert [(done.returncode, done.stderr) for done in ended] == [(0, "")] * 4
+    assert sum(done.stdout.count("done in") for done in ended) == known - 1
     assert old_store.version() == known
 
 
@@ -322,21 +312,8 @@ def test_a_newer_store_is_refused_with_what_to_do(
 def test_serve_upgrades_and_logs_it(workers: str, old_store: OldStore, tmp_path: Path) -> None:
     """The service logs the step once, with the number of sessions and messages, before it listens."""
     old_store.fill(20)
-    with (tmp_path / "log").open("w") as log:
-        process = subprocess.Popen(
-            [*COMMAND, "serve", "--port", "0", "--workers", workers, "--store", old_store.url],
-            env=environment(),
-            cwd=tmp_path,
-            stdout=subprocess.PIPE,
-            stderr=log,
-            encoding="utf-8",
-        )
-        try:
-            assert process.stdout is not None
-            assert process.stdout.readline().startswith("Wenmai listens")
-        finally:
-            process.send_signal(signal.SIGTERM)
-            process.communicate(timeout=SECONDS)
+    service = ServiceProcess("--workers", workers, "--store", old_store.url, log=tmp_path / "log")
+    service.remove()
     steps = [line for line in (tmp_path / "log").read_text(encoding="utf-8").splitlines() if "schema 1 → 2" in line]
     assert [line.split(":")[0] for line in steps] == ["INFO wenmai.stores.upgrades"] * 2
     assert "20 sessions, 2,000 messages: begun" in steps[0]

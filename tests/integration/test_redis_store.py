@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack
 from datetime import UTC, datetime, timedelta
 from time import monotonic
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 from msgspec.structs import replace
 from redis.asyncio import Redis
 
-from fault_proxy import FAULTS, Fault, FaultProxy, fault_proxy
+from fault_proxy import FAULTS, Fault, fault_proxy
 from redis_server import RedisServer, free_port
 from wenmai.clock import MovableClock, system_clock
 from wenmai.errors import InvalidInput, SessionNotFound, StoreUnavailable
@@ -371,32 +372,30 @@ CALLS: dict[str, Callable[[RedisStore], Awaitable[Any]]] = {
 }
 
 
-@pytest.fixture
-async def behind_proxy(empty_server: RedisServer) -> AsyncIterator[tuple[RedisStore, FaultProxy]]:
-    """A store that reaches the server through a proxy, with a session in it."""
-    async with (
-        fault_proxy(empty_server.port) as proxy,
-        open_store(f"redis://127.0.0.1:{proxy.port}?{QUICK}", clock=system_clock) as opened,
-    ):
-        await opened.documents.put(SCOPE, session())
-        yield opened, proxy
-
-
 @pytest.mark.parametrize("fault", FAULTS)
-async def test_each_call_fails_within_its_bound_and_works_again(
-    fault: Fault, behind_proxy: tuple[RedisStore, FaultProxy]
-) -> None:
-    """Every method raises StoreUnavailable in time, on open and new connections; healed, the first call works."""
-    store, proxy = behind_proxy
-    for name, call in CALLS.items():
-        await proxy.break_with(fault)
+async def test_each_call_fails_within_its_bound_and_works_again(fault: Fault, empty_server: RedisServer) -> None:
+    """Every method raises StoreUnavailable in time, on open and new connections; healed, the first call works.
+
+    Each on a store of its own, all at the same time.
+    """
+
+    async def fails(name: str, store: RedisStore) -> None:
         for attempt in ("open", "new"):
             began = monotonic()
             with pytest.raises(StoreUnavailable, match="redis is unavailable"):
-                await call(store)
+                await CALLS[name](store)
             assert monotonic() - began < BOUND_SECONDS, f"{name} on a {attempt} connection"
+
+    async with fault_proxy(empty_server.port) as proxy, AsyncExitStack() as opened:
+        url = f"redis://127.0.0.1:{proxy.port}?{QUICK}"
+        stores = {name: await opened.enter_async_context(open_store(url, clock=system_clock)) for name in CALLS}
+        for store in stores.values():
+            await store.documents.put(SCOPE, session())
+        await proxy.break_with(fault)
+        await asyncio.gather(*(fails(name, store) for name, store in stores.items()))
         await proxy.heal()
-        await call(store)
+        for name, store in stores.items():
+            await CALLS[name](store)
 
 
 async def test_a_hung_server_delays_no_caller_twice(empty_server: RedisServer) -> None:

@@ -11,8 +11,9 @@ from urllib.parse import quote
 
 import httpx
 import pytest
-from cli_process import COMMAND, SECONDS, environment, wenmai
+from cli_process import SECONDS, environment, wenmai
 from old_servers import OldPostgresql, OldRedis, Silent, served
+from service_process import ServiceProcess
 
 from postgres_server import LOCKED_USER, PASSWORD, PostgresServer
 from redis_server import RedisServer, free_port
@@ -38,19 +39,20 @@ if os.geteuid() == 0 and os.environ.pop("PRIVILEGED", "yes"):
 
 
 def start(url: str, folder: Path, *, first: str = "", options: tuple[str, ...] = ()) -> tuple[int, str]:
-    """Run ``wenmai serve`` after the code ``first``; its exit status and its one line of stderr."""
-    done = subprocess.run(
-        [
-            *(sys.executable, "-c", f"{first}\nfrom wenmai.cli.main import main\nmain()"),
-            *("serve", "--port", "0", "--store", url, *options),
-        ],
-        cwd=folder,
-        env=environment(PYTHONDONTWRITEBYTECODE="1"),
-        capture_output=True,
-        encoding="utf-8",
-        timeout=SECONDS,
-        check=False,
-    )
+    """Run ``wenmai serve``, after the code ``first`` if given; its exit status and its one line of stderr."""
+    command = "serve", "--port", "0", "--store", url, *options
+    if first:
+        done = subprocess.run(
+            [sys.executable, "-c", f"{first}\nfrom wenmai.cli.main import main\nmain()", *command],
+            cwd=folder,
+            env=environment(PYTHONDONTWRITEBYTECODE="1"),
+            capture_output=True,
+            encoding="utf-8",
+            timeout=SECONDS,
+            check=False,
+        )
+    else:
+        done = wenmai(*command, folder=folder)
     assert done.stdout == ""
     assert done.stderr.count("\n") == 1, done.stderr
     return done.returncode, done.stderr
@@ -244,26 +246,14 @@ def test_a_full_disk_under_a_store_in_use(tmp_path: Path) -> None:
 @contextmanager
 def service(url: str, folder: Path) -> Iterator[tuple[httpx.Client, int]]:
     """A client of a running service with a session of one message, and the process id."""
-    with (folder / "log").open("w") as log:
-        process = subprocess.Popen(
-            [*COMMAND, "serve", "--port", "0", "--store", url],
-            cwd=folder,
-            env=environment(PYTHONUNBUFFERED="1"),
-            stdout=subprocess.PIPE,
-            stderr=log,
-            encoding="utf-8",
-        )
-        try:
-            assert process.stdout is not None
-            found = re.search(r"http://127\.0\.0\.1:\d+", process.stdout.readline())
-            assert found is not None
-            with httpx.Client(base_url=found[0], timeout=10) as client:
-                assert client.post("/v1/sessions", json={"session_id": "kept"}).status_code == 201
-                assert _append(client).is_success
-                yield client, process.pid
-        finally:
-            process.terminate()
-            process.communicate(timeout=SECONDS)
+    process = ServiceProcess("--store", url, log=folder / "log")
+    try:
+        with httpx.Client(base_url=process.url, timeout=10) as client:
+            assert client.post("/v1/sessions", json={"session_id": "kept"}).status_code == 201
+            assert _append(client).is_success
+            yield client, process.pid
+    finally:
+        process.remove()
 
 
 def _append(client: httpx.Client) -> httpx.Response:

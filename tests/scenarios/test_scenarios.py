@@ -8,7 +8,7 @@ import msgspec
 import pytest
 import yaml
 
-from support import STORES, engine_at, settings_of
+from support import STORES, engine_at, engine_settings_of
 from wenmai.chat.turn import TurnAnswer, TurnRequest
 from wenmai.engine import Engine
 from wenmai.grounding.evidence import record_from
@@ -17,7 +17,7 @@ from wenmai.scope import Scope
 from wenmai.stores.records import TraceRecord
 
 CASES = Path(__file__).parent / "cases"
-SCOPE = Scope("scenarios", "village", "visitor")
+SCOPE = Scope("default", "default", "visitor")
 
 
 class Turn(msgspec.Struct, forbid_unknown_fields=True):
@@ -107,7 +107,7 @@ def placed_cases() -> Iterator[tuple[str, Case]]:
 @pytest.mark.parametrize(("store", "case"), list(placed_cases()), ids=lambda value: getattr(value, "id", value))
 async def test_the_talk_goes_as_the_case_says(store: str, case: Case, request: pytest.FixtureRequest) -> None:
     """Every expectation of every turn holds."""
-    async with engine_at(**settings_of(store, request), sample_sites=(f"{SCOPE.tenant_id}/{SCOPE.site_id}",)) as engine:
+    async with engine_at(**engine_settings_of(store, request)) as engine:
         problems = await play(engine, case)
     assert problems == [], f"{case.say}\n" + "\n".join(problems)
 
