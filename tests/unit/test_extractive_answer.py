@@ -5,6 +5,7 @@ import pytest
 from sample_lexicon import LEXICON
 from wenmai.chat.extractive import ExtractiveAnswer, compose, topic_of
 from wenmai.chat.understanding.dialogue_acts import answer_type_of
+from wenmai.chat.verifying import phrases_of
 from wenmai.config.profile import Persona, Phrases, Topic
 from wenmai.grounding.answerability import check_answerability
 from wenmai.grounding.policy import GroundingPolicy
@@ -91,6 +92,7 @@ def answer(
         passages=verdict.passages,
         language=language,
         persona_names=list(PERSONA.name.values()),
+        persona_phrases=phrases_of(PERSONA),
         lexicon=LEXICON,
     )
     assert (checked.text, checked.mode) == (composed.text, PolicyMode.NORMAL)

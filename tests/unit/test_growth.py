@@ -14,6 +14,7 @@ from wenmai.chat.understanding.dialogue_acts import answer_type_of, classify
 from wenmai.chat.understanding.rewrite import rewrite
 from wenmai.grounding.answerability import check_answerability
 from wenmai.grounding.attribution import Attribution
+from wenmai.grounding.citations import citations
 from wenmai.grounding.claims.counts import expected_units, ordinals
 from wenmai.grounding.evidence.chunking import chunk
 from wenmai.grounding.evidence.fields import TEXT_CHARACTERS, detect_language, stable_id
@@ -22,7 +23,7 @@ from wenmai.grounding.prompt_injection import safe_sentences
 from wenmai.grounding.segments import Segment
 from wenmai.grounding.statements import Statement, StatementSplitter
 from wenmai.grounding.types import AnswerType, DialogueAct, Passage
-from wenmai.grounding.verification import citations, verify_answer
+from wenmai.grounding.verification import verify_answer
 from wenmai.memory.sessions import title_from_question
 from wenmai.stores.records import Message
 from wenmai.text.cjk import find_words, load_dictionaries, normalise, query_terms, sentences, terms

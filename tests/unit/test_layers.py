@@ -84,6 +84,7 @@ LATE_IMPORTERS = {
     "wenmai.cli": "a command loads what it needs, so that --help is quick",
     "wenmai.text.cjk": "the stemmer, for the first Latin word",
     "wenmai.text.folding": "OpenCC, for the first text that is not ASCII",
+    "wenmai.grounding.romanisation": "pypinyin, for the first answer in another language than its passages",
 }
 """Modules that may import when they run, and what; all others import at the top, where it can be seen."""
 

@@ -64,7 +64,7 @@ def test_the_streamed_text_is_the_answer(text: str, positions: list[int]) -> Non
 
 def test_supported_text_is_streamed_verbatim() -> None:
     """Markdown, line breaks and blanks between English sentences."""
-    text = "# The hall\n\nIt was founded in 1523. It is old!\n\n- by Yan Shouzheng\n- in 1523"
+    text = "# The hall\n\nIt was founded in 1523. Yan Shouzheng founded it!\n\n- by Yan Shouzheng\n- in 1523"
     verification = AnswerVerification(**ARGUMENTS | {"language": "en"})
     assert (
         "".join([verified for char in text for verified in verification.add(char)] + list(verification.end())) == text

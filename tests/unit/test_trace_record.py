@@ -40,7 +40,7 @@ def test_an_encoded_trace_keeps_its_shape() -> None:
         "passages",
         "premises",
         "sources_disagree",
-        "unsupported",
+        "removed",
     }
     for field in ("tool_calls", "blocks"):
         assert after[field] == before[field]

@@ -3,9 +3,10 @@
 import pytest
 
 from sample_lexicon import LEXICON
+from wenmai.grounding.citations import citations
 from wenmai.grounding.prompt_injection import looks_like_instruction, safe_sentences
 from wenmai.grounding.types import Passage, PolicyMode
-from wenmai.grounding.verification import VerifiedAnswer, citations, verify_answer
+from wenmai.grounding.verification import VerifiedAnswer, verify_answer
 from wenmai.text.cjk import sentences
 
 HALL = (
@@ -28,6 +29,7 @@ def passage(text: str, *, number: int = 1, verified: bool = True, title: str = "
         source_ref=ref or "《砚田严氏族谱》光绪二十二年（1896年）刊本",
         score=0.8,
         number=number,
+        language="en" if text.isascii() else "zh",
         verified=verified,
     )
 
@@ -75,7 +77,7 @@ def check(
 def test_supported_claims_are_kept(answer: str) -> None:
     """In any spelling: reign and western year, digits and numerals, a claim implied by a stronger one."""
     checked = check(answer)
-    assert (checked.text, checked.mode, checked.unsupported) == (answer, PolicyMode.NORMAL, [])
+    assert (checked.text, checked.mode, checked.removed) == (answer, PolicyMode.NORMAL, [])
 
 
 @pytest.mark.parametrize(
@@ -104,7 +106,7 @@ def test_an_unsupported_claim_is_removed_with_its_sentence(answer: str, wrong: s
     checked = check(answer, language=language)
     assert checked.text == sentences(answer)[0]
     assert checked.mode is PolicyMode.CONSERVATIVE
-    assert [claim.text for claim in checked.unsupported] == [wrong]
+    assert [each.reason for each in checked.removed] == ["value"]
     assert checked.reason == f"unsupported: {wrong}"
 
 

@@ -14,6 +14,7 @@ from wenmai.grounding.answerability import AnswerSpan, Verdict
 from wenmai.grounding.claims.claim import NAMES
 from wenmai.grounding.claims.extraction import find_claims
 from wenmai.grounding.lexicon import EMPTY, Lexicon
+from wenmai.grounding.quoting import quote_sentences
 from wenmai.grounding.relevance import QuestionTarget, overlap, parse_target
 from wenmai.grounding.segments import Segment
 from wenmai.grounding.support import facts_of
@@ -28,9 +29,6 @@ _LISTING = re.compile(
     re.IGNORECASE,
 )
 _LIST_SENTENCE = 3
-_BOOK = re.compile(r"《[^《》]{1,60}》")
-_BOOK_EN = re.compile(r"[A-Z][A-Za-z'’ -]{3,80}(?=,|$)")
-_NAMES_SOURCE = re.compile(r"据[^：]{2,20}[，,]|(?i:according to\b)")
 _MIN_TITLE_OVERLAP = 0.5
 
 
@@ -178,7 +176,7 @@ def _quote_evidence(verdict: Verdict, language: str, verbosity: str, lexicon: Le
         selected = _select(of_passage, _SENTENCES.get(verbosity, 3))
         if selected:
             used |= {each.sentence for each in selected}
-            quotes.append(_attribute(selected[0].passage, [each.sentence for each in selected], language))
+            quotes.append(quote_sentences(selected[0].passage, [each.sentence for each in selected], language))
             cited.append(number)
     return _join(quotes, language), cited
 
@@ -237,33 +235,9 @@ def _quote_conflict(verdict: Verdict, target: QuestionTarget, language: str) -> 
     for number in numbers:
         sentences = [answer.sentence for answer in verdict.answers if answer.number == number]
         best = max(sentences, key=lambda sentence: overlap(target, Segment(sentence)))
-        quotes.append(_attribute(passages[number], [best], language))
+        quotes.append(quote_sentences(passages[number], [best], language))
     lead = "The sources differ here." if language.startswith("en") else "几处记载不一致，一并说来。"
     return _join([lead, *quotes], language), numbers
-
-
-def _attribute(passage: Passage, sentences: Sequence[str], language: str) -> str:
-    """Sentences with their source, unless they name it themselves; hearsay is marked."""
-    english = language.startswith("en")
-    quote = (" " if not has_cjk(sentences[0]) else "").join(sentences)
-    source = source_name(passage, english=english)
-    if not passage.verified:
-        return f"Reportedly ({source}, unverified): {quote}" if english else f"据传（{source}，未经核实）：{quote}"
-    if _NAMES_SOURCE.match(quote):
-        return quote
-    return f"{source} says: {quote}" if english else f"据{source}：{quote}"
-
-
-def source_name(passage: Passage, *, english: bool) -> str:
-    """Name of a source for use in a sentence: the book in its reference, else the passage's title."""
-    book = _BOOK.search(passage.source_ref) or _BOOK.search(passage.title)
-    if book and passage.verified:
-        return book[0]
-    named = _BOOK_EN.match(passage.source_ref)
-    if named and passage.verified and not has_cjk(passage.title):
-        return f"“{named[0]}”"
-    title = passage.title.strip('《》"“”')
-    return f"“{title}”" if english else f"《{title}》"
 
 
 def _is_in_language(passage: Passage, language: str) -> bool:

@@ -22,6 +22,7 @@ from wenmai.grounding.answerability import Verdict
 from wenmai.grounding.evidence import EvidenceBase
 from wenmai.grounding.lexicon import Lexicon
 from wenmai.grounding.types import Citation, Passage, PolicyMode
+from wenmai.grounding.verification import Removed
 from wenmai.memory.idempotency import Claim
 from wenmai.memory.library import Memory
 from wenmai.memory.thread_lock import OnConflict
@@ -191,14 +192,14 @@ class CheckedAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """The verified answer.
 
     Attributes:
-        unsupported: the model's claims without evidence, verbatim.
+        removed: the model's statements without evidence, verbatim, with what took their place.
     """
 
     text: str
     mode: PolicyMode
     reason: str
     citations: list[Citation] = []
-    unsupported: list[str] = []
+    removed: list[Removed] = []
 
 
 class TurnState(TypedDict, total=False):

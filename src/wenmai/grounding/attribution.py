@@ -56,6 +56,10 @@ class Attribution:
             return True
         return before.rstrip()[-1:] in _QUOTES and _USER.search(before) is not None
 
+    def denies_between(self, start: int, end: int) -> bool:
+        """Whether the text between two offsets says that the records do not have something."""
+        return self._denial.search(self._sentence, start, end) is not None
+
     @cached_property
     def _affirms(self) -> bool:
         return _AFFIRMS.search(self._sentence) is not None

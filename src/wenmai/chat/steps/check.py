@@ -2,10 +2,12 @@
 
 from wenmai.chat.steps.generate import OFFLINE, conservative_text
 from wenmai.chat.turn import LARGE, CheckedAnswer, Draft, TurnRun, TurnState
+from wenmai.chat.verifying import verification_arguments
 from wenmai.grounding.answerability import Verdict
+from wenmai.grounding.citations import citations
 from wenmai.grounding.policy import merge_policies
 from wenmai.grounding.types import PolicyMode, count_characters
-from wenmai.grounding.verification import citations, verify_answer
+from wenmai.grounding.verification import Removed, verify_answer
 from wenmai.resilience.offload import run_by_size
 
 CUT_OFF = "cut_off"
@@ -18,23 +20,19 @@ async def check(state: TurnState, run: TurnRun) -> TurnState:
     if draft.model == OFFLINE:
         mode = PolicyMode.CONSERVATIVE if draft.failure or draft.exhausted else verdict.mode
         return {"checked": await _answer(state, run, draft.text, mode, _reason(draft, verdict), draft.cited, [])}
+    size = len(draft.text) + count_characters(verdict.passages)
     checked = await run_by_size(
-        len(draft.text) + count_characters(verdict.passages),
+        size,
         LARGE,
         verify_answer,
         draft.text,
-        question=state["request"].query,
-        passages=verdict.passages,
-        language=state["recalled"].language,
-        persona_names=list(state["persona"].persona.name.values()),
         cut_off=draft.cut_off,
-        lexicon=run.services.lexicon,
+        **verification_arguments(state, run),
     )
     text = checked.text or conservative_text(state, run)
-    unsupported = [claim.text for claim in checked.unsupported]
     reason = "; ".join(part for part in (CUT_OFF * draft.cut_off, checked.reason) if part) or verdict.reason
     cited = checked.cited if checked.text else []
-    return {"checked": await _answer(state, run, text, checked.mode, reason, cited, unsupported)}
+    return {"checked": await _answer(state, run, text, checked.mode, reason, cited, checked.removed)}
 
 
 def _reason(draft: Draft, verdict: Verdict) -> str:
@@ -51,7 +49,7 @@ async def _answer(
     mode: PolicyMode,
     reason: str,
     cited: list[int],
-    unsupported: list[str],
+    removed: list[Removed],
 ) -> CheckedAnswer:
     profile, persona = run.services.profile, state["persona"].persona
     dialogue_act = state["understanding"].dialogue_act
@@ -59,4 +57,4 @@ async def _answer(
     passages = state["verdict"].passages
     size = len(text) + count_characters(passages)
     found = await run_by_size(size, LARGE, citations, passages, cited, answer=text, limit=policy.max_citations)
-    return CheckedAnswer(text=text, mode=mode, reason=reason, citations=found, unsupported=unsupported)
+    return CheckedAnswer(text=text, mode=mode, reason=reason, citations=found, removed=removed)

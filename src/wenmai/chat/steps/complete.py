@@ -15,6 +15,7 @@ from wenmai.resilience.shielded import all_of, run_to_completion
 from wenmai.stores.records import (
     Cut,
     Message,
+    RemovedStatement,
     ScoredPassage,
     StoredAnswer,
     TraceDetails,
@@ -206,7 +207,10 @@ def trace_of(state: TurnState, run: TurnRun, answer: TurnAnswer | None, error: s
             ],
             premises=list(verdict.unsupported_premises) if verdict else [],
             sources_disagree=verdict.sources_conflict if verdict else False,
-            unsupported=checked.unsupported if checked else [],
+            removed=[
+                RemovedStatement(text=each.text, reason=each.reason, replaced_by=each.replaced_by)
+                for each in (checked.removed if checked else [])
+            ],
             budget=draft.budgets if draft else [],
             answer=msgspec.convert(msgspec.to_builtins(answer), StoredAnswer) if answer else None,
         ),

@@ -10,6 +10,7 @@ from wenmai.chat.extractive import compose
 from wenmai.chat.prompts import build_prompt
 from wenmai.chat.steps.answerability import NOT_SEARCHED
 from wenmai.chat.turn import Draft, Token, TurnRun, TurnState
+from wenmai.chat.verifying import verification_arguments
 from wenmai.config.profile import in_language
 from wenmai.errors import ModelError
 from wenmai.grounding.answerability import Verdict
@@ -111,13 +112,7 @@ class _CheckedStream:
 
     def __init__(self, state: TurnState, run: TurnRun) -> None:
         self._run = run
-        self._check = AnswerVerification(
-            question=state["request"].query,
-            passages=state["verdict"].passages,
-            language=state["recalled"].language,
-            persona_names=list(state["persona"].persona.name.values()),
-            lexicon=run.services.lexicon,
-        )
+        self._check = AnswerVerification(**verification_arguments(state, run))
 
     async def add(self, piece: str) -> None:
         """Add a piece of the answer; stream the sentences that it completes."""

@@ -36,8 +36,8 @@ def explain(console: Console, trace: TraceRecord, titles: Mapping[str, str], lan
     facts.add_row(ui_text("why_mode", language), _text(f"{trace.policy_mode}  {trace.policy_reason}"))
     usage = f"{trace.prompt_tokens} + {trace.completion_tokens} {ui_text('tokens', language)}"
     facts.add_row(ui_text("why_model", language), f"{trace.model}  {usage}  {trace.latency_ms:.1f} ms")
-    if trace.details.unsupported:
-        facts.add_row(ui_text("why_unsupported", language), _text(_joined(trace.details.unsupported)))
+    if trace.details.removed:
+        facts.add_row(ui_text("why_removed", language), _text(_joined([each.text for each in trace.details.removed])))
     if trace.error:
         facts.add_row("error", _text(trace.error, "red"))
     console.print(facts)

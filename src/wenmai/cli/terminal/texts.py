@@ -47,7 +47,7 @@ _TEXTS = {
     "why_steps": ("步骤", "Steps"),
     "why_evidence": ("证据（✓ 为引用）", "Evidence (✓ cited)"),
     "why_blocks": ("提示词各块", "Blocks of the prompt"),
-    "why_unsupported": ("无证据而删去", "Removed as unsupported"),
+    "why_removed": ("无证据而删去", "Removed as unsupported"),
     "tokens": ("词元", "tokens"),
 }
 

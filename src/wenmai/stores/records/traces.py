@@ -96,6 +96,14 @@ class StoredAnswer(msgspec.Struct, frozen=True, kw_only=True):
     degraded: Annotated[list[str], Meta(description="Components that failed or were skipped.")] = []
 
 
+class RemovedStatement(msgspec.Struct, frozen=True, kw_only=True):
+    """A statement of the model that verification removed."""
+
+    text: Annotated[str, Meta(description="The text, verbatim.")]
+    reason: Annotated[str, Meta(description="The check that it failed, such as `value` or `polarity`.")]
+    replaced_by: Annotated[str, Meta(description="The quotation in its place; empty if there is none.")] = ""
+
+
 class TraceDetails(msgspec.Struct, frozen=True, kw_only=True):
     """Further details of the steps."""
 
@@ -107,7 +115,9 @@ class TraceDetails(msgspec.Struct, frozen=True, kw_only=True):
         list[str], Meta(description="Premises of the question that the evidence does not support.")
     ] = []
     sources_disagree: Annotated[bool, Meta(description="Whether the passages contradict each other.")] = False
-    unsupported: Annotated[list[str], Meta(description="The model's claims without evidence, verbatim.")] = []
+    removed: Annotated[
+        list[RemovedStatement], Meta(description="The model's statements without evidence, in order.")
+    ] = []
     budget: Annotated[
         list[BudgetStatus] | UnsetType, Meta(description="The budgets before the model was called; not in a replay.")
     ] = UNSET

@@ -1,0 +1,1 @@
+"""Checks of one statement against the passages; each is a pure function that returns objections."""

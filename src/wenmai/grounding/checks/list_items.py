@@ -1,0 +1,51 @@
+"""List items: every item of a list is in the passage that has the others."""
+
+import re
+from collections.abc import Iterator, Sequence
+
+from wenmai.grounding.aligned import Window
+from wenmai.grounding.checks.statement import Objection, Reason, TestedStatement
+from wenmai.grounding.content import Token
+
+_SEPARATOR = re.compile(r"、|(?<=[\u4e00-\u9fff])(?:和|以及|及|与|或|或者)(?=[\u4e00-\u9fff「“《])")
+_SEPARATOR_EN = re.compile(r",? (?:and|or|as well as) |, ")
+_HELD = 0.6
+_SHORT = 3
+"""Words of the longest English item that is told from a clause."""
+
+
+def find_uncovered_items(statement: TestedStatement) -> Iterator[Objection]:
+    """Items that no window of the best passages holds."""
+    pattern = _SEPARATOR if statement.language == "zh" else _SEPARATOR_EN
+    marks = [match.span() for match in pattern.finditer(statement.text)]
+    if not marks or (statement.language == "zh" and not any(statement.text[start] == "、" for start, _ in marks)):
+        return
+    for items in _lists(statement, marks):
+        windows = statement.windows[:3]
+        missing = [[item for item in items if not _is_held(statement, item, window)] for window in windows]
+        fewest = min(missing, key=len, default=[])
+        for item in fewest:
+            yield Objection(item[0].start, item[-1].end, Reason.LIST_ITEM)
+
+
+def _lists(statement: TestedStatement, marks: Sequence[tuple[int, int]]) -> Iterator[list[list[Token]]]:
+    """The items around the separators; of the text before and after a list only the words next to it."""
+    tokens = [token for token in statement.content.tokens if token.weight]
+    bounds = [0, *(end for _, end in marks), len(statement.text)]
+    starts = [*(start for start, _ in marks), len(statement.text)]
+    chunks = [
+        [token for token in tokens if low <= token.start < high] for low, high in zip(bounds, starts, strict=False)
+    ]
+    if statement.language == "zh":
+        items = [chunks[0][-1:], *chunks[1:-1], chunks[-1][:1]]
+    else:
+        items = [chunk for chunk in chunks[1:] if len(chunk) <= _SHORT]
+    yield [item for item in items if item]
+
+
+def _is_held(statement: TestedStatement, item: Sequence[Token], window: Window) -> bool:
+    if statement.alignment.languages[window.number] != statement.language:
+        return True
+    held = dict(zip((token.start for token in statement.content.tokens), window.covered, strict=True))
+    total = sum(token.weight for token in item)
+    return sum(held[token.start] for token in item) >= _HELD * total

@@ -1,0 +1,143 @@
+"""Polarity: a negated statement against a positive passage and the reverse, and the two sides of an opposition."""
+
+from collections.abc import Iterator, Sequence
+
+from wenmai.grounding.checks.statement import Clause, Objection, Reason, TestedStatement
+from wenmai.grounding.content import Token
+
+_ALIGNED = 0.4
+"""Share of a clause's content from which a clause of a passage speaks of the same."""
+
+_HEAD = 3
+"""Words with content after a negation that say what it negates."""
+
+_SCOPE = 0.75
+"""Share of the head of a negation that the other side must have, for the two to contradict."""
+
+_UNTIL = frozenset({"才", "除非", "只有", "unless", "until", "not until", "only"})
+
+
+def find_contradictions(statement: TestedStatement) -> Iterator[Objection]:
+    """Clauses that the closest clause of a passage contradicts."""
+    for clause in statement.clauses:
+        if clause.weight and not statement.is_attributed(clause) and _is_contradicted(statement, clause):
+            yield Objection(clause.start, clause.end, Reason.POLARITY)
+
+
+def _is_contradicted(statement: TestedStatement, clause: Clause) -> bool:
+    """Whether one of the best aligned clauses contradicts, and no other one agrees about the same words."""
+    aligned = [
+        (shared_content(clause.tokens, other), other)
+        for window in clause.windows
+        for index in window.sentences
+        for other in statement.alignment.passages[window.number].sentences[index].clauses
+    ]
+    best = max((shared for shared, _ in aligned), default=0.0)
+    close = [other for shared, other in aligned if shared >= max(_ALIGNED, best - 0.25)]
+    for other in close:
+        words = contradicted(clause.tokens, other)
+        if words and not any(_agrees(words, each) for each in close):
+            return True
+    return False
+
+
+def shared_content(tokens: Sequence[Token], other: Sequence[Token]) -> float:
+    """The share of a clause's content that another clause has."""
+    total = sum(token.weight for token in tokens)
+    return sum(token.weight for token in tokens if token.weight and _find(token, other)) / total if total else 0.0
+
+
+def contradicted(tokens: Sequence[Token], other: Sequence[Token]) -> list[Token]:
+    """The words of a clause about which another clause with much in common says the opposite."""
+    if _has_until(tokens) != _has_until(other):
+        return []
+    return _affirmed(tokens, other) or _denied(tokens, other) or _opposed(tokens, other)
+
+
+def _agrees(words: Sequence[Token], other: Sequence[Token]) -> bool:
+    """Whether a clause has all of these words with the same polarity."""
+    return all(any(each.negated == word.negated for each in _find(word, other)) for word in words)
+
+
+def _find(token: Token, others: Sequence[Token]) -> list[Token]:
+    return [other for other in others if _same(token, other)]
+
+
+def _same(token: Token, other: Token) -> bool:
+    if token.form == other.form or not token.word.concepts.isdisjoint(other.word.concepts):
+        return True
+    if not (token.han and other.han) or len(token.form) == len(other.form):
+        return False
+    return token.form in other.form or other.form in token.form
+
+
+def _has_until(tokens: Sequence[Token]) -> bool:
+    return any(token.form in _UNTIL for token in tokens)
+
+
+def _heads(tokens: Sequence[Token]) -> list[list[Token]]:
+    """For each negation the first words with content in its scope."""
+    found: list[list[Token]] = []
+    for index, token in enumerate(tokens):
+        if token.word.negates and token.negated:
+            scope = []
+            for each in tokens[index + 1 :]:
+                if not each.negated:
+                    break
+                scope.append(each)
+            found.append([each for each in scope if each.weight][:_HEAD])
+    return [head for head in found if head]
+
+
+def _affirmed(tokens: Sequence[Token], other: Sequence[Token]) -> list[Token]:
+    """The words that this clause negates and the other one affirms."""
+    for head in _heads(tokens):
+        if _held(head, other, negated=False):
+            return head
+    return []
+
+
+def _denied(tokens: Sequence[Token], other: Sequence[Token]) -> list[Token]:
+    """The words of this clause that the other one negates."""
+    for head in _heads(other):
+        if _held(head, tokens, negated=False):
+            return [each for word in head for each in _find(word, tokens)]
+    return []
+
+
+def _held(head: Sequence[Token], tokens: Sequence[Token], *, negated: bool) -> bool:
+    """Whether a clause has most of these words, all of them with this polarity."""
+    total = held = 0
+    for token in head:
+        found = _find(token, tokens)
+        total += token.weight
+        if found:
+            held += token.weight
+            if any(each.negated is not negated for each in found):
+                return False
+    return held >= _SCOPE * total
+
+
+def _opposed(tokens: Sequence[Token], other: Sequence[Token]) -> list[Token]:
+    """The word of an opposition, if only its other side stands in the other clause, with the same polarity."""
+    here = {side: token for token in tokens for side in token.word.sides}
+    there = {side: token for token in other for side in token.word.sides}
+    return [
+        token
+        for side, token in here.items()
+        if -side in there
+        and side not in there
+        and -side not in here
+        and token.negated == there[-side].negated
+        and (token.weight or _beside(token, tokens) & _beside(there[-side], other))
+    ][:1]
+
+
+def _beside(token: Token, tokens: Sequence[Token]) -> set[tuple[int, str]]:
+    """The words with content on either side of a token."""
+    index = list(tokens).index(token)
+    return {
+        (step, tokens[index + step].form)
+        for step in (-1, 1)
+        if 0 <= index + step < len(tokens) and tokens[index + step].weight
+    }

@@ -1,0 +1,179 @@
+"""Roles: who did what to whom. Two arguments that stand in each other's place in a passage are swapped."""
+
+from collections.abc import Iterator, Sequence
+from itertools import combinations, pairwise
+from typing import NamedTuple
+
+from wenmai.grounding.checks.statement import Objection, Reason, TestedStatement
+from wenmai.grounding.content import Content
+
+_LEAST_GAIN = 2
+_MOST_SEGMENTS = 12
+_MOST_PLACES = 8
+_ALIGNED = 0.5
+_ARTICLES = frozenset({"the", "a", "an"})
+_PASSIVE = frozenset({"被", "由", "受", "遭", "为", "by"})
+_LONGEST_SLOT = 6
+_LEAST_PART = 2
+
+
+class _Form(NamedTuple):
+    """A character of Chinese or a stem of English, its clause, and its weight."""
+
+    text: str
+    clause: int
+    weight: int
+
+
+def find_swaps(statement: TestedStatement) -> Iterator[Objection]:
+    """The sentence, if a passage has two of its parts in each other's place, or another one in the place of one."""
+    tokens = statement.content.tokens
+    if not tokens or statement.attribution.is_attributed(0, len(statement.text)):
+        return
+    clauses = _clauses(_forms(Content(statement.text)))
+    for window in statement.windows[:2]:
+        if window.share < _ALIGNED:
+            continue
+        sentences = statement.alignment.passages[window.number].sentences
+        others = [_forms(sentences[index]) for index in window.sentences]
+        if any(_is_swapped(clause, other) for clause in clauses for other in others):
+            yield Objection(tokens[0].start, tokens[-1].end, Reason.ROLES)
+            return
+
+
+def _is_swapped(clause: list[_Form], other: list[_Form]) -> bool:
+    texts = [form.text for form in other]
+    if _find(texts, [form.text for form in clause]):
+        return False
+    pairs = set(pairwise(texts))
+    clauses = _clauses(other)
+    if any(
+        _gain(clause, first, second, pairs) >= _LEAST_GAIN
+        or any(_is_reversed(clause, first, second, each) for each in clauses)
+        for first, second in combinations(_segments(clause, texts), 2)
+    ):
+        return True
+    own = {form.text for form in clause}
+    closest = max(clauses, key=lambda each: sum(form.weight for form in each if form.text in own), default=[])
+    return _takes_place(clause, closest, other)
+
+
+def _forms(content: Content) -> list[_Form]:
+    """Characters and stems in order."""
+    found: list[_Form] = []
+    for token in content.tokens:
+        if token.form not in _ARTICLES:
+            parts = token.form if token.han else [token.form]
+            found += [_Form(part, token.clause, 0 if part.isdigit() else token.weight) for part in parts]
+    return found
+
+
+def _clauses(forms: Sequence[_Form]) -> list[list[_Form]]:
+    found: dict[int, list[_Form]] = {}
+    for form in forms:
+        found.setdefault(form.clause, []).append(form)
+    return list(found.values())
+
+
+def _segments(forms: list[_Form], others: list[str]) -> list[range]:
+    """The longest runs, from left to right, that stand in the other text too and begin and end with content."""
+    places: dict[str, list[int]] = {}
+    for index, form in enumerate(others):
+        places.setdefault(form, []).append(index)
+    found: list[range] = []
+    start = 0
+    while start < len(forms) and len(found) < _MOST_SEGMENTS:
+        longest = 0
+        for place in places.get(forms[start].text, ())[:_MOST_PLACES] if forms[start].weight else ():
+            length = 0
+            while (
+                start + length < len(forms)
+                and place + length < len(others)
+                and forms[start + length].text == others[place + length]
+            ):
+                length += 1
+            longest = max(longest, length)
+        end = start + longest
+        while end > start and not forms[end - 1].weight:
+            end -= 1
+        if end > start:
+            found.append(range(start, end))
+        start = max(start + 1, end)
+    return found
+
+
+def _gain(forms: list[_Form], first: range, second: range, pairs: set[tuple[str, str]]) -> int:
+    """How many more adjacent pairs the passage has if the two segments change places."""
+    one, two = _texts(forms, first), _texts(forms, second)
+    if one == two:
+        return 0
+    before = [form.text for form in forms[: first.start][-1:]]
+    between = _texts(forms, range(first.stop, second.start))
+    after = [form.text for form in forms[second.stop :][:1]]
+    now = [*before, *one, *between, *two, *after]
+    swapped = [*before, *two, *between, *one, *after]
+    return _matches(swapped, pairs) - _matches(now, pairs)
+
+
+def _matches(forms: list[str], pairs: set[tuple[str, str]]) -> int:
+    return sum(pair in pairs for pair in pairwise(forms))
+
+
+def _texts(forms: Sequence[_Form], places: range) -> list[str]:
+    return [forms[place].text for place in places]
+
+
+def _is_reversed(forms: list[_Form], first: range, second: range, other: list[_Form]) -> bool:
+    """Whether the same predicate stands between the segments, and in the other clause between them reversed."""
+    between = [form.text for form in forms[first.stop : second.start] if form.weight]
+    texts = [form.text for form in other]
+    if not between or _is_passive(forms) != _is_passive(other):
+        return False
+    one, two = _find(texts, _texts(forms, first)), _find(texts, _texts(forms, second))
+    verb = _find(texts, between)
+    return len(one) == len(two) == len(verb) == 1 and two[0] < verb[0] < one[0]
+
+
+def _is_passive(forms: Sequence[_Form]) -> bool:
+    return any(form.text in _PASSIVE for form in forms)
+
+
+def _find(texts: list[str], part: list[str]) -> list[int]:
+    return [place for place in range(len(texts) - len(part) + 1) if texts[place : place + len(part)] == part]
+
+
+def _takes_place(forms: list[_Form], clause: list[_Form], other: list[_Form]) -> bool:
+    """Whether words of another clause stand here in the place that the most similar clause gives to others."""
+    everywhere = [form.text for form in other]
+    known = {form.text for form in clause}
+    own = {form.text for form in forms}
+    start = 0
+    while start < len(forms):
+        stop = start
+        while stop < len(forms) and forms[stop].text not in known:
+            stop += 1
+        part = forms[start:stop]
+        rest = [*forms[:start], *forms[stop:]]
+        if (
+            sum(form.weight for form in part) >= _LEAST_PART
+            and _find(everywhere, [form.text for form in part])
+            and all(form.text in known for form in rest if form.weight)
+        ):
+            slot = _slot(clause, forms[start - 1 : start], forms[stop : stop + 1])
+            if sum(form.weight for form in slot) >= _LEAST_PART and own.isdisjoint(form.text for form in slot):
+                return True
+        start = stop + 1
+    return False
+
+
+def _slot(clause: list[_Form], before: Sequence[_Form], after: Sequence[_Form]) -> list[_Form]:
+    """The words of a clause between two others, one of which has content and the other may be its edge."""
+    if not any(form.weight for form in (*before, *after)):
+        return []
+    starts = [place + 1 for place, form in enumerate(clause) if form.text == before[0].text] if before else [0]
+    ends = [place for place, form in enumerate(clause) if form.text == after[0].text] if after else [len(clause)]
+    for start in starts:
+        for end in ends:
+            if start < end <= start + _LONGEST_SLOT:
+                return clause[start:end]
+    return []

@@ -1,0 +1,160 @@
+"""The content of a text: its words in order, as concepts, stems or characters, with clauses and negation."""
+
+import re
+from collections.abc import Sequence
+from functools import cached_property
+
+import msgspec
+
+from wenmai.grounding.claims.numerals import fold_width
+from wenmai.grounding.wording.words import FUNCTION, UNKNOWN, Word, load_words, stem
+from wenmai.text.cjk import CJK
+from wenmai.text.folding import fold
+
+_LETTERS = r"[a-zà-ɏ]"
+_PIECE = re.compile(
+    rf"(?P<han>[{CJK}]+)|(?P<latin>{_LETTERS}+(?:['’-]{_LETTERS}+)*)|(?P<digits>\d+(?:[.:,/-]\d+)*)|(?P<other>\S)"
+)
+_BREAK = re.compile(r"[，,；;：:。！？!?…—()（）\n]|\.(?=\s|$)| [-–] ")
+_LONGEST = 5
+"""Characters of the longest Chinese word in the files."""
+
+_ENDS_SCOPE = frozenset({"而", "而是", "但", "但是", "却", "but", "的"})
+_ATTRIBUTIVE = "的"
+
+
+class Token(msgspec.Struct, frozen=True):
+    """A word, or one Chinese character of an unknown word.
+
+    Attributes:
+        form: how it is compared: a Chinese word or character, an English stem, digits.
+        negated: whether an odd number of negations governs it.
+    """
+
+    form: str
+    start: int
+    end: int
+    clause: int
+    word: Word
+    negated: bool
+    han: bool
+
+    @property
+    def weight(self) -> int:
+        """Its share in a text: characters of Chinese, two for an English word; none for a function word."""
+        if not self.word.content:
+            return 0
+        return len(self.form) if self.han else 2
+
+
+class Content:
+    """The tokens of a text; offsets count in the text as given.
+
+    Args:
+        text: verbatim.
+        values: spans of values, which are compared elsewhere and so are no content.
+    """
+
+    def __init__(self, text: str, values: Sequence[tuple[int, int]] = ()) -> None:
+        self.text = text
+        self.folded = fold_text(text)
+        self._values = values
+
+    @cached_property
+    def tokens(self) -> tuple[Token, ...]:
+        """Its tokens, in order."""
+        return tuple(_tokens(self.folded, self._values))
+
+    @cached_property
+    def clauses(self) -> tuple[tuple[Token, ...], ...]:
+        """The tokens of each clause that has any."""
+        found: dict[int, list[Token]] = {}
+        for token in self.tokens:
+            found.setdefault(token.clause, []).append(token)
+        return tuple(map(tuple, found.values()))
+
+
+def fold_text(text: str) -> str:
+    """The text in lower case, half width and simplified characters; the length stays the same."""
+    folded = fold(fold_width(text))
+    lowered = folded.lower()
+    return lowered if len(lowered) == len(text) else "".join(c.lower() if len(c.lower()) == 1 else c for c in folded)
+
+
+def _tokens(text: str, values: Sequence[tuple[int, int]]) -> list[Token]:
+    found: list[Token] = []
+    breaks = [match.start() for match in _BREAK.finditer(text)]
+    spans = iter([*values, (len(text) + 1, len(text) + 1)])
+    first, last = next(spans)
+    clause = 0
+    negated = False
+    for form, start, end, word, han in _words(text):
+        while clause < len(breaks) and breaks[clause] < start:
+            clause += 1
+            negated = False
+        while last <= start:
+            first, last = next(spans)
+        if start < last and end > first:
+            word = FUNCTION  # noqa: PLW2901 — a value is compared elsewhere
+        if form in _ENDS_SCOPE and not _ends_clause(text, end, form):
+            negated = False
+        found.append(Token(form, start, end, clause, word, negated != word.negates, han))
+        negated = negated != word.negates
+    return found
+
+
+def _ends_clause(text: str, end: int, form: str) -> bool:
+    """Whether 的 is the last word of its clause, as in 不是他建的."""
+    return form == _ATTRIBUTIVE and (end == len(text) or _BREAK.match(text, end) is not None)
+
+
+def _words(text: str) -> list[tuple[str, int, int, Word, bool]]:
+    found: list[tuple[str, int, int, Word, bool]] = []
+    latin: list[tuple[str, int, int]] = []
+    for match in _PIECE.finditer(text):
+        if match["latin"]:
+            latin.append((stem(match[0]), *match.span()))
+            continue
+        if latin:
+            found += _english(latin)
+            latin = []
+        if match["han"]:
+            found += _chinese(match[0], match.start())
+        elif match["digits"]:
+            found.append((match[0], *match.span(), UNKNOWN, False))
+    if latin:
+        found += _english(latin)
+    return found
+
+
+def _chinese(run: str, offset: int) -> list[tuple[str, int, int, Word, bool]]:
+    """The longest known words from left to right; an unknown character stands alone."""
+    known = load_words().known
+    found = []
+    start = 0
+    while start < len(run):
+        for length in range(min(_LONGEST, len(run) - start), 0, -1):
+            form = run[start : start + length]
+            word = known.get(form)
+            if word is not None or length == 1:
+                found.append((form, offset + start, offset + start + length, word or UNKNOWN, True))
+                start += length
+                break
+    return found
+
+
+def _english(words: Sequence[tuple[str, int, int]]) -> list[tuple[str, int, int, Word, bool]]:
+    """Phrases of the files, else single words."""
+    loaded = load_words()
+    found = []
+    index = 0
+    while index < len(words):
+        form, start, _ = words[index]
+        for length in range(min(loaded.phrases.get(form, 1), len(words) - index), 0, -1):
+            phrase = " ".join(each[0] for each in words[index : index + length])
+            word = loaded.known.get(phrase)
+            if word is not None or length == 1:
+                found.append((phrase, start, words[index + length - 1][2], word or UNKNOWN, False))
+                index += length
+                break
+    return found
