@@ -39,6 +39,11 @@ class IndexedPassage(msgspec.Struct, frozen=True, dict=True):
         return "\n".join([*(sentence.folded for sentence in self.sentences), self.source])
 
     @cached_property
+    def clauses(self) -> frozenset[str]:
+        """Its clauses as bare text."""
+        return frozenset(bare_clause(sentence, tokens) for sentence in self.sentences for tokens in sentence.clauses)
+
+    @cached_property
     def romanised(self) -> Mapping[str, int]:
         """The romanisations of its Chinese words."""
         return romanised_words(sentence.folded for sentence in self.sentences)
@@ -47,6 +52,11 @@ class IndexedPassage(msgspec.Struct, frozen=True, dict=True):
     def latin(self) -> Mapping[str, int]:
         """Its words in Latin letters."""
         return latin_words(sentence.folded for sentence in self.sentences)
+
+
+def bare_clause(content: Content, tokens: Sequence[Token]) -> str:
+    """The folded text of a clause without white space."""
+    return "".join(content.folded[tokens[0].start : tokens[-1].end].split())
 
 
 class Window(msgspec.Struct, frozen=True):

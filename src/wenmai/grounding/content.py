@@ -19,7 +19,17 @@ _BREAK = re.compile(r"[，,；;：:。！？!?…—()（）\n]|\.(?=\s|$)| [-�
 _LONGEST = 5
 """Characters of the longest Chinese word in the files."""
 
-_ENDS_SCOPE = frozenset({"而", "而是", "但", "但是", "却", "but", "的"})
+_ENDS_SCOPE = frozenset(
+    """
+    而 而是 但 但是 却 的 就 才 则 便 时 就是 but while when if becaus as unless until befor after so that which who
+    """.split()
+)
+"""Words after which a negation before them governs nothing more."""
+
+_OF_A_PHRASE = frozenset({"without", "neither", "nor", "rather than", "instead of"})
+_MODALS = frozenset({"may", "must", "can", "should", "will", "shall"})
+"""Words after which a negation of a phrase governs nothing more."""
+
 _ATTRIBUTIVE = "的"
 
 
@@ -87,7 +97,7 @@ def _tokens(text: str, values: Sequence[tuple[int, int]]) -> list[Token]:
     spans = iter([*values, (len(text) + 1, len(text) + 1)])
     first, last = next(spans)
     clause = 0
-    negated = False
+    negated = of_a_phrase = False
     for form, start, end, word, han in _words(text):
         while clause < len(breaks) and breaks[clause] < start:
             clause += 1
@@ -96,7 +106,9 @@ def _tokens(text: str, values: Sequence[tuple[int, int]]) -> list[Token]:
             first, last = next(spans)
         if start < last and end > first:
             word = FUNCTION  # noqa: PLW2901 — a value is compared elsewhere
-        if form in _ENDS_SCOPE and not _ends_clause(text, end, form):
+        if word.negates:
+            of_a_phrase = form in _OF_A_PHRASE
+        if (form in _ENDS_SCOPE and not _ends_clause(text, end, form)) or (of_a_phrase and form in _MODALS):
             negated = False
         found.append(Token(form, start, end, clause, word, negated != word.negates, han))
         negated = negated != word.negates

@@ -9,6 +9,7 @@ import msgspec
 from wenmai.grounding.aligned import Alignment
 from wenmai.grounding.attribution import Attribution
 from wenmai.grounding.checks.courtesy import is_courtesy
+from wenmai.grounding.checks.agents import find_other_agents
 from wenmai.grounding.checks.coverage import find_uncovered
 from wenmai.grounding.checks.list_items import find_uncovered_items
 from wenmai.grounding.checks.polarity import find_contradictions
@@ -137,11 +138,16 @@ class StatementVerifier(msgspec.Struct, frozen=True, kw_only=True):
         if claim.kind not in NAMES:
             return []
         latin = not has_cjk(claim.value)
+        translatable = latin and any(token.word.concepts for token in Content(claim.text).tokens)
         return [
             number
             for number, passage in self.alignment.passages.items()
             if passage.chinese is latin
-            and (is_name_in(claim.value, passage.romanised) if latin else is_spelt_in(claim.value, passage.latin))
+            and (
+                (translatable or is_name_in(claim.value, passage.romanised))
+                if latin
+                else is_spelt_in(claim.value, passage.latin)
+            )
         ]
 
     def _objections(self, statement: TestedStatement, support: dict[int, list[int]]) -> list[Objection]:
@@ -162,6 +168,7 @@ class StatementVerifier(msgspec.Struct, frozen=True, kw_only=True):
             found += find_false_denials(statement)
             found += find_contradictions(statement)
             found += find_swaps(statement)
+            found += find_other_agents(statement)
             found += find_uncovered_items(statement)
             found += find_uncovered(statement, self.names)
         return _first_by_place(found)

@@ -12,35 +12,51 @@ from wenmai.grounding.content import Token
 
 
 class Thresholds(msgspec.Struct, frozen=True, kw_only=True):
-    """How much of a clause must be covered, calibrated on the development cases.
+    """How much must be covered, calibrated on the development cases.
 
     Attributes:
-        share: of all content.
-        new: of the content that is not in the question.
-        run: weight of adjacent uncovered content from which a clause is rejected.
+        sentence: share of a whole sentence.
+        clause: share of each of its clauses.
+        new: share of the content that is not in the question, of a whole sentence.
     """
 
-    share: float
+    sentence: float
+    clause: float
     new: float
-    run: float
 
 
 SAME_LANGUAGE = {
-    "zh": Thresholds(share=0.55, new=0.4, run=5.0),
-    "en": Thresholds(share=0.5, new=0.35, run=7.0),
+    "zh": Thresholds(sentence=0.45, clause=0.25, new=0.4),
+    "en": Thresholds(sentence=0.4, clause=0.25, new=0.35),
 }
-TRANSLATED = Thresholds(share=0.5, new=0.4, run=99.0)
+TRANSLATED = Thresholds(sentence=0.4, clause=0.0, new=0.3)
 _VALUE = 2.0
 """Weight of a value or name, which the checks of values have found."""
 
-_LEAST = 3
+_UNTRANSLATED = 0.3
+"""Share of the weight of a word that the files do not translate."""
+
+_FOREIGN = {"zh": 3, "en": 6}
+"""Weight from which a clause is rejected that has nothing of any passage."""
+
+_LEAST = 5
 """Weight from which a clause is judged alone; a lighter one is judged with its neighbour."""
 
 
 def find_uncovered(statement: TestedStatement, names: Sequence[str]) -> Iterator[Objection]:
-    """Clauses whose content no window of a passage covers."""
-    for clause in merge_light(statement, names):
-        if clause.weight and not _is_covered(statement, clause):
+    """The sentence, or clauses of it, whose content no window of a passage covers."""
+    clauses = merge_light(statement, names)
+    tokens = tuple(token for clause in clauses for token in clause.tokens)
+    if not any(token.weight for token in tokens):
+        return
+    if not _is_covered(statement, Clause(tokens, statement.align(tokens)), whole=True):
+        yield Objection(tokens[0].start, tokens[-1].end, Reason.COVERAGE)
+        return
+    for clause in clauses:
+        if clause.weight and not _is_covered(statement, clause, whole=False):
+            yield Objection(clause.start, clause.end, Reason.COVERAGE)
+    for clause in statement.clauses:
+        if clause.start >= tokens[0].start and _is_foreign(statement, clause, names):
             yield Objection(clause.start, clause.end, Reason.COVERAGE)
 
 
@@ -49,11 +65,7 @@ def merge_light(statement: TestedStatement, names: Sequence[str]) -> list[Clause
     groups: list[tuple[Token, ...]] = []
     pending: tuple[Token, ...] = ()
     for clause in statement.clauses:
-        if (
-            is_courtesy(clause.tokens, statement.question, names)
-            or is_denial(statement, clause)
-            or is_topic(statement, clause)
-        ):
+        if states_nothing(statement, clause, names):
             continue
         pending += clause.tokens
         if sum(token.weight for token in pending) >= _LEAST:
@@ -64,27 +76,53 @@ def merge_light(statement: TestedStatement, names: Sequence[str]) -> list[Clause
     return [Clause(tokens, statement.align(tokens)) for tokens in groups]
 
 
-def _is_covered(statement: TestedStatement, clause: Clause) -> bool:
+def states_nothing(statement: TestedStatement, clause: Clause, names: Sequence[str]) -> bool:
+    """Whether a clause is a courtesy, a denial of records, or names the topic of one."""
+    return (
+        is_courtesy(clause.tokens, statement.question, names)
+        or is_denial(statement, clause)
+        or is_topic(statement, clause)
+    )
+
+
+def _is_covered(statement: TestedStatement, clause: Clause, *, whole: bool) -> bool:
     users = statement.asked if statement.is_attributed(clause) else frozenset()
-    return any(_covers(window, clause.tokens, statement, users) for window in clause.windows)
+    return any(_covers(window, clause.tokens, statement, users, whole=whole) for window in clause.windows)
 
 
-def _covers(window: Window, tokens: Sequence[Token], statement: TestedStatement, users: frozenset[str]) -> bool:
+def _is_foreign(statement: TestedStatement, clause: Clause, names: Sequence[str]) -> bool:
+    """Whether a clause has nothing of any passage."""
+    return (
+        clause.weight >= _FOREIGN[statement.language]
+        and not any(sum(window.covered) for window in clause.windows)
+        and not any(clause.start <= claim.start < clause.end for claim in statement.claims)
+        and not any(statement.alignment.languages[number] != statement.language for number in statement.numbers)
+        and not states_nothing(statement, clause, names)
+        and not statement.is_attributed(clause)
+    )
+
+
+def _covers(
+    window: Window, tokens: Sequence[Token], statement: TestedStatement, users: frozenset[str], *, whole: bool
+) -> bool:
     translated = statement.alignment.languages[window.number] != statement.language
     limits = TRANSLATED if translated else SAME_LANGUAGE[statement.language]
-    asked = statement.asked
-    covered = total = new = new_total = run = longest = 0.0
     values = _VALUE * sum(tokens[0].start <= claim.start < tokens[-1].end for claim in statement.claims)
-    covered, total, new, new_total = values, values, values, values
+    covered = total = new = new_total = values
     for token, held in zip(tokens, window.covered, strict=True):
         if not token.weight:
             continue
-        if translated and not held and not token.word.concepts:
-            continue  # a word that no file translates
         weight, share = float(token.weight), float(token.weight) if token.form in users else held
+        if translated and not held and not _is_translated(token):
+            weight *= _UNTRANSLATED
         covered, total = covered + share, total + weight
-        if token.form not in asked:
+        if token.form not in statement.asked:
             new, new_total = new + share, new_total + weight
-        run = 0.0 if share else run + weight
-        longest = max(longest, run)
-    return covered >= limits.share * total and new >= limits.new * new_total and longest < limits.run
+    if not whole:
+        return covered >= limits.clause * total
+    return bool(total) and covered >= limits.sentence * total and new >= limits.new * new_total
+
+
+def _is_translated(token: Token) -> bool:
+    """Whether the files translate a word; single characters have too many senses."""
+    return bool(token.word.concepts) and not (token.han and len(token.form) == 1)

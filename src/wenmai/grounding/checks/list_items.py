@@ -9,7 +9,8 @@ from wenmai.grounding.content import Token
 
 _SEPARATOR = re.compile(r"、|(?<=[\u4e00-\u9fff])(?:和|以及|及|与|或|或者)(?=[\u4e00-\u9fff「“《])")
 _SEPARATOR_EN = re.compile(r",? (?:and|or|as well as) |, ")
-_HELD = 0.6
+_JOINS = re.compile(r"\b(?:and|or|as well as)\b")
+_HELD = 0.5
 _SHORT = 3
 """Words of the longest English item that is told from a clause."""
 
@@ -37,10 +38,11 @@ def _lists(statement: TestedStatement, marks: Sequence[tuple[int, int]]) -> Iter
         [token for token in tokens if low <= token.start < high] for low, high in zip(bounds, starts, strict=False)
     ]
     if statement.language == "zh":
-        items = [chunks[0][-1:], *chunks[1:-1], chunks[-1][:1]]
-    else:
-        items = [chunk for chunk in chunks[1:] if len(chunk) <= _SHORT]
-    yield [item for item in items if item]
+        yield [item for item in (chunks[0][-1:], *chunks[1:-1], chunks[-1][:1]) if item]
+        return
+    joined = [_JOINS.search(statement.text[start:end]) is not None for start, end in marks]
+    last = len(joined) - joined[::-1].index(True) if True in joined else 0
+    yield [item for item in chunks[1 : last + 1] if item and len(item) <= _SHORT]
 
 
 def _is_held(statement: TestedStatement, item: Sequence[Token], window: Window) -> bool:

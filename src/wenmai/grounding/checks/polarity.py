@@ -8,10 +8,10 @@ from wenmai.grounding.content import Token
 _ALIGNED = 0.4
 """Share of a clause's content from which a clause of a passage speaks of the same."""
 
-_HEAD = 3
-"""Words with content after a negation that say what it negates."""
+_HEAD = 5
+"""Weight of the words after a negation that say what it negates."""
 
-_SCOPE = 0.75
+_SCOPE = 0.6
 """Share of the head of a negation that the other side must have, for the two to contradict."""
 
 _UNTIL = frozenset({"才", "除非", "只有", "unless", "until", "not until", "only"})
@@ -20,7 +20,9 @@ _UNTIL = frozenset({"才", "除非", "只有", "unless", "until", "not until", "
 def find_contradictions(statement: TestedStatement) -> Iterator[Objection]:
     """Clauses that the closest clause of a passage contradicts."""
     for clause in statement.clauses:
-        if clause.weight and not statement.is_attributed(clause) and _is_contradicted(statement, clause):
+        if not clause.weight or statement.is_attributed(clause) or statement.is_verbatim(clause):
+            continue
+        if _is_contradicted(statement, clause):
             yield Objection(clause.start, clause.end, Reason.POLARITY)
 
 
@@ -60,14 +62,17 @@ def _agrees(words: Sequence[Token], other: Sequence[Token]) -> bool:
 
 
 def _find(token: Token, others: Sequence[Token]) -> list[Token]:
-    return [other for other in others if _same(token, other)]
+    return [other for other in others if same_word(token, other)]
 
 
-def _same(token: Token, other: Token) -> bool:
+def same_word(token: Token, other: Token) -> bool:
+    """Whether two words are the same, synonyms, or one a part of the other."""
     if token.form == other.form or not token.word.concepts.isdisjoint(other.word.concepts):
         return True
     if not (token.han and other.han) or len(token.form) == len(other.form):
         return False
+    if token.word.person or other.word.person:
+        return min(len(token.form), len(other.form)) > 1 and (token.form in other.form or other.form in token.form)
     return token.form in other.form or other.form in token.form
 
 
@@ -85,8 +90,17 @@ def _heads(tokens: Sequence[Token]) -> list[list[Token]]:
                 if not each.negated:
                     break
                 scope.append(each)
-            found.append([each for each in scope if each.weight][:_HEAD])
+            found.append(_first(scope))
     return [head for head in found if head]
+
+
+def _first(scope: Sequence[Token]) -> list[Token]:
+    """The first words with content."""
+    found: list[Token] = []
+    for token in scope:
+        if token.weight and sum(each.weight for each in found) < _HEAD:
+            found.append(token)
+    return found
 
 
 def _affirmed(tokens: Sequence[Token], other: Sequence[Token]) -> list[Token]:
@@ -108,6 +122,8 @@ def _denied(tokens: Sequence[Token], other: Sequence[Token]) -> list[Token]:
 def _held(head: Sequence[Token], tokens: Sequence[Token], *, negated: bool) -> bool:
     """Whether a clause has most of these words, all of them with this polarity."""
     total = held = 0
+    if not _find(head[0], tokens):
+        return False
     for token in head:
         found = _find(token, tokens)
         total += token.weight

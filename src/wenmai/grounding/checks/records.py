@@ -24,7 +24,7 @@ _ASKS = re.compile(
     r"谁|何|哪|多少|几|怎么|如何|多久|多长|多大|多高|是否|\b(?:who|when|where|why|how|which|what|whether)\b",
     re.IGNORECASE,
 )
-_HELD = 0.85
+_HELD = 0.65
 _LEAST = 2
 _LEAST_ASKED = 4
 
@@ -40,7 +40,7 @@ def find_false_denials(statement: TestedStatement) -> Iterator[Objection]:
     """Clauses that deny what a sentence of a passage mentions."""
     topic: Clause | None = None
     for clause in statement.clauses:
-        if is_denial(statement, clause):
+        if is_denial(statement, clause) and not statement.is_verbatim(clause):
             denied = clause if clause.weight or topic is None else topic
             least = (
                 _LEAST_ASKED if denied is topic or _ASKS.search(statement.text, denied.start, denied.end) else _LEAST

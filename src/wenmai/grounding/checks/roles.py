@@ -15,6 +15,8 @@ _ARTICLES = frozenset({"the", "a", "an"})
 _PASSIVE = frozenset({"被", "由", "受", "遭", "为", "by"})
 _LONGEST_SLOT = 6
 _LEAST_PART = 2
+_KNOWN = 0.7
+"""Share of the rest of a clause that the closest clause must have, for two parts to be in the same place."""
 
 
 class _Form(NamedTuple):
@@ -155,9 +157,9 @@ def _takes_place(forms: list[_Form], clause: list[_Form], other: list[_Form]) ->
         part = forms[start:stop]
         rest = [*forms[:start], *forms[stop:]]
         if (
-            sum(form.weight for form in part) >= _LEAST_PART
+            (sum(form.weight for form in part) >= _LEAST_PART or 0 < sum(form.weight for form in part) < len(part))
             and _find(everywhere, [form.text for form in part])
-            and all(form.text in known for form in rest if form.weight)
+            and sum(form.weight for form in rest if form.text in known) >= _KNOWN * sum(form.weight for form in rest)
         ):
             slot = _slot(clause, forms[start - 1 : start], forms[stop : stop + 1])
             if sum(form.weight for form in slot) >= _LEAST_PART and own.isdisjoint(form.text for form in slot):

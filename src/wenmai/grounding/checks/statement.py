@@ -5,7 +5,7 @@ from enum import StrEnum
 from functools import cached_property
 from typing import NamedTuple
 
-from wenmai.grounding.aligned import Alignment, Window
+from wenmai.grounding.aligned import Alignment, Window, bare_clause
 from wenmai.grounding.attribution import Attribution
 from wenmai.grounding.claims.claim import Claim
 from wenmai.grounding.content import Content, Token
@@ -111,6 +111,11 @@ class TestedStatement:
     def align(self, tokens: Sequence[Token]) -> list[Window]:
         """The windows for some of its tokens, best first."""
         return self.alignment.best(tokens, self.content.folded, self.numbers)
+
+    def is_verbatim(self, clause: Clause) -> bool:
+        """Whether a clause is one of a passage, word by word."""
+        text = bare_clause(self.content, clause.tokens)
+        return any(text in self.alignment.passages[number].clauses for number in self.numbers)
 
     def is_attributed(self, clause: Clause) -> bool:
         """Whether a clause is attributed to the user or denied."""

@@ -30,6 +30,7 @@ def unsupported_claims(
 def find_unknown_tokens(statement: TestedStatement) -> Iterator[Objection]:
     """Links, codes and digits that no passage has."""
     texts = [statement.alignment.passages[number].folded for number in statement.numbers]
+    translated = all(statement.alignment.languages[number] != statement.language for number in statement.numbers)
     for match in _LINK.finditer(statement.text):
         if not any(fold_text(match[0]).rstrip("./") in text for text in texts):
             yield Objection(*match.span(), Reason.LINK)
@@ -37,6 +38,8 @@ def find_unknown_tokens(statement: TestedStatement) -> Iterator[Objection]:
     for pattern in (_CODE, _DIGITS):
         for match in pattern.finditer(statement.text):
             inside = any(start <= match.start() < end for start, end in taken)
+            if translated and match[0].isalpha():
+                continue
             if not inside and match[0] not in _FREE and not any(fold_text(match[0]) in text for text in texts):
                 yield Objection(*match.span(), Reason.VALUE)
 

@@ -21,12 +21,14 @@ class Word(msgspec.Struct, frozen=True):
         sides: sides of oppositions, ``n`` and ``-n``.
         negates: whether it negates what follows.
         content: whether it counts as content.
+        person: whether it stands for a person.
     """
 
     concepts: frozenset[int] = _NO_IDS
     sides: frozenset[int] = _NO_IDS
     negates: bool = False
     content: bool = True
+    person: bool = False
 
 
 UNKNOWN = Word()
@@ -71,14 +73,16 @@ def load_words() -> Words:
     """Read the files; takes about 20 ms."""
     concepts, sides = _concepts(), _sides()
     negations, fused, plain = _negations()
+    persons = {form_of(word) for line in _lines("persons.txt") for word in line.split()}
     functions = {form_of(word) for line in _lines("function_words.txt") for word in line.split()}
     known: dict[str, Word] = {}
-    for form in {*concepts, *sides, *negations, *plain, *functions}:
+    for form in {*concepts, *sides, *negations, *plain, *functions, *persons}:
         known[form] = Word(
             concepts=frozenset(concepts.get(form, ())) | frozenset(concepts.get(fused.get(form, ""), ())),
             sides=frozenset(sides.get(form, ())) | frozenset(sides.get(fused.get(form, ""), ())),
             negates=form in negations,
             content=form not in negations and form not in plain and form not in functions,
+            person=form in persons,
         )
     phrases: dict[str, int] = {}
     for form in known:

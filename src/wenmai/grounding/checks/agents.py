@@ -1,0 +1,59 @@
+"""Agents: the person who does something is the one who does it in the passage."""
+
+from collections.abc import Iterator, Sequence
+
+from wenmai.grounding.checks.polarity import same_word, shared_content
+from wenmai.grounding.checks.statement import Clause, Objection, Reason, TestedStatement
+from wenmai.grounding.content import Token
+
+_MARKERS = frozenset({"由", "被", "by"})
+_ALIGNED = 0.4
+_CLOSE = 0.1
+_AGENT = 2
+"""Weight of the first words of an agent."""
+
+_SPAN = 8
+"""Weight of the words in which the passage names its agent."""
+
+
+def find_other_agents(statement: TestedStatement) -> Iterator[Objection]:
+    """Clauses that give the deed of the closest clause to somebody else."""
+    for clause in statement.clauses:
+        if clause.weight and not statement.is_attributed(clause) and not statement.is_verbatim(clause):
+            closest = list(_closest(statement, clause))
+            if closest and all(_differs(clause.tokens, other) for other in closest):
+                yield Objection(clause.start, clause.end, Reason.ROLES)
+
+
+def _closest(statement: TestedStatement, clause: Clause) -> Iterator[tuple[Token, ...]]:
+    """The clauses of the passages that share most with a clause, apart from the people."""
+    deed = [token for token in clause.tokens if not token.word.person]
+    aligned = [
+        (shared_content(deed, other), other)
+        for window in clause.windows
+        if statement.alignment.languages[window.number] == statement.language
+        for index in window.sentences
+        for other in statement.alignment.passages[window.number].sentences[index].clauses
+    ]
+    best = max((shared for shared, _ in aligned), default=0.0)
+    return (other for shared, other in aligned if shared >= max(_ALIGNED, best - _CLOSE))
+
+
+def _differs(tokens: Sequence[Token], other: Sequence[Token]) -> bool:
+    agent, others = _agent(tokens, _AGENT), _agent(other, _SPAN)
+    if agent and others:
+        return not any(same_word(word, each) for word in agent for each in others)
+    people = [token for token in tokens if token.word.person]
+    named = [token for token in other if token.word.person]
+    return bool(people and named) and not any(same_word(word, each) for word in people for each in named)
+
+
+def _agent(tokens: Sequence[Token], weight: int) -> list[Token]:
+    """The first words with content after 由, 被 or *by*."""
+    found: list[Token] = []
+    inside = False
+    for token in tokens:
+        inside = inside or token.form in _MARKERS
+        if inside and token.weight and sum(each.weight for each in found) < weight:
+            found.append(token)
+    return found
