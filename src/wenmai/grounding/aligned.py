@@ -1,109 +1,55 @@
-"""Alignment: which sentences of the passages hold the content of a statement, found by an inverted index."""
+"""Alignment: which sentences of the passages hold the content of a statement."""
 
-import re
-from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from functools import cached_property, lru_cache
-from itertools import pairwise
-
-import msgspec
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from wenmai.grounding.content import Content, Token
-from wenmai.grounding.prompt_injection import safe_sentences
-from wenmai.grounding.romanisation import latin_words, romanised, romanised_words
+from wenmai.grounding.passage_index import IndexedPassage, index_passage
+from wenmai.grounding.romanisation import romanised
 from wenmai.grounding.types import Passage
-from wenmai.text.cjk import CJK, has_cjk
 
-_RUN = re.compile(f"[{CJK}]+")
-_Unit = str | int
 _HALF = 0.5
 """Weight of a Chinese character that a sentence has in another word."""
 
-
-class IndexedPassage(msgspec.Struct, frozen=True, dict=True):
-    """The sentences of a passage that may support something, with the places of their units.
-
-    Attributes:
-        sentences: in order; the title comes last and stands beside each of them.
-        units: for each character, pair of characters, stem and concept the sentences that have it, as bits.
-    """
-
-    sentences: tuple[Content, ...]
-    units: Mapping[_Unit, int]
-    source: str
-    chinese: bool
-
-    @cached_property
-    def folded(self) -> str:
-        """Everything that it says, title and source included, folded."""
-        return "\n".join([*(sentence.folded for sentence in self.sentences), self.source])
-
-    @cached_property
-    def clauses(self) -> frozenset[str]:
-        """Its clauses as bare text."""
-        return frozenset(bare_clause(sentence, tokens) for sentence in self.sentences for tokens in sentence.clauses)
-
-    @cached_property
-    def romanised(self) -> Mapping[str, int]:
-        """The romanisations of its Chinese words."""
-        return romanised_words(sentence.folded for sentence in self.sentences)
-
-    @cached_property
-    def latin(self) -> Mapping[str, int]:
-        """Its words in Latin letters."""
-        return latin_words(sentence.folded for sentence in self.sentences)
+_CANDIDATES = 4
+_LEAST_GAIN = 0.01
 
 
-def bare_clause(content: Content, tokens: Sequence[Token]) -> str:
-    """The folded text of a clause without white space."""
-    return "".join(content.folded[tokens[0].start : tokens[-1].end].split())
-
-
-class Window(msgspec.Struct, frozen=True):
+class Window(NamedTuple):
     """One or two sentences of a passage, with the share of a statement's content that they hold.
 
     Attributes:
         number: of the passage.
         sentences: their indices, best first.
         covered: for each token of the statement its weight as far as they hold it.
+        held: the sum of these.
         total: weight of the statement's content.
     """
 
     number: int
     sentences: tuple[int, ...]
     covered: tuple[float, ...]
+    held: float
     total: float
 
     @property
     def share(self) -> float:
         """The covered share; 1.0 for a statement without content."""
-        return sum(self.covered) / self.total if self.total else 1.0
+        return self.held / self.total if self.total else 1.0
 
 
-@lru_cache(maxsize=2048)
-def index_passage(title: str, text: str, source_ref: str) -> IndexedPassage:
-    """Index a passage; cached, since the same passages are retrieved again."""
-    sentences = [Content(sentence) for sentence in safe_sentences(text)]
-    units: defaultdict[_Unit, int] = defaultdict(int)
-    for number, sentence in enumerate(sentences):
-        for unit in _units(sentence):
-            units[unit] |= 1 << number
-    heading = Content(title)
-    for unit in _units(heading):
-        units[unit] |= (1 << len(sentences)) - 1
-    return IndexedPassage((*sentences, heading), dict(units), Content(source_ref).folded, has_cjk(text))
+class _Places(NamedTuple):
+    """The sentences of a passage that hold a token, as bits; for a Chinese word also those that hold its characters."""
 
+    weight: float
+    whole: int
+    parts: tuple[int, ...]
 
-def _units(content: Content) -> Iterable[_Unit]:
-    for run in _RUN.findall(content.folded):
-        yield from run
-        yield from map("".join, pairwise(run))
-    for token in content.tokens:
-        if token.word.content:
-            yield from token.word.concepts
-        if not token.han:
-            yield token.form
-            yield from token.form.split()
+    def held(self, sentences: int) -> float:
+        """The weight that some sentences, as bits, hold."""
+        if self.whole & sentences:
+            return self.weight
+        return _HALF * sum(1 for part in self.parts if part & sentences)
 
 
 class Alignment:
@@ -117,97 +63,92 @@ class Alignment:
             number: "zh" if passage.chinese else "en" for number, passage in self.passages.items()
         }
 
-    def best(self, tokens: Sequence[Token], text: str, numbers: Collection[int]) -> list[Window]:
-        """The best window of each of these passages, best first.
-
-        Args:
-            tokens: of the statement.
-            text: the folded text that they are offsets of.
-            numbers: of the passages.
-        """
-        windows = [_window(number, self.passages[number], tokens, text) for number in numbers]
-        return sorted(windows, key=lambda window: -sum(window.covered))
-
-    def scores(self, tokens: Sequence[Token], text: str, number: int) -> list[float]:
-        """The share of the content of these tokens that each sentence of a passage holds."""
+    def scores(self, content: Content, number: int) -> list[float]:
+        """The share of a text that each sentence of a passage holds."""
         passage = self.passages[number]
-        masks = _all_masks(tokens, text, passage)
-        total = sum(token.weight for token in tokens) or 1
-        return [
-            sum(_covered(mask, token.weight, (index,)) for mask, token in zip(masks, tokens, strict=True)) / total
-            for index in range(len(passage.sentences) - 1)
-        ]
+        places = list(_find_places(content, passage).values())
+        total = sum(each.weight for each in places) or 1.0
+        return [sum(each.held(1 << index) for each in places) / total for index in range(len(passage.sentences) - 1)]
 
 
-def _window(number: int, passage: IndexedPassage, tokens: Sequence[Token], text: str) -> Window:
-    masks = _all_masks(tokens, text, passage)
-    weights = [token.weight for token in tokens]
-    count = len(passage.sentences) - 1
-    scores = [0.0] * count
-    for (whole, parts), weight in zip(masks, weights, strict=True):
-        if not weight:
-            continue
-        for sentence in range(count):
-            bit = 1 << sentence
-            if whole & bit:
-                scores[sentence] += weight
-            else:
-                scores[sentence] += sum(share for mask, share in parts if mask & bit)
-    order = sorted(range(count), key=lambda sentence: -scores[sentence])[:4]
-    best: tuple[float, tuple[int, ...], tuple[float, ...]] = (-1.0, (), (0.0,) * len(tokens))
+class AlignedContent:
+    """A statement aligned to passages; the places of its tokens are looked up once."""
+
+    def __init__(self, content: Content, alignment: Alignment, numbers: Sequence[int]) -> None:
+        self._passages = {number: alignment.passages[number] for number in numbers}
+        self._places = {number: _find_places(content, passage) for number, passage in self._passages.items()}
+        self._windows: dict[tuple[int, int, int], list[Window]] = {}
+
+    def windows(self, tokens: Sequence[Token]) -> list[Window]:
+        """The best window of each passage for some of the tokens, best first."""
+        if not tokens:
+            return []
+        key = tokens[0].start, tokens[-1].end, len(tokens)
+        if key not in self._windows:
+            found = [
+                _window(number, len(passage.sentences) - 1, [self._places[number][token.start] for token in tokens])
+                for number, passage in self._passages.items()
+            ]
+            self._windows[key] = sorted(found, key=lambda window: -window.held)
+        return self._windows[key]
+
+
+def _window(number: int, count: int, places: Sequence[_Places]) -> Window:
+    heavy = [each for each in places if each.weight]
+    scores = [sum(each.held(1 << index) for each in heavy) for index in range(count)]
+    order = sorted(range(count), key=lambda index: -scores[index])[:_CANDIDATES]
+    best = -1.0
+    chosen: tuple[int, ...] = ()
     for second in order:
-        chosen = (order[0],) if second == order[0] else (order[0], second)
-        covered = tuple(_covered(mask, weight, chosen) for mask, weight in zip(masks, weights, strict=True))
-        if sum(covered) > best[0] + 0.01:
-            best = (sum(covered), chosen, covered)
-    return Window(number, best[1], best[2], float(sum(weights)))
+        pair = (order[0],) if second == order[0] else (order[0], second)
+        bits = sum(1 << index for index in pair)
+        held = sum(each.held(bits) for each in heavy)
+        if held > best + _LEAST_GAIN:
+            best, chosen = held, pair
+    bits = sum(1 << index for index in chosen)
+    covered = tuple(each.held(bits) if each.weight else 0.0 for each in places)
+    return Window(number, chosen, covered, max(best, 0.0), sum(each.weight for each in heavy))
 
 
-def _all_masks(
-    tokens: Sequence[Token], text: str, passage: IndexedPassage
-) -> list[tuple[int, list[tuple[int, float]]]]:
-    masks = [_masks(token, text, passage.units) for token in tokens]
-    if passage.chinese:
-        for index, token in enumerate(tokens):
-            if not token.han and token.weight and not token.word.concepts and not masks[index][0]:
-                masks[index] = passage.romanised.get(text[token.start : token.end], 0), []
-    elif any(token.han for token in tokens):
-        spelt = {
-            place: passage.latin[word]
-            for word, start, end in romanised(text)
-            if end - start > 1 and word in passage.latin
-            for place in range(start, end)
-        }
-        for index, token in enumerate(tokens):
-            if token.weight and not masks[index][0] and token.start in spelt:
-                masks[index] = spelt[token.start], []
-    return masks
+def _find_places(content: Content, passage: IndexedPassage) -> dict[int, _Places]:
+    """The places of each token, by its offset."""
+    text = content.folded
+    found = {token.start: _places(token, text, passage) for token in content.tokens}
+    if not passage.chinese and any(token.han for token in content.tokens):
+        for start, bits in _spelt(text, passage).items():
+            if start in found and found[start].weight and not found[start].whole:
+                found[start] = found[start]._replace(whole=bits)
+    return found
 
 
-def _covered(mask: tuple[int, list[tuple[int, float]]], weight: int, sentences: Sequence[int]) -> float:
-    bits = sum(1 << sentence for sentence in sentences)
-    whole, parts = mask
-    if not weight:
-        return 0.0
-    return float(weight) if whole & bits else sum(share for part, share in parts if part & bits)
+def _spelt(text: str, passage: IndexedPassage) -> dict[int, int]:
+    """The sentences in which the Chinese characters at each offset are spelt in Latin letters."""
+    return {
+        place: passage.latin[word]
+        for word, start, end in romanised(text)
+        if end - start > 1 and word in passage.latin
+        for place in range(start, end)
+    }
 
 
-def _masks(token: Token, text: str, units: Mapping[_Unit, int]) -> tuple[int, list[tuple[int, float]]]:
-    """The sentences that hold a token, and for each of its characters those that hold it in another word."""
-    whole = 0
+def _places(token: Token, text: str, passage: IndexedPassage) -> _Places:
     if not token.weight:
-        return 0, []
+        return _Places(0.0, 0, ())
+    units = passage.units
+    whole = 0
     for concept in token.word.concepts:
         whole |= units.get(concept, 0)
-    if not token.han:
-        return whole | units.get(token.form, 0), []
     start, end = token.start, token.end
+    if not token.han:
+        whole |= units.get(token.form, 0)
+        if not whole and passage.chinese and not token.word.concepts:
+            whole = passage.romanised.get(text[start:end], 0)
+        return _Places(float(token.weight), whole, ())
+    parts = tuple(units.get(char, 0) for char in text[start:end])
     if end - start == 1:
-        char = units.get(text[start], 0)
-        pairs = units.get(text[start - 1 : end], 0) if start else 0
-        pairs |= units.get(text[start : end + 1], 0)
-        return whole | (pairs & char), [(char, _HALF)]
+        pairs = (units.get(text[start - 1 : end], 0) if start else 0) | units.get(text[start : end + 1], 0)
+        return _Places(float(token.weight), whole | (pairs & parts[0]), parts)
     literal = -1
     for index in range(start, end - 1):
         literal &= units.get(text[index : index + 2], 0)
-    return whole | literal, [(units.get(char, 0), _HALF) for char in text[start:end]]
+    return _Places(float(token.weight), whole | literal, parts)

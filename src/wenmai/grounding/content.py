@@ -10,19 +10,25 @@ from wenmai.grounding.claims.numerals import fold_width
 from wenmai.grounding.wording.words import FUNCTION, UNKNOWN, Word, load_words, stem
 from wenmai.text.cjk import CJK
 from wenmai.text.folding import fold
+from wenmai.text.patterns import word_list
 
 _LETTERS = r"[a-zà-ɏ]"
 _PIECE = re.compile(
     rf"(?P<han>[{CJK}]+)|(?P<latin>{_LETTERS}+(?:['’-]{_LETTERS}+)*)|(?P<digits>\d+(?:[.:,/-]\d+)*)|(?P<other>\S)"
 )
 _BREAK = re.compile(r"[，,；;：:。！？!?…—()（）\n]|\.(?=\s|$)| [-–] ")
+_LATIN = 2
+"""Weight of an English word, of which one holds about as much as two Chinese characters."""
+
 _LONGEST = 5
 """Characters of the longest Chinese word in the files."""
 
 _ENDS_SCOPE = frozenset(
-    """
-    而 而是 但 但是 却 的 就 才 则 便 时 就是 but while when if becaus as unless until befor after so that which who
-    """.split()
+    word_list(
+        """
+        而 而是 但 但是 却 的 就 才 则 便 时 就是 but while when if becaus as unless until befor after so that which who
+        """
+    )
 )
 """Words after which a negation before them governs nothing more."""
 
@@ -39,6 +45,7 @@ class Token(msgspec.Struct, frozen=True):
     Attributes:
         form: how it is compared: a Chinese word or character, an English stem, digits.
         negated: whether an odd number of negations governs it.
+        weight: its share in a text: characters of Chinese, two for an English word; none for a function word.
     """
 
     form: str
@@ -48,13 +55,31 @@ class Token(msgspec.Struct, frozen=True):
     word: Word
     negated: bool
     han: bool
+    weight: int
 
-    @property
+
+class Span(tuple[Token, ...]):  # noqa: SLOT001 — its properties are computed once
+    """Adjacent tokens, such as a clause."""
+
+    @cached_property
     def weight(self) -> int:
-        """Its share in a text: characters of Chinese, two for an English word; none for a function word."""
-        if not self.word.content:
-            return 0
-        return len(self.form) if self.han else 2
+        """Weight of its content."""
+        return sum(token.weight for token in self)
+
+    @cached_property
+    def forms(self) -> frozenset[str]:
+        """The forms of its tokens."""
+        return frozenset(token.form for token in self)
+
+    @cached_property
+    def concepts(self) -> frozenset[int]:
+        """The concepts of its tokens."""
+        return frozenset().union(*(token.word.concepts for token in self))
+
+    @cached_property
+    def text(self) -> str:
+        """Its forms, joined."""
+        return " ".join(token.form for token in self)
 
 
 class Content:
@@ -76,12 +101,12 @@ class Content:
         return tuple(_tokens(self.folded, self._values))
 
     @cached_property
-    def clauses(self) -> tuple[tuple[Token, ...], ...]:
+    def clauses(self) -> tuple[Span, ...]:
         """The tokens of each clause that has any."""
         found: dict[int, list[Token]] = {}
         for token in self.tokens:
             found.setdefault(token.clause, []).append(token)
-        return tuple(map(tuple, found.values()))
+        return tuple(map(Span, found.values()))
 
 
 def fold_text(text: str) -> str:
@@ -110,7 +135,8 @@ def _tokens(text: str, values: Sequence[tuple[int, int]]) -> list[Token]:
             of_a_phrase = form in _OF_A_PHRASE
         if (form in _ENDS_SCOPE and not _ends_clause(text, end, form)) or (of_a_phrase and form in _MODALS):
             negated = False
-        found.append(Token(form, start, end, clause, word, negated != word.negates, han))
+        weight = (len(form) if han else _LATIN) if word.content else 0
+        found.append(Token(form, start, end, clause, word, negated != word.negates, han, weight))
         negated = negated != word.negates
     return found
 

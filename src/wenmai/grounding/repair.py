@@ -30,8 +30,8 @@ def find_replacement(
     statement = Content(removed)
     found: list[tuple[float, int, int]] = []
     for number in numbers:
-        relevance = alignment.scores(question.tokens, question.folded, number)
-        likeness = alignment.scores(statement.tokens, statement.folded, number)
+        relevance = alignment.scores(question, number)
+        likeness = alignment.scores(statement, number)
         found += [
             (asked_share + likeness[index], -number, -index)
             for index, asked_share in enumerate(relevance)

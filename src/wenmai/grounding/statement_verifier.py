@@ -8,8 +8,8 @@ import msgspec
 
 from wenmai.grounding.aligned import Alignment
 from wenmai.grounding.attribution import Attribution
-from wenmai.grounding.checks.courtesy import is_courtesy
 from wenmai.grounding.checks.agents import find_other_agents
+from wenmai.grounding.checks.courtesy import is_courtesy
 from wenmai.grounding.checks.coverage import find_uncovered
 from wenmai.grounding.checks.list_items import find_uncovered_items
 from wenmai.grounding.checks.polarity import find_contradictions
@@ -98,6 +98,7 @@ class StatementVerifier(msgspec.Struct, frozen=True, kw_only=True):
             numbers=numbers,
             attribution=Attribution(plain, self.lexicon),
             language="zh" if has_cjk(plain) else "en",
+            names=self.names,
         )
         support = self._support(claims)
         objections = self._objections(statement, support)
@@ -170,7 +171,7 @@ class StatementVerifier(msgspec.Struct, frozen=True, kw_only=True):
             found += find_swaps(statement)
             found += find_other_agents(statement)
             found += find_uncovered_items(statement)
-            found += find_uncovered(statement, self.names)
+            found += find_uncovered(statement)
         return _first_by_place(found)
 
     def _closed(self, rest: str, statement: TestedStatement, support: dict[int, list[int]], end: int) -> str:

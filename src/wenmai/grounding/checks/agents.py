@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
-from wenmai.grounding.checks.polarity import same_word, shared_content
-from wenmai.grounding.checks.statement import Clause, Objection, Reason, TestedStatement
+from wenmai.grounding.checks.statement import Objection, Reason, TestedStatement
+from wenmai.grounding.comparison import same_word
 from wenmai.grounding.content import Token
 
 _MARKERS = frozenset({"由", "被", "by"})
@@ -20,23 +20,9 @@ def find_other_agents(statement: TestedStatement) -> Iterator[Objection]:
     """Clauses that give the deed of the closest clause to somebody else."""
     for clause in statement.clauses:
         if clause.weight and not statement.is_attributed(clause) and not statement.is_verbatim(clause):
-            closest = list(_closest(statement, clause))
+            closest = statement.closest(clause, least=_ALIGNED, within=_CLOSE, people=False)
             if closest and all(_differs(clause.tokens, other) for other in closest):
                 yield Objection(clause.start, clause.end, Reason.ROLES)
-
-
-def _closest(statement: TestedStatement, clause: Clause) -> Iterator[tuple[Token, ...]]:
-    """The clauses of the passages that share most with a clause, apart from the people."""
-    deed = [token for token in clause.tokens if not token.word.person]
-    aligned = [
-        (shared_content(deed, other), other)
-        for window in clause.windows
-        if statement.alignment.languages[window.number] == statement.language
-        for index in window.sentences
-        for other in statement.alignment.passages[window.number].sentences[index].clauses
-    ]
-    best = max((shared for shared, _ in aligned), default=0.0)
-    return (other for shared, other in aligned if shared >= max(_ALIGNED, best - _CLOSE))
 
 
 def _differs(tokens: Sequence[Token], other: Sequence[Token]) -> bool:

@@ -5,10 +5,9 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from wenmai.grounding.aligned import Window
-from wenmai.grounding.checks.courtesy import is_courtesy
 from wenmai.grounding.checks.records import is_denial, is_topic
 from wenmai.grounding.checks.statement import Clause, Objection, Reason, TestedStatement
-from wenmai.grounding.content import Token
+from wenmai.grounding.content import Span, Token
 
 
 class Thresholds(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,10 +42,10 @@ _LEAST = 5
 """Weight from which a clause is judged alone; a lighter one is judged with its neighbour."""
 
 
-def find_uncovered(statement: TestedStatement, names: Sequence[str]) -> Iterator[Objection]:
+def find_uncovered(statement: TestedStatement) -> Iterator[Objection]:
     """The sentence, or clauses of it, whose content no window of a passage covers."""
-    clauses = merge_light(statement, names)
-    tokens = tuple(token for clause in clauses for token in clause.tokens)
+    clauses = merge_light(statement)
+    tokens = Span(token for clause in clauses for token in clause.tokens)
     if not any(token.weight for token in tokens):
         return
     if not _is_covered(statement, Clause(tokens, statement.align(tokens)), whole=True):
@@ -56,33 +55,29 @@ def find_uncovered(statement: TestedStatement, names: Sequence[str]) -> Iterator
         if clause.weight and not _is_covered(statement, clause, whole=False):
             yield Objection(clause.start, clause.end, Reason.COVERAGE)
     for clause in statement.clauses:
-        if clause.start >= tokens[0].start and _is_foreign(statement, clause, names):
+        if clause.start >= tokens[0].start and _is_foreign(statement, clause):
             yield Objection(clause.start, clause.end, Reason.COVERAGE)
 
 
-def merge_light(statement: TestedStatement, names: Sequence[str]) -> list[Clause]:
+def merge_light(statement: TestedStatement) -> list[Clause]:
     """The clauses that state something, light ones joined to the next, the last one to the one before."""
-    groups: list[tuple[Token, ...]] = []
-    pending: tuple[Token, ...] = ()
+    groups: list[Span] = []
+    pending = Span()
     for clause in statement.clauses:
-        if states_nothing(statement, clause, names):
+        if states_nothing(statement, clause):
             continue
-        pending += clause.tokens
-        if sum(token.weight for token in pending) >= _LEAST:
+        pending = Span((*pending, *clause.tokens))
+        if pending.weight >= _LEAST:
             groups.append(pending)
-            pending = ()
+            pending = Span()
     if pending:
-        groups = [*groups[:-1], (groups[-1] if groups else ()) + pending]
+        groups = [*groups[:-1], Span((*(groups[-1] if groups else ()), *pending))]
     return [Clause(tokens, statement.align(tokens)) for tokens in groups]
 
 
-def states_nothing(statement: TestedStatement, clause: Clause, names: Sequence[str]) -> bool:
+def states_nothing(statement: TestedStatement, clause: Clause) -> bool:
     """Whether a clause is a courtesy, a denial of records, or names the topic of one."""
-    return (
-        is_courtesy(clause.tokens, statement.question, names)
-        or is_denial(statement, clause)
-        or is_topic(statement, clause)
-    )
+    return statement.states_nothing(clause) or is_denial(statement, clause) or is_topic(statement, clause)
 
 
 def _is_covered(statement: TestedStatement, clause: Clause, *, whole: bool) -> bool:
@@ -90,14 +85,14 @@ def _is_covered(statement: TestedStatement, clause: Clause, *, whole: bool) -> b
     return any(_covers(window, clause.tokens, statement, users, whole=whole) for window in clause.windows)
 
 
-def _is_foreign(statement: TestedStatement, clause: Clause, names: Sequence[str]) -> bool:
+def _is_foreign(statement: TestedStatement, clause: Clause) -> bool:
     """Whether a clause has nothing of any passage."""
     return (
         clause.weight >= _FOREIGN[statement.language]
-        and not any(sum(window.covered) for window in clause.windows)
+        and not any(window.held for window in clause.windows)
         and not any(clause.start <= claim.start < clause.end for claim in statement.claims)
         and not any(statement.alignment.languages[number] != statement.language for number in statement.numbers)
-        and not states_nothing(statement, clause, names)
+        and not states_nothing(statement, clause)
         and not statement.is_attributed(clause)
     )
 

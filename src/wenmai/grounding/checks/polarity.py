@@ -3,11 +3,13 @@
 from collections.abc import Iterator, Sequence
 
 from wenmai.grounding.checks.statement import Clause, Objection, Reason, TestedStatement
+from wenmai.grounding.comparison import find_word
 from wenmai.grounding.content import Token
 
 _ALIGNED = 0.4
 """Share of a clause's content from which a clause of a passage speaks of the same."""
 
+_CLOSE = 0.25
 _HEAD = 5
 """Weight of the words after a negation that say what it negates."""
 
@@ -28,25 +30,12 @@ def find_contradictions(statement: TestedStatement) -> Iterator[Objection]:
 
 def _is_contradicted(statement: TestedStatement, clause: Clause) -> bool:
     """Whether one of the best aligned clauses contradicts, and no other one agrees about the same words."""
-    aligned = [
-        (shared_content(clause.tokens, other), other)
-        for window in clause.windows
-        for index in window.sentences
-        for other in statement.alignment.passages[window.number].sentences[index].clauses
-    ]
-    best = max((shared for shared, _ in aligned), default=0.0)
-    close = [other for shared, other in aligned if shared >= max(_ALIGNED, best - 0.25)]
+    close = statement.closest(clause, least=_ALIGNED, within=_CLOSE)
     for other in close:
         words = contradicted(clause.tokens, other)
         if words and not any(_agrees(words, each) for each in close):
             return True
     return False
-
-
-def shared_content(tokens: Sequence[Token], other: Sequence[Token]) -> float:
-    """The share of a clause's content that another clause has."""
-    total = sum(token.weight for token in tokens)
-    return sum(token.weight for token in tokens if token.weight and _find(token, other)) / total if total else 0.0
 
 
 def contradicted(tokens: Sequence[Token], other: Sequence[Token]) -> list[Token]:
@@ -58,22 +47,7 @@ def contradicted(tokens: Sequence[Token], other: Sequence[Token]) -> list[Token]
 
 def _agrees(words: Sequence[Token], other: Sequence[Token]) -> bool:
     """Whether a clause has all of these words with the same polarity."""
-    return all(any(each.negated == word.negated for each in _find(word, other)) for word in words)
-
-
-def _find(token: Token, others: Sequence[Token]) -> list[Token]:
-    return [other for other in others if same_word(token, other)]
-
-
-def same_word(token: Token, other: Token) -> bool:
-    """Whether two words are the same, synonyms, or one a part of the other."""
-    if token.form == other.form or not token.word.concepts.isdisjoint(other.word.concepts):
-        return True
-    if not (token.han and other.han) or len(token.form) == len(other.form):
-        return False
-    if token.word.person or other.word.person:
-        return min(len(token.form), len(other.form)) > 1 and (token.form in other.form or other.form in token.form)
-    return token.form in other.form or other.form in token.form
+    return all(any(each.negated == word.negated for each in find_word(word, other)) for word in words)
 
 
 def _has_until(tokens: Sequence[Token]) -> bool:
@@ -115,17 +89,17 @@ def _denied(tokens: Sequence[Token], other: Sequence[Token]) -> list[Token]:
     """The words of this clause that the other one negates."""
     for head in _heads(other):
         if _held(head, tokens, negated=False):
-            return [each for word in head for each in _find(word, tokens)]
+            return [each for word in head for each in find_word(word, tokens)]
     return []
 
 
 def _held(head: Sequence[Token], tokens: Sequence[Token], *, negated: bool) -> bool:
     """Whether a clause has most of these words, all of them with this polarity."""
     total = held = 0
-    if not _find(head[0], tokens):
+    if not find_word(head[0], tokens):
         return False
     for token in head:
-        found = _find(token, tokens)
+        found = find_word(token, tokens)
         total += token.weight
         if found:
             held += token.weight

@@ -5,10 +5,16 @@ from enum import StrEnum
 from functools import cached_property
 from typing import NamedTuple
 
-from wenmai.grounding.aligned import Alignment, Window, bare_clause
+from wenmai.grounding.aligned import AlignedContent, Alignment, Window
 from wenmai.grounding.attribution import Attribution
+from wenmai.grounding.checks.courtesy import is_courtesy
 from wenmai.grounding.claims.claim import Claim
-from wenmai.grounding.content import Content, Token
+from wenmai.grounding.comparison import shared_content
+from wenmai.grounding.content import Content, Span, Token
+from wenmai.grounding.passage_index import bare_clause
+
+_PASSAGES = 3
+"""Passages with which a clause is compared in detail."""
 
 
 class Reason(StrEnum):
@@ -37,7 +43,7 @@ class Objection(NamedTuple):
 class Clause(NamedTuple):
     """A clause of a statement with the passages aligned to it, best first."""
 
-    tokens: tuple[Token, ...]
+    tokens: Span
     windows: list[Window]
 
     @property
@@ -53,7 +59,7 @@ class Clause(NamedTuple):
     @property
     def weight(self) -> int:
         """Weight of its content."""
-        return sum(token.weight for token in self.tokens)
+        return self.tokens.weight
 
 
 class TestedStatement:
@@ -67,6 +73,7 @@ class TestedStatement:
         numbers: of the passages that may support it, those that it cites or all.
         attribution: of the sentence.
         language: the language of the sentence, ``zh`` or ``en``.
+        names: names of the persona.
     """
 
     def __init__(
@@ -79,6 +86,7 @@ class TestedStatement:
         numbers: Sequence[int],
         attribution: Attribution,
         language: str,
+        names: Sequence[str],
     ) -> None:
         self.text = text
         self.claims = claims
@@ -87,6 +95,8 @@ class TestedStatement:
         self.numbers = numbers
         self.attribution = attribution
         self.language = language
+        self.names = names
+        self._courtesies: dict[int, bool] = {}
 
     @cached_property
     def content(self) -> Content:
@@ -110,7 +120,37 @@ class TestedStatement:
 
     def align(self, tokens: Sequence[Token]) -> list[Window]:
         """The windows for some of its tokens, best first."""
-        return self.alignment.best(tokens, self.content.folded, self.numbers)
+        return self._aligned.windows(tokens)
+
+    @cached_property
+    def _aligned(self) -> AlignedContent:
+        return AlignedContent(self.content, self.alignment, self.numbers)
+
+    def closest(self, clause: Clause, *, least: float, within: float, people: bool = True) -> list[Span]:
+        """The clauses of the aligned sentences, in its own language first, that share most with a clause.
+
+        Args:
+            clause: of this statement.
+            least: share of its content that they have.
+            within: how much less than the best one.
+            people: whether people count, and the other language does.
+        """
+        words = clause.tokens if people else [token for token in clause.tokens if not token.word.person]
+        aligned = [
+            (shared_content(words, other), other)
+            for window in clause.windows[:_PASSAGES]
+            if people or self.alignment.languages[window.number] == self.language
+            for index in window.sentences
+            for other in self.alignment.passages[window.number].sentences[index].clauses
+        ]
+        best = max((shared for shared, _ in aligned), default=0.0)
+        return [other for shared, other in aligned if shared >= max(least, best - within)]
+
+    def states_nothing(self, clause: Clause) -> bool:
+        """Whether a clause is a courtesy."""
+        if clause.start not in self._courtesies:
+            self._courtesies[clause.start] = is_courtesy(clause.tokens, self.question, self.names)
+        return self._courtesies[clause.start]
 
     def is_verbatim(self, clause: Clause) -> bool:
         """Whether a clause is one of a passage, word by word."""

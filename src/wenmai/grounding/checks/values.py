@@ -3,9 +3,9 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from wenmai.grounding.checks.polarity import shared_content
 from wenmai.grounding.checks.statement import Clause, Objection, Reason, TestedStatement
 from wenmai.grounding.claims.claim import NAMES, Claim, ClaimKind
+from wenmai.grounding.comparison import shared_content
 from wenmai.grounding.content import fold_text
 from wenmai.grounding.support import PassageFacts, implied_keys
 

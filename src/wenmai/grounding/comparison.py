@@ -1,0 +1,33 @@
+"""Comparison of words and clauses: the same, synonyms, translations, or one a part of the other."""
+
+from collections.abc import Sequence
+
+from wenmai.grounding.content import Span, Token
+
+
+def same_word(token: Token, other: Token) -> bool:
+    """Whether two words are the same, synonyms, or one a part of the other."""
+    if token.form == other.form or not token.word.concepts.isdisjoint(other.word.concepts):
+        return True
+    if not (token.han and other.han) or len(token.form) == len(other.form):
+        return False
+    if (token.word.person or other.word.person) and 1 in {len(token.form), len(other.form)}:
+        return False
+    return token.form in other.form or other.form in token.form
+
+
+def find_word(token: Token, others: Sequence[Token]) -> list[Token]:
+    """The words that are the same as one."""
+    return [other for other in others if same_word(token, other)]
+
+
+def shared_content(tokens: Sequence[Token], other: Span) -> float:
+    """The share of the content of some words that a clause has."""
+    total = sum(token.weight for token in tokens)
+    return sum(token.weight for token in tokens if token.weight and _has(token, other)) / total if total else 0.0
+
+
+def _has(token: Token, other: Span) -> bool:
+    if token.form in other.forms or not token.word.concepts.isdisjoint(other.concepts):
+        return True
+    return token.han and (token.form in other.text or any(char in other.forms for char in token.form))
