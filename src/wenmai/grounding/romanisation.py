@@ -16,7 +16,7 @@ _MOST_READINGS = 3
 
 
 @cache
-def _readings() -> Mapping[int, str]:
+def load_readings() -> Mapping[int, str]:
     """The readings of each character, separated by commas, with tone marks."""
     # Imported late: it takes a tenth of a second, and only translations need it.
     from pypinyin.pinyin_dict import pinyin_dict  # noqa: PLC0415  see above
@@ -28,7 +28,7 @@ def _readings() -> Mapping[int, str]:
 @cache
 def syllables(char: str) -> tuple[str, ...]:
     """The common readings of a Chinese character, without tones."""
-    found = _readings().get(ord(char), "").split(",")
+    found = load_readings().get(ord(char), "").split(",")
     plain = ("".join(c for c in unicodedata.normalize("NFD", each) if c.isascii()) for each in found[:_MOST_READINGS])
     return tuple(dict.fromkeys(filter(None, plain)))
 

@@ -7,52 +7,18 @@ parameters, so they support nothing.
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
-import msgspec
-
 from wenmai.grounding.aligned import Alignment
 from wenmai.grounding.claims.claim import ClaimKind
 from wenmai.grounding.claims.extraction import find_claims
 from wenmai.grounding.content import Content
 from wenmai.grounding.lexicon import EMPTY, Lexicon
-from wenmai.grounding.quoting import quote_sentences
-from wenmai.grounding.repair import find_replacement
-from wenmai.grounding.statement_verifier import MARK, StatementVerifier, VerifiedSentence
+from wenmai.grounding.repair import Repair
+from wenmai.grounding.statement_verifier import MARK, StatementVerifier
 from wenmai.grounding.statements import Statement, StatementSplitter
 from wenmai.grounding.support import collect_facts
-from wenmai.grounding.types import Passage, PolicyMode
+from wenmai.grounding.types import Passage
+from wenmai.grounding.verified_answer import KeptStatement, Removed, VerifiedAnswer, assemble, sentence_of
 from wenmai.text.cjk import sentences
-
-
-class Removed(msgspec.Struct, frozen=True, kw_only=True):
-    """A removed part of an answer.
-
-    Attributes:
-        text: as the model wrote it.
-        reason: the check that it failed, such as ``value`` or ``polarity``.
-        replaced_by: the passage's sentence in its place; empty if there is none.
-    """
-
-    text: str
-    reason: str
-    replaced_by: str = ""
-
-
-class VerifiedAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """A verified answer.
-
-    Attributes:
-        text: the supported text; if empty, the caller falls back to the persona's conservative phrase.
-        mode: ``normal``, or ``conservative`` if something was removed and not replaced.
-        reason: ``unsupported: …`` with the words without support, ``empty``, or ``""``.
-        removed: the removed parts, in order.
-        cited: the numbers of the passages that support the text, ascending.
-    """
-
-    text: str
-    mode: PolicyMode
-    reason: str
-    removed: list[Removed]
-    cited: list[int]
 
 
 def verify_answer(
@@ -124,14 +90,13 @@ class AnswerVerification:
             phrases=frozenset(each for phrase in persona_phrases for each in sentences(phrase)),
             lexicon=lexicon,
         )
+        self._repair = Repair(self._passages, self._verifier.alignment, self._verifier.question, language)
         self._splitter = StatementSplitter(lexicon)
         self._whitespace = ""
-        self._kept: list[str] = []
+        self._kept: list[KeptStatement] = []
         self._complete = 0
         self._removed: list[Removed] = []
         self._unsupported: list[str] = []
-        self._said: set[tuple[int, int]] = set()
-        self._cited: set[int] = set()
 
     def verify(self, answer: str, *, cut_off: bool = False) -> VerifiedAnswer:
         """Verify a complete answer."""
@@ -156,20 +121,7 @@ class AnswerVerification:
 
     def result(self) -> VerifiedAnswer:
         """The complete verified answer."""
-        text = "".join(self._kept)
-        if self._removed and not self._cited:
-            text = ""
-        reason = "" if text else "empty"
-        if self._removed:
-            reason = f"unsupported: {', '.join(dict.fromkeys(self._unsupported))}"
-        complete = text and all(each.replaced_by for each in self._removed)
-        return VerifiedAnswer(
-            text=text,
-            mode=PolicyMode.NORMAL if complete else PolicyMode.CONSERVATIVE,
-            reason=reason,
-            removed=self._removed,
-            cited=sorted(self._cited) if text else [],
-        )
+        return assemble(self._kept, self._removed, self._unsupported, self._language)
 
     def _take(self, statement: Statement) -> Iterator[str]:
         sentence = statement.text.strip()
@@ -179,34 +131,38 @@ class AnswerVerification:
         start = statement.text.index(sentence)
         before = self._whitespace + statement.text[:start]
         self._whitespace = statement.text[start + len(sentence) :]
-        verified = self._verifier.verify(sentence)
-        text = MARK.sub(lambda mark: mark[0] if int(mark[1]) in self._passages else "", verified.text).strip()
-        self._cited |= verified.cited if text else set()
-        self._said |= verified.sentences
-        if verified.objections:
-            text = self._repaired(text, sentence, verified)
-        if text:
-            self._kept.append(before + text if self._kept else text)
-            yield self._kept[-1]
+        kept = self._verified(sentence, before)
+        if kept.text or kept.quote:
+            shown = sentence_of(kept, self._language)
+            yield before + shown if self._kept else shown
+            self._kept.append(kept)
         if statement.complete:
             self._complete = len(self._kept)
 
-    def _repaired(self, text: str, sentence: str, verified: VerifiedSentence) -> str:
-        """The rest of a cut sentence, followed by the passage's own sentence where one answers."""
-        own = [number for number in verified.numbers if self._passages[number].language[:2] == self._language[:2]]
-        found = find_replacement(
-            sentence, self._verifier.question, self._verifier.alignment, own or verified.numbers, self._said
+    def _verified(self, sentence: str, before: str) -> KeptStatement:
+        """What is left of a sentence, with the passage's own sentence in the place of what was removed."""
+        verified = self._verifier.verify(sentence)
+        text = MARK.sub(lambda mark: mark[0] if int(mark[1]) in self._passages else "", verified.text).strip()
+        cited = verified.cited if text else set()
+        self._repair.said |= verified.sentences
+        found = None
+        if verified.objections:
+            found = self._repair.replace(sentence, verified.numbers)
+            self._unsupported += [sentence[each.start : each.end] for each in verified.objections]
+            self._removed.append(
+                Removed(
+                    text=verified.removed,
+                    reason=verified.objections[0].reason,
+                    replaced_by=found.quote if found else "",
+                )
+            )
+        return KeptStatement(
+            before=before,
+            text=text,
+            quote=found.quote if found else "",
+            numbers=verified.numbers,
+            cited=sorted(cited | {found.number} if found else cited),
         )
-        quote = ""
-        if found is not None:
-            number, index = found
-            self._said.add(found)
-            self._cited.add(number)
-            words = self._verifier.alignment.passages[number].sentences[index].text
-            quote = quote_sentences(self._passages[number], [words], self._language)
-        self._unsupported += [sentence[each.start : each.end] for each in verified.objections]
-        self._removed.append(Removed(text=verified.removed, reason=verified.objections[0].reason, replaced_by=quote))
-        return (" " if self._language.startswith("en") else "").join(filter(None, (text, quote)))
 
 
 @lru_cache(maxsize=64)

@@ -2,13 +2,18 @@
 
 from wenmai.chat.steps.generate import OFFLINE, conservative_text
 from wenmai.chat.turn import LARGE, CheckedAnswer, Draft, TurnRun, TurnState
+from wenmai.chat.verifier import VerifierFailed
 from wenmai.chat.verifying import verification_arguments
 from wenmai.grounding.answerability import Verdict
 from wenmai.grounding.citations import citations
 from wenmai.grounding.policy import merge_policies
 from wenmai.grounding.types import PolicyMode, count_characters
-from wenmai.grounding.verification import Removed, verify_answer
+from wenmai.grounding.verification import verify_answer
+from wenmai.grounding.verified_answer import Removed, VerifiedAnswer, reject_statements
 from wenmai.resilience.offload import run_by_size
+
+VERIFIER = "verifier"
+"""The name of the verifier among degraded components."""
 
 CUT_OFF = "cut_off"
 """The reason of an answer that reached the length limit; its unfinished last sentence is dropped."""
@@ -29,10 +34,35 @@ async def check(state: TurnState, run: TurnRun) -> TurnState:
         cut_off=draft.cut_off,
         **verification_arguments(state, run),
     )
+    checked = await _tightened(checked, state, run)
     text = checked.text or conservative_text(state, run)
     reason = "; ".join(part for part in (CUT_OFF * draft.cut_off, checked.reason) if part) or verdict.reason
     cited = checked.cited if checked.text else []
     return {"checked": await _answer(state, run, text, checked.mode, reason, cited, checked.removed)}
+
+
+async def _tightened(checked: VerifiedAnswer, state: TurnState, run: TurnRun) -> VerifiedAnswer:
+    """The answer without the statements that the verifier rejects; as it is if there is none or it fails."""
+    if run.services.verifier is None or not checked.statements:
+        return checked
+    passages = state["verdict"].passages
+    try:
+        rejected = await run.services.verifier.rejected(checked.statements, passages, run.meter)
+    except VerifierFailed:
+        run.degradations[VERIFIER] = None
+        return checked
+    if not rejected:
+        return checked
+    return await run_by_size(
+        len(checked.text) + count_characters(passages),
+        LARGE,
+        reject_statements,
+        checked,
+        rejected,
+        question=state["request"].query,
+        passages=passages,
+        language=state["recalled"].language,
+    )
 
 
 def _reason(draft: Draft, verdict: Verdict) -> str:

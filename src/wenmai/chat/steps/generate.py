@@ -67,8 +67,8 @@ async def generate(state: TurnState, run: TurnRun) -> TurnState:
         draft = _composed(state, run, state["verdict"])
         return {"draft": msgspec.structs.replace(draft, exhausted=budget, budgets=budgets)}
     stream = _CheckedStream(state, run)
-    # Without a callback nothing is streamed, so the model call may be retried.
-    listener = None if run.on_event is None else stream.add
+    # Without a callback nothing is streamed, so the model call may be retried. A verifier needs the complete answer.
+    listener = None if run.on_event is None or run.services.verifier else stream.add
     try:
         reply = await model.answer(state["prompt"].messages(), on_token=listener, on_usage=run.meter)
     except ModelError as failure:
