@@ -5,7 +5,8 @@ from collections.abc import Iterator, Sequence
 
 from wenmai.grounding.aligned import Window
 from wenmai.grounding.checks.statement import Objection, Reason, TestedStatement
-from wenmai.grounding.content import Token
+from wenmai.grounding.comparison import shared_content
+from wenmai.grounding.content import Span, Token
 
 _SEPARATOR = re.compile(r"、|(?<=[\u4e00-\u9fff])(?:和|以及|及|与|或|或者)(?=[\u4e00-\u9fff「“《])")
 _SEPARATOR_EN = re.compile(r",? (?:and|or|as well as) |, ")
@@ -46,8 +47,15 @@ def _lists(statement: TestedStatement, marks: Sequence[tuple[int, int]]) -> Iter
 
 
 def _is_held(statement: TestedStatement, item: Sequence[Token], window: Window) -> bool:
+    """Whether the window holds most of an item, in a sentence with as many negations as its best one."""
     if statement.alignment.languages[window.number] != statement.language:
         return True
     held = dict(zip((token.start for token in statement.content.tokens), window.covered, strict=True))
     total = sum(token.weight for token in item)
-    return sum(held[token.start] for token in item) >= _HELD * total
+    if sum(held[token.start] for token in item) < _HELD * total:
+        return False
+    first, *others = (statement.alignment.passages[window.number].sentences[index] for index in window.sentences)
+    if shared_content(item, Span(first.tokens)) >= _HELD:
+        return True
+    negations = sum(token.word.negates for token in first.tokens)
+    return all(sum(token.word.negates for token in other.tokens) == negations for other in others)

@@ -10,10 +10,13 @@ _ALIGNED = 0.4
 """Share of a clause's content from which a clause of a passage speaks of the same."""
 
 _CLOSE = 0.25
+_WHOLE = 0.8
+"""Share of a clause's content from which a whole sentence of a passage speaks of the same."""
+
 _HEAD = 5
 """Weight of the words after a negation that say what it negates."""
 
-_SCOPE = 0.6
+_SCOPE = 0.5
 """Share of the head of a negation that the other side must have, for the two to contradict."""
 
 _UNTIL = frozenset({"才", "除非", "只有", "unless", "until", "not until", "only"})
@@ -31,6 +34,10 @@ def find_contradictions(statement: TestedStatement) -> Iterator[Objection]:
 def _is_contradicted(statement: TestedStatement, clause: Clause) -> bool:
     """Whether one of the best aligned clauses contradicts, and no other one agrees about the same words."""
     close = statement.closest(clause, least=_ALIGNED, within=_CLOSE)
+    for sentence in statement.closest_sentences(clause, least=_WHOLE):
+        words = _affirmed(clause.tokens, sentence)
+        if words and not any(_agrees(words, each) for each in close):
+            return True
     for other in close:
         words = contradicted(clause.tokens, other)
         if words and not any(_agrees(words, each) for each in close):
@@ -42,6 +49,8 @@ def contradicted(tokens: Sequence[Token], other: Sequence[Token]) -> list[Token]
     """The words of a clause about which another clause with much in common says the opposite."""
     if _has_until(tokens) != _has_until(other):
         return []
+    if _is_negative(tokens) and _is_negative(other):
+        return []
     return _affirmed(tokens, other) or _denied(tokens, other) or _opposed(tokens, other)
 
 
@@ -50,12 +59,17 @@ def _agrees(words: Sequence[Token], other: Sequence[Token]) -> bool:
     return all(any(each.negated == word.negated for each in find_word(word, other)) for word in words)
 
 
+def _is_negative(tokens: Sequence[Token]) -> bool:
+    """Whether a clause has an odd number of negations."""
+    return sum(token.word.negates for token in tokens) % 2 == 1
+
+
 def _has_until(tokens: Sequence[Token]) -> bool:
     return any(token.form in _UNTIL for token in tokens)
 
 
 def _heads(tokens: Sequence[Token]) -> list[list[Token]]:
-    """For each negation the first words with content in its scope."""
+    """For each negation the first words with content in its scope; without any, those before it."""
     found: list[list[Token]] = []
     for index, token in enumerate(tokens):
         if token.word.negates and token.negated:
@@ -64,7 +78,7 @@ def _heads(tokens: Sequence[Token]) -> list[list[Token]]:
                 if not each.negated:
                     break
                 scope.append(each)
-            found.append(_first(scope))
+            found.append(_first(scope) or _first(tokens[:index][::-1]))
     return [head for head in found if head]
 
 

@@ -15,6 +15,7 @@ _ARTICLES = frozenset({"the", "a", "an"})
 _PASSIVE = frozenset({"被", "由", "受", "遭", "为", "by"})
 _LONGEST_SLOT = 6
 _LEAST_PART = 2
+_PARTICLES = frozenset("的了在把被将须应也都就再并和与及各可能已于是则便而从由向对")
 _KNOWN = 0.7
 """Share of the rest of a clause that the closest clause must have, for two parts to be in the same place."""
 
@@ -36,28 +37,28 @@ def find_swaps(statement: TestedStatement) -> Iterator[Objection]:
     for window in statement.windows[:2]:
         if window.share < _ALIGNED:
             continue
-        sentences = statement.alignment.passages[window.number].sentences
-        others = [_forms(sentences[index]) for index in window.sentences]
-        if any(_is_swapped(clause, other) for clause in clauses for other in others):
+        passage = statement.alignment.passages[window.number]
+        others = [_forms(passage.sentences[index]) for index in window.sentences]
+        if any(_is_swapped(clause, other, passage.folded) for clause in clauses for other in others):
             yield Objection(tokens[0].start, tokens[-1].end, Reason.ROLES)
             return
 
 
-def _is_swapped(clause: list[_Form], other: list[_Form]) -> bool:
+def _is_swapped(clause: list[_Form], other: list[_Form], passage: str) -> bool:
     texts = [form.text for form in other]
     if _find(texts, [form.text for form in clause]):
         return False
     pairs = set(pairwise(texts))
-    clauses = _clauses(other)
-    if any(
-        _gain(clause, first, second, pairs) >= _LEAST_GAIN
-        or any(_is_reversed(clause, first, second, each) for each in clauses)
-        for first, second in combinations(_segments(clause, texts), 2)
-    ):
+    segments = [each for each in _segments(clause, texts) if sum(clause[at].weight for at in each) >= _LEAST_PART]
+    if any(_gain(clause, first, second, pairs) >= _LEAST_GAIN for first, second in combinations(segments, 2)):
         return True
+    clauses = _clauses(other)
     own = {form.text for form in clause}
-    closest = max(clauses, key=lambda each: sum(form.weight for form in each if form.text in own), default=[])
-    return _takes_place(clause, closest, other)
+    shared = [sum(form.weight for form in each if form.text in own) for each in clauses]
+    closest = [each for each, weight in zip(clauses, shared, strict=True) if weight >= max(shared) - 1]
+    return any(_is_reversed(clause, segments, each) for each in clauses) or (
+        bool(closest) and all(_takes_place(clause, each, passage) for each in closest)
+    )
 
 
 def _forms(content: Content) -> list[_Form]:
@@ -125,15 +126,17 @@ def _texts(forms: Sequence[_Form], places: range) -> list[str]:
     return [forms[place].text for place in places]
 
 
-def _is_reversed(forms: list[_Form], first: range, second: range, other: list[_Form]) -> bool:
-    """Whether the same predicate stands between the segments, and in the other clause between them reversed."""
-    between = [form.text for form in forms[first.stop : second.start] if form.weight]
+def _is_reversed(forms: list[_Form], segments: Sequence[range], other: list[_Form]) -> bool:
+    """Whether two segments stand around a third one here, and around it in reverse order in the other clause."""
     texts = [form.text for form in other]
-    if not between or _is_passive(forms) != _is_passive(other):
+    if _is_passive(forms) != _is_passive(other):
         return False
-    one, two = _find(texts, _texts(forms, first)), _find(texts, _texts(forms, second))
-    verb = _find(texts, between)
-    return len(one) == len(two) == len(verb) == 1 and two[0] < verb[0] < one[0]
+    found = [_find(texts, _texts(forms, each)) for each in segments]
+    places = [each[0] if len(each) == 1 else None for each in found]
+    return any(
+        None not in (first, verb, second) and second < verb < first  # type: ignore[operator]  # none is None
+        for first, verb, second in combinations(places, 3)
+    )
 
 
 def _is_passive(forms: Sequence[_Form]) -> bool:
@@ -144,9 +147,8 @@ def _find(texts: list[str], part: list[str]) -> list[int]:
     return [place for place in range(len(texts) - len(part) + 1) if texts[place : place + len(part)] == part]
 
 
-def _takes_place(forms: list[_Form], clause: list[_Form], other: list[_Form]) -> bool:
-    """Whether words of another clause stand here in the place that the most similar clause gives to others."""
-    everywhere = [form.text for form in other]
+def _takes_place(forms: list[_Form], clause: list[_Form], passage: str) -> bool:
+    """Whether other words of the passage stand here in the place that the most similar clause gives to its own."""
     known = {form.text for form in clause}
     own = {form.text for form in forms}
     start = 0
@@ -157,12 +159,16 @@ def _takes_place(forms: list[_Form], clause: list[_Form], other: list[_Form]) ->
         part = forms[start:stop]
         rest = [*forms[:start], *forms[stop:]]
         if (
-            (sum(form.weight for form in part) >= _LEAST_PART or 0 < sum(form.weight for form in part) < len(part))
-            and _find(everywhere, [form.text for form in part])
+            any(form.weight for form in part)
+            and "".join(form.text for form in part) in passage
             and sum(form.weight for form in rest if form.text in known) >= _KNOWN * sum(form.weight for form in rest)
         ):
             slot = _slot(clause, forms[start - 1 : start], forms[stop : stop + 1])
-            if sum(form.weight for form in slot) >= _LEAST_PART and own.isdisjoint(form.text for form in slot):
+            if (
+                slot
+                and own.isdisjoint(form.text for form in slot)
+                and _PARTICLES.isdisjoint(form.text for form in slot)
+            ):
                 return True
         start = stop + 1
     return False

@@ -13,6 +13,9 @@ from wenmai.grounding.comparison import shared_content
 from wenmai.grounding.content import Content, Span, Token
 from wenmai.grounding.passage_index import bare_clause
 
+_WITHIN = 0.75
+"""How much it counts that a clause of a passage is within the statement, against the reverse."""
+
 _PASSAGES = 3
 """Passages with which a clause is compared in detail."""
 
@@ -137,14 +140,25 @@ class TestedStatement:
         """
         words = clause.tokens if people else [token for token in clause.tokens if not token.word.person]
         aligned = [
-            (shared_content(words, other), other)
-            for window in clause.windows[:_PASSAGES]
-            if people or self.alignment.languages[window.number] == self.language
-            for index in window.sentences
-            for other in self.alignment.passages[window.number].sentences[index].clauses
+            (max(shared_content(words, other), _WITHIN * shared_content(other, clause.tokens)), other)
+            for sentence in self._sentences(clause, translated=people)
+            for other in sentence.clauses
         ]
         best = max((shared for shared, _ in aligned), default=0.0)
         return [other for shared, other in aligned if shared >= max(least, best - within)]
+
+    def closest_sentences(self, clause: Clause, *, least: float) -> list[Span]:
+        """The aligned sentences that have this share of a clause's content."""
+        spans = [Span(sentence.tokens) for sentence in self._sentences(clause, translated=False)]
+        return [span for span in spans if shared_content(clause.tokens, span) >= least]
+
+    def _sentences(self, clause: Clause, *, translated: bool) -> list[Content]:
+        return [
+            self.alignment.passages[window.number].sentences[index]
+            for window in clause.windows[:_PASSAGES]
+            if translated or self.alignment.languages[window.number] == self.language
+            for index in window.sentences
+        ]
 
     def states_nothing(self, clause: Clause) -> bool:
         """Whether a clause is a courtesy."""
