@@ -103,10 +103,19 @@ class Content:
     @cached_property
     def clauses(self) -> tuple[Span, ...]:
         """The tokens of each clause that has any."""
-        found: dict[int, list[Token]] = {}
+        found: list[list[Token]] = []
+        clause = -1
         for token in self.tokens:
-            found.setdefault(token.clause, []).append(token)
-        return tuple(map(Span, found.values()))
+            if token.clause != clause and not (found and _is_list_item(found[-1])):
+                found.append([])
+            clause = token.clause
+            found[-1].append(token)
+        return tuple(map(Span, found))
+
+
+def _is_list_item(tokens: Sequence[Token]) -> bool:
+    """Whether the English words before a comma are the item of a list."""
+    return not any(token.han for token in tokens) and sum(token.weight for token in tokens) == _LATIN
 
 
 def fold_text(text: str) -> str:
@@ -138,7 +147,29 @@ def _tokens(text: str, values: Sequence[tuple[int, int]]) -> list[Token]:
         weight = (len(form) if han else _LATIN) if word.content else 0
         found.append(Token(form, start, end, clause, word, negated != word.negates, han, weight))
         negated = negated != word.negates
-    return found
+    return _with_negated_subjects(found)
+
+
+def _with_negated_subjects(tokens: list[Token]) -> list[Token]:
+    """The tokens; where a negation governs nothing with content, what stands before it in the clause is negated."""
+    for index, token in enumerate(tokens):
+        if not token.word.negates or not token.negated:
+            continue
+        after = index + 1
+        while after < len(tokens) and tokens[after].negated and tokens[after].clause == token.clause:
+            if tokens[after].weight:
+                break
+            after += 1
+        else:
+            _negate_before(tokens, index)
+    return tokens
+
+
+def _negate_before(tokens: list[Token], index: int) -> None:
+    for place in range(index - 1, -1, -1):
+        if tokens[place].clause != tokens[index].clause or tokens[place].word.negates:
+            return
+        tokens[place] = msgspec.structs.replace(tokens[place], negated=True)
 
 
 def _ends_clause(text: str, end: int, form: str) -> bool:

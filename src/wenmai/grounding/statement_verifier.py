@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from wenmai.grounding.aligned import Alignment
+from wenmai.grounding.amounts import has_amount
 from wenmai.grounding.attribution import Attribution
 from wenmai.grounding.checks.agents import find_other_agents
 from wenmai.grounding.checks.courtesy import is_courtesy
@@ -131,6 +132,7 @@ class StatementVerifier(msgspec.Struct, frozen=True, kw_only=True):
             claim.start: supporting_passages(claim, self.facts)
             or [each.number for each in self.facts if each.describes_source(claim, books)]
             or self._transliterated(claim)
+            or [number for number, passage in self.alignment.passages.items() if has_amount(passage, claim)]
             for claim in claims
         }
 

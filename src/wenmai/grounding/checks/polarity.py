@@ -35,7 +35,7 @@ def _is_contradicted(statement: TestedStatement, clause: Clause) -> bool:
     """Whether one of the best aligned clauses contradicts, and no other one agrees about the same words."""
     close = statement.closest(clause, least=_ALIGNED, within=_CLOSE)
     for sentence in statement.closest_sentences(clause, least=_WHOLE):
-        words = _affirmed(clause.tokens, sentence)
+        words = [] if _is_negative(sentence) else _affirmed(clause.tokens, sentence)
         if words and not any(_agrees(words, each) for each in close):
             return True
     for other in close:
@@ -69,7 +69,7 @@ def _has_until(tokens: Sequence[Token]) -> bool:
 
 
 def _heads(tokens: Sequence[Token]) -> list[list[Token]]:
-    """For each negation the first words with content in its scope; without any, those before it."""
+    """For each negation the first words with content that it governs."""
     found: list[list[Token]] = []
     for index, token in enumerate(tokens):
         if token.word.negates and token.negated:
@@ -78,7 +78,7 @@ def _heads(tokens: Sequence[Token]) -> list[list[Token]]:
                 if not each.negated:
                     break
                 scope.append(each)
-            found.append(_first(scope) or _first(tokens[:index][::-1]))
+            found.append(_first(scope) or _first([each for each in tokens[:index] if each.negated]))
     return [head for head in found if head]
 
 

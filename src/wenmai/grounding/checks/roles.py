@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from wenmai.grounding.checks.statement import Objection, Reason, TestedStatement
 from wenmai.grounding.content import Content
+from wenmai.grounding.wording.words import UNKNOWN, load_words
 
 _LEAST_GAIN = 2
 _MOST_SEGMENTS = 12
@@ -55,7 +56,7 @@ def _is_swapped(clause: list[_Form], other: list[_Form], passage: str) -> bool:
     clauses = _clauses(other)
     own = {form.text for form in clause}
     shared = [sum(form.weight for form in each if form.text in own) for each in clauses]
-    closest = [each for each, weight in zip(clauses, shared, strict=True) if weight >= max(shared) - 1]
+    closest = [each for each, weight in zip(clauses, shared, strict=True) if weight >= max(shared)]
     return any(_is_reversed(clause, segments, each) for each in clauses) or (
         bool(closest) and all(_takes_place(clause, each, passage) for each in closest)
     )
@@ -164,14 +165,18 @@ def _takes_place(forms: list[_Form], clause: list[_Form], passage: str) -> bool:
             and sum(form.weight for form in rest if form.text in known) >= _KNOWN * sum(form.weight for form in rest)
         ):
             slot = _slot(clause, forms[start - 1 : start], forms[stop : stop + 1])
-            if (
-                slot
-                and own.isdisjoint(form.text for form in slot)
-                and _PARTICLES.isdisjoint(form.text for form in slot)
-            ):
+            texts = [form.text for form in slot]
+            if slot and own.isdisjoint(texts) and _PARTICLES.isdisjoint(texts) and not _synonyms(part, slot):
                 return True
         start = stop + 1
     return False
+
+
+def _synonyms(part: Sequence[_Form], slot: Sequence[_Form]) -> bool:
+    """Whether two runs are words of one concept."""
+    known = load_words().known
+    words = [known.get("".join(form.text for form in run), UNKNOWN) for run in (part, slot)]
+    return not words[0].concepts.isdisjoint(words[1].concepts)
 
 
 def _slot(clause: list[_Form], before: Sequence[_Form], after: Sequence[_Form]) -> list[_Form]:

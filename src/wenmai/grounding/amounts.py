@@ -1,0 +1,52 @@
+"""Amounts: the same quantity in other words or units: two years and 24 months, both and two, 3 p.m. and three."""
+
+from collections.abc import Iterator
+
+from wenmai.grounding.claims.claim import Claim, ClaimKind
+from wenmai.grounding.claims.counts import ITEM
+from wenmai.grounding.claims.extraction import find_claims
+from wenmai.grounding.claims.numerals import find_numbers
+from wenmai.grounding.passage_index import IndexedPassage
+from wenmai.text.cjk import find_words, has_cjk
+
+_UNITS = {"年": ("月", 12.0), "周": ("日", 7.0), "小时": ("分钟", 60.0)}
+_PAIRS = ["双", "一对", "两", "both", "pair", "couple", "two"]
+_TWO = 2.0
+_NOON = 12.0
+
+
+def has_amount(passage: IndexedPassage, claim: Claim) -> bool:
+    """Whether a passage has the quantity of a claim in other words."""
+    if claim.kind is not ClaimKind.NUMBER or claim.value.startswith("#"):
+        return False
+    amount, _, unit = claim.value.partition(" ")
+    if unit == "%":
+        return False
+    if ":" in amount:
+        hour, _, minute = amount.partition(":")
+        hours = {float(hour), float(hour) - _NOON, float(hour) + _NOON}
+        return minute == "00" and not hours.isdisjoint(_numbers(passage))
+    value = float(amount)
+    if value == _TWO and find_words(passage.folded, _PAIRS):
+        return True
+    translated = passage.chinese is not has_cjk(claim.text)
+    if (unit in {"", ITEM} or translated) and value in _numbers(passage):
+        return True
+    return _base(unit, value) in set(_quantities(passage))
+
+
+def _numbers(passage: IndexedPassage) -> set[float]:
+    return {number.value for number in find_numbers(passage.folded) if number.value is not None}
+
+
+def _quantities(passage: IndexedPassage) -> Iterator[tuple[str, float]]:
+    for claim in find_claims(passage.folded):
+        amount, _, unit = claim.value.partition(" ")
+        if claim.kind is ClaimKind.NUMBER and unit and amount.replace(".", "", 1).isdigit():
+            yield _base(unit, float(amount))
+
+
+def _base(unit: str, value: float) -> tuple[str, float]:
+    """A duration in its smaller unit."""
+    smaller, factor = _UNITS.get(unit, (unit, 1.0))
+    return smaller, value * factor
