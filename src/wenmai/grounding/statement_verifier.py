@@ -18,7 +18,7 @@ from wenmai.grounding.checks.quotations import find_invented_quotations
 from wenmai.grounding.checks.records import find_false_denials
 from wenmai.grounding.checks.roles import find_swaps
 from wenmai.grounding.checks.statement import Objection, Reason, TestedStatement
-from wenmai.grounding.checks.values import find_misplaced_values, find_unknown_tokens
+from wenmai.grounding.checks.values import find_misplaced_values, find_unknown_tokens, find_unknown_words
 from wenmai.grounding.claims.claim import NAMES, Claim, ClaimKind
 from wenmai.grounding.claims.extraction import find_claims
 from wenmai.grounding.content import Content
@@ -165,9 +165,10 @@ class StatementVerifier(msgspec.Struct, frozen=True, kw_only=True):
             )
         ]
         found += find_unknown_tokens(statement)
+        found += find_unknown_words(statement)
         found += find_invented_quotations(statement)
         if not is_courtesy(statement.content.tokens, self.question, self.names):
-            found += find_misplaced_values(statement, self.facts, support)
+            found += find_misplaced_values(statement, self.facts)
             found += find_false_denials(statement)
             found += find_contradictions(statement)
             found += find_swaps(statement)

@@ -11,6 +11,9 @@ from wenmai.grounding.content import Span, Token
 _SEPARATOR = re.compile(r"、|(?<=[\u4e00-\u9fff])(?:和|以及|及|与|或|或者)(?=[\u4e00-\u9fff「“《])")
 _SEPARATOR_EN = re.compile(r",? (?:and|or|as well as) |, ")
 _JOINS = re.compile(r"\b(?:and|or|as well as)\b")
+_VERBS = frozenset({"be", "have", "had", "do", "it", "they", "he", "she", "you", "can", "may", "must", "will"})
+"""Words that make a clause of what stands after *and*."""
+
 _HELD = 0.5
 _SHORT = 3
 """Words of the longest English item that is told from a clause."""
@@ -43,12 +46,15 @@ def _lists(statement: TestedStatement, marks: Sequence[tuple[int, int]]) -> Iter
         return
     joined = [_JOINS.search(statement.text[start:end]) is not None for start, end in marks]
     last = len(joined) - joined[::-1].index(True) if True in joined else 0
-    yield [item for item in chunks[1 : last + 1] if item and len(item) <= _SHORT]
+    for low, high, item in list(zip(bounds, starts, chunks, strict=False))[1 : last + 1]:
+        forms = {token.form for token in statement.content.tokens if low <= token.start < high}
+        if item and len(item) <= _SHORT and _VERBS.isdisjoint(forms):
+            yield [item]
 
 
 def _is_held(statement: TestedStatement, item: Sequence[Token], window: Window) -> bool:
     """Whether the window holds most of an item, in a sentence with as many negations as its best one."""
-    if statement.alignment.languages[window.number] != statement.language:
+    if statement.alignment.languages[window.number] != statement.language or any(token.negated for token in item):
         return True
     held = dict(zip((token.start for token in statement.content.tokens), window.covered, strict=True))
     total = sum(token.weight for token in item)

@@ -9,6 +9,9 @@ from wenmai.grounding.content import Token
 _ALIGNED = 0.4
 """Share of a clause's content from which a clause of a passage speaks of the same."""
 
+_TRANSLATED = 0.6
+"""The same for a clause in another language, of which fewer words are known."""
+
 _CLOSE = 0.25
 _WHOLE = 0.8
 """Share of a clause's content from which a whole sentence of a passage speaks of the same."""
@@ -33,7 +36,8 @@ def find_contradictions(statement: TestedStatement) -> Iterator[Objection]:
 
 def _is_contradicted(statement: TestedStatement, clause: Clause) -> bool:
     """Whether one of the best aligned clauses contradicts, and no other one agrees about the same words."""
-    close = statement.closest(clause, least=_ALIGNED, within=_CLOSE)
+    translated = all(statement.alignment.languages[number] != statement.language for number in statement.numbers)
+    close = statement.closest(clause, least=_TRANSLATED if translated else _ALIGNED, within=_CLOSE)
     for sentence in statement.closest_sentences(clause, least=_WHOLE):
         words = [] if _is_negative(sentence) else _affirmed(clause.tokens, sentence)
         if words and not any(_agrees(words, each) for each in close):

@@ -160,7 +160,7 @@ def _takes_place(forms: list[_Form], clause: list[_Form], passage: str) -> bool:
         part = forms[start:stop]
         rest = [*forms[:start], *forms[stop:]]
         if (
-            any(form.weight for form in part)
+            sum(form.weight for form in part) + (len(part) > 1) >= _LEAST_PART
             and "".join(form.text for form in part) in passage
             and sum(form.weight for form in rest if form.text in known) >= _KNOWN * sum(form.weight for form in rest)
         ):

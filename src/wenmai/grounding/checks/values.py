@@ -1,13 +1,14 @@
 """Exact values: dates, numbers, names and titles, codes, links; each beside the words that it belongs to."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from wenmai.grounding.checks.statement import Clause, Objection, Reason, TestedStatement
 from wenmai.grounding.claims.claim import NAMES, Claim, ClaimKind
 from wenmai.grounding.comparison import shared_content
 from wenmai.grounding.content import fold_text
-from wenmai.grounding.support import PassageFacts, implied_keys
+from wenmai.grounding.support import PassageFacts, implied_keys, supporting_passages
+from wenmai.grounding.wording.words import load_words
 
 _LINK = re.compile(
     r"(?:https?://|www\.)[^\s，。；、）)】\]>]+|[\w.+-]+@[\w-]+\.[\w.-]+|\b[\w-]+\.(?:com|org|net|cn|io|gov|edu)\b[^\s，。]*"
@@ -15,16 +16,10 @@ _LINK = re.compile(
 _CODE = re.compile(r"(?<![A-Za-z0-9])(?:[A-Z]{2,}[A-Za-z0-9-]*|[A-Za-z]+-?\d[\w.-]*|\d+[A-Za-z]+\w*)(?![A-Za-z])")
 _DIGITS = re.compile(r"(?<![\w.])\d+(?:[.:/-]\d+)*(?![\w])")
 _CAPITAL = re.compile(r"(?<=[a-z0-9,;] )[A-Z][a-zà-ɏ]+")
+_OF_AN_HOUR = re.compile(r"\b(?:half an|half a|quarter of an?) (?:hour|day|year|minute)\b")
 _ALIGNED = 0.5
 _CLOSE = 0.15
 _FREE = frozenset({"I", "AI", "OK", "TV", "PDF", "FAQ", "AD", "BC", "BCE", "CE", "AM", "PM"})
-
-
-def unsupported_claims(
-    claims: Sequence[Claim], support: Mapping[int, Sequence[int]], numbers: Sequence[int]
-) -> list[Claim]:
-    """The claims that none of the passages supports."""
-    return [claim for claim in claims if not set(support[claim.start]).intersection(numbers)]
 
 
 def find_unknown_tokens(statement: TestedStatement) -> Iterator[Objection]:
@@ -44,16 +39,29 @@ def find_unknown_tokens(statement: TestedStatement) -> Iterator[Objection]:
                 yield Objection(*match.span(), Reason.VALUE)
 
 
-def find_misplaced_values(
-    statement: TestedStatement, facts: Sequence[PassageFacts], support: Mapping[int, Sequence[int]]
-) -> Iterator[Objection]:
+def find_unknown_words(statement: TestedStatement) -> Iterator[Objection]:
+    """Weekdays, frequencies and fractions that no passage has."""
+    text = statement.content.folded
+    if _OF_AN_HOUR.search(text):
+        return
+    for words in load_words().exact:
+        found = words.stated.search(text)
+        if found and not any(
+            words.accepted.search(statement.alignment.passages[number].folded) for number in statement.numbers
+        ):
+            yield Objection(*found.span(), Reason.VALUE)
+
+
+def find_misplaced_values(statement: TestedStatement, facts: Sequence[PassageFacts]) -> Iterator[Objection]:
     """Values that a passage has, but beside other words: 5 元 by day where the passage says 3."""
     allowed = [each for each in facts if each.number in statement.numbers]
     for clause in statement.clauses:
+        if not clause.weight or statement.is_verbatim(clause):
+            continue
         for claim in statement.claims:
-            if claim.kind in NAMES or not support[claim.start] or not clause.start <= claim.start < clause.end:
+            if claim.kind in NAMES or not clause.start <= claim.start < clause.end:
                 continue
-            if clause.weight and _is_misplaced(statement, clause, claim, allowed):
+            if supporting_passages(claim, allowed) and _is_misplaced(statement, clause, claim, allowed):
                 yield Objection(claim.start, claim.end, Reason.VALUE)
 
 
@@ -68,19 +76,16 @@ def _is_misplaced(statement: TestedStatement, clause: Clause, claim: Claim, fact
                 near = [other for other in segment.claims if low <= other.start < high]
                 same = [other for other in near if _same_kind(claim, other)]
                 if same:
-                    supports = any(
-                        (claim.kind, claim.value) in set(implied_keys(other))
-                        or claim.value == other.value
-                        or _bare(claim.value) == _bare(other.value)
-                        for other in near
-                    )
+                    supports = any(_supports(other, claim) for other in near)
                     scored.append((shared_content(clause.tokens, tokens), supports))
     best = max((share for share, _ in scored), default=0.0)
     return best >= _ALIGNED and not any(supports for share, supports in scored if share >= best - _CLOSE)
 
 
-def _bare(value: str) -> str:
-    return value.partition(" ")[0]
+def _supports(other: Claim, claim: Claim) -> bool:
+    """Whether a value of a passage is, or implies, one of the statement; the same number has any unit."""
+    same = claim.value.partition(" ")[0] == other.value.partition(" ")[0]
+    return same or (claim.kind, claim.value) in set(implied_keys(other))
 
 
 def _same_kind(claim: Claim, other: Claim) -> bool:

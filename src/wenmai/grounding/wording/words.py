@@ -1,13 +1,16 @@
 """The general words, loaded once: concepts, antonyms, negations, function words and courtesies of both languages."""
 
+import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from importlib.resources import files
+from typing import NamedTuple
 
 import msgspec
 
 from wenmai.text.cjk import has_cjk, terms
+from wenmai.text.patterns import any_word
 
 _NO_IDS: frozenset[int] = frozenset()
 _SECTION = "["
@@ -35,18 +38,32 @@ UNKNOWN = Word()
 FUNCTION = Word(content=False)
 
 
+class ExactWords(NamedTuple):
+    """Words of one value, such as a weekday.
+
+    Attributes:
+        stated: finds the words in a statement.
+        accepted: finds them, or others that say the same, in a passage.
+    """
+
+    stated: re.Pattern[str]
+    accepted: re.Pattern[str]
+
+
 class Words(msgspec.Struct, frozen=True):
     """All words by their form: Chinese as written, English as stems joined by blanks.
 
     Attributes:
         known: every word but those of courtesy alone.
         courtesies: the words of phrases that state nothing.
+        exact: the words that are values.
         phrases: the first stems of English phrases, with the number of words of the longest one.
     """
 
     known: Mapping[str, Word]
     courtesies: frozenset[str]
     phrases: Mapping[str, int]
+    exact: Sequence[ExactWords]
 
 
 @lru_cache(maxsize=16_384)
@@ -90,12 +107,20 @@ def load_words() -> Words:
         if rest:
             phrases[first] = max(phrases.get(first, 0), form.count(" ") + 1)
     courtesies = frozenset(form_of(word) for line in _lines("courtesy.txt") for word in line.split())
-    return Words(known, courtesies, phrases)
+    exact = [_exact(line) for line in _lines("exact.txt")]
+    return Words(known, courtesies, phrases, exact)
 
 
 def _lines(name: str) -> Iterator[str]:
     text = (files("wenmai.grounding.wording") / name).read_text(encoding="utf-8")
     return (line for line in text.splitlines() if line and not line.startswith("#"))
+
+
+def _exact(line: str) -> ExactWords:
+    stated, others = (side.replace("_", " ").split("  ") for side in line.replace(" ", "  ").split("/"))
+    words = [word.strip() for word in stated if word.strip()]
+    further = [word.strip() for word in others if word.strip()]
+    return ExactWords(re.compile(any_word(words)), re.compile(any_word([*words, *further])))
 
 
 def _concepts() -> dict[str, set[int]]:
