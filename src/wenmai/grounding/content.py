@@ -45,7 +45,8 @@ class Token(msgspec.Struct, frozen=True):
     Attributes:
         form: how it is compared: a Chinese word or character, an English stem, digits.
         negated: whether an odd number of negations governs it.
-        weight: its share in a text: characters of Chinese, two for an English word; none for a function word.
+        weight: its share in a text: characters of Chinese, two for an English word; none for a function word or value.
+        own_weight: the same, for a value too.
     """
 
     form: str
@@ -56,6 +57,7 @@ class Token(msgspec.Struct, frozen=True):
     negated: bool
     han: bool
     weight: int
+    own_weight: int
 
 
 class Span(tuple[Token, ...]):  # noqa: SLOT001 — its properties are computed once
@@ -138,6 +140,7 @@ def _tokens(text: str, values: Sequence[tuple[int, int]]) -> list[Token]:
             negated = False
         while last <= start:
             first, last = next(spans)
+        own_weight = (len(form) if han else _LATIN) if word.content else 0
         if start < last and end > first:
             word = FUNCTION  # noqa: PLW2901 — a value is compared elsewhere
         if word.negates:
@@ -145,7 +148,7 @@ def _tokens(text: str, values: Sequence[tuple[int, int]]) -> list[Token]:
         if (form in _ENDS_SCOPE and not _ends_clause(text, end, form)) or (of_a_phrase and form in _MODALS):
             negated = False
         weight = (len(form) if han else _LATIN) if word.content else 0
-        found.append(Token(form, start, end, clause, word, negated != word.negates, han, weight))
+        found.append(Token(form, start, end, clause, word, negated != word.negates, han, weight, own_weight))
         negated = negated != word.negates
     return _with_negated_subjects(found)
 

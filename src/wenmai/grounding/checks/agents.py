@@ -19,7 +19,8 @@ _SPAN = 8
 def find_other_agents(statement: TestedStatement) -> Iterator[Objection]:
     """Clauses that give the deed of the closest clause to somebody else."""
     for clause in statement.clauses:
-        if clause.weight and not statement.is_attributed(clause) and not statement.is_verbatim(clause):
+        named = any(token.word.person or token.form in _MARKERS for token in clause.tokens)
+        if named and clause.weight and not statement.is_attributed(clause) and not statement.is_verbatim(clause):
             closest = statement.closest(clause, least=_ALIGNED, within=_CLOSE, people=False)
             if closest and all(_differs(clause.tokens, other) for other in closest):
                 yield Objection(clause.start, clause.end, Reason.ROLES)

@@ -18,8 +18,11 @@ def is_courtesy(tokens: Sequence[Token], question: Content, names: Sequence[str]
     """
     words = load_words().courtesies
     frame = fold_text(" ".join(names))
+    rest = [token for token in tokens if token.weight and not _in_frame(token, frame)]
+    if not rest:
+        return True
     courteous = _courteous(tokens, words)
-    rest = [token for token in tokens if token.weight and token.start not in courteous and not _in_frame(token, frame)]
+    rest = [token for token in rest if token.start not in courteous]
     asked = {token.form for token in question.tokens}
     return not rest or (bool(courteous) and all(token.form in asked for token in rest))
 

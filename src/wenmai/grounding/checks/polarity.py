@@ -38,7 +38,8 @@ def _is_contradicted(statement: TestedStatement, clause: Clause) -> bool:
     """Whether one of the best aligned clauses contradicts, and no other one agrees about the same words."""
     translated = all(statement.alignment.languages[number] != statement.language for number in statement.numbers)
     close = statement.closest(clause, least=_TRANSLATED if translated else _ALIGNED, within=_CLOSE)
-    for sentence in statement.closest_sentences(clause, least=_WHOLE):
+    negative = any(token.word.negates for token in clause.tokens)
+    for sentence in statement.closest_sentences(clause, least=_WHOLE) if negative else ():
         words = [] if _is_negative(sentence) else _affirmed(clause.tokens, sentence)
         if words and not any(_agrees(words, each) for each in close):
             return True

@@ -5,7 +5,10 @@ from collections.abc import Iterator
 
 from wenmai.grounding.checks.statement import Clause, Objection, Reason, TestedStatement
 
-_SOURCE = r"记载|史料|资料|文献|记录|材料|书中|典籍|办法|指引|章程|守则|条例|公告|手册|说明书?|指南|文件|规定|制度|规则|条款|族谱|原文|文中|内容|证据"
+_SOURCE = (
+    r"记载|史料|资料|文献|记录|材料|书中|典籍|办法|指引|章程|守则|条例|公告|手册|"
+    r"说明书?|指南|文件|规定|制度|规则|条款|族谱|原文|文中|内容|证据"
+)
 _SILENT = r"没有|并无|未见|未载|未有|不见|没|未|从未|并未|未曾|不曾|并没有|无"
 _MENTION = (
     r"提到|提及|提过|提|说明|说|写明|写到|写|记载|记录|规定|涉及|列出|载明|交代|介绍|给出|标明|注明|谈到|指出|要求"

@@ -1,9 +1,11 @@
 """Roles: who did what to whom. Two arguments that stand in each other's place in a passage are swapped."""
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from itertools import combinations, pairwise
 from typing import NamedTuple
 
+from wenmai.grounding.aligned import Window
 from wenmai.grounding.checks.statement import Objection, Reason, TestedStatement
 from wenmai.grounding.content import Content
 from wenmai.grounding.wording.words import UNKNOWN, load_words
@@ -12,9 +14,11 @@ _LEAST_GAIN = 2
 _MOST_SEGMENTS = 12
 _MOST_PLACES = 8
 _ALIGNED = 0.5
+_CLOSE = 0.1
 _ARTICLES = frozenset({"the", "a", "an"})
 _PASSIVE = frozenset({"被", "由", "受", "遭", "为", "by"})
 _LONGEST_SLOT = 6
+_TIMES = frozenset("年月日周天时")
 _LEAST_PART = 2
 _PARTICLES = frozenset("的了在把被将须应也都就再并和与及各可能已于是则便而从由向对")
 _KNOWN = 0.7
@@ -34,15 +38,19 @@ def find_swaps(statement: TestedStatement) -> Iterator[Objection]:
     tokens = statement.content.tokens
     if not tokens or statement.attribution.is_attributed(0, len(statement.text)):
         return
-    clauses = _clauses(_forms(Content(statement.text)))
-    for window in statement.windows[:2]:
-        if window.share < _ALIGNED:
-            continue
-        passage = statement.alignment.passages[window.number]
-        others = [_forms(passage.sentences[index]) for index in window.sentences]
-        if any(_is_swapped(clause, other, passage.folded) for clause in clauses for other in others):
-            yield Objection(tokens[0].start, tokens[-1].end, Reason.ROLES)
-            return
+    if all(statement.is_verbatim(clause) for clause in statement.clauses):
+        return
+    clauses = _clauses(_forms(statement.content))
+    best = max((window.share for window in statement.windows), default=0.0)
+    close = [window for window in statement.windows if window.share >= max(_ALIGNED, best - _CLOSE)]
+    if close and all(_swapped_in(statement, window, clauses) for window in close):
+        yield Objection(tokens[0].start, tokens[-1].end, Reason.ROLES)
+
+
+def _swapped_in(statement: TestedStatement, window: Window, clauses: Sequence[list[_Form]]) -> bool:
+    passage = statement.alignment.passages[window.number]
+    others = [_forms(passage.sentences[index]) for index in window.sentences]
+    return any(_is_swapped(clause, other, passage.folded) for clause in clauses for other in others)
 
 
 def _is_swapped(clause: list[_Form], other: list[_Form], passage: str) -> bool:
@@ -62,13 +70,15 @@ def _is_swapped(clause: list[_Form], other: list[_Form], passage: str) -> bool:
     )
 
 
+@lru_cache(maxsize=4096)
 def _forms(content: Content) -> list[_Form]:
     """Characters and stems in order."""
     found: list[_Form] = []
     for token in content.tokens:
         if token.form not in _ARTICLES:
             parts = token.form if token.han else [token.form]
-            found += [_Form(part, token.clause, 0 if part.isdigit() else token.weight) for part in parts]
+            weight = 0 if token.form.isdigit() else token.own_weight // len(parts)
+            found += [_Form(part, token.clause, weight) for part in parts]
     return found
 
 
@@ -166,7 +176,8 @@ def _takes_place(forms: list[_Form], clause: list[_Form], passage: str) -> bool:
         ):
             slot = _slot(clause, forms[start - 1 : start], forms[stop : stop + 1])
             texts = [form.text for form in slot]
-            if slot and own.isdisjoint(texts) and _PARTICLES.isdisjoint(texts) and not _synonyms(part, slot):
+            stated = any(form.weight or form.text in _TIMES for form in slot)
+            if stated and own.isdisjoint(texts) and _PARTICLES.isdisjoint(texts) and not _synonyms(part, slot):
                 return True
         start = stop + 1
     return False

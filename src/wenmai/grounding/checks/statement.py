@@ -140,7 +140,7 @@ class TestedStatement:
         """
         words = clause.tokens if people else [token for token in clause.tokens if not token.word.person]
         aligned = [
-            (max(shared_content(words, other), _WITHIN * shared_content(other, clause.tokens)), other)
+            (_likeness(words, other, clause.tokens), other)
             for sentence in self._sentences(clause, translated=people)
             for other in sentence.clauses
         ]
@@ -174,3 +174,11 @@ class TestedStatement:
     def is_attributed(self, clause: Clause) -> bool:
         """Whether a clause is attributed to the user or denied."""
         return self.attribution.is_attributed(clause.start, clause.end)
+
+
+def _likeness(words: Sequence[Token], other: Span, clause: Span) -> float:
+    """The share of some words that another clause has, or of a shorter clause that these words are from."""
+    shared = shared_content(words, other)
+    if shared >= _WITHIN or other.weight > clause.weight:
+        return shared
+    return max(shared, _WITHIN * shared_content(other, clause))
