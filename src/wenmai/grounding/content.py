@@ -103,6 +103,11 @@ class Content:
         return tuple(_tokens(self.folded, self._values))
 
     @cached_property
+    def words(self) -> frozenset[str]:
+        """The forms of its content."""
+        return frozenset(token.form for token in self.tokens if token.weight)
+
+    @cached_property
     def clauses(self) -> tuple[Span, ...]:
         """The tokens of each clause that has any."""
         found: list[list[Token]] = []

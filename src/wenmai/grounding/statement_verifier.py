@@ -83,9 +83,15 @@ class StatementVerifier(msgspec.Struct, frozen=True, kw_only=True):
     names: Sequence[str]
     phrases: frozenset[str]
     lexicon: Lexicon
+    _done: dict[str, VerifiedSentence] = {}
 
     def verify(self, text: str) -> VerifiedSentence:
-        """Verify a sentence."""
+        """Verify a sentence; one that is repeated is verified once."""
+        if text not in self._done:
+            self._done[text] = self._verify(text)
+        return self._done[text]
+
+    def _verify(self, text: str) -> VerifiedSentence:
         plain = _blank(text)
         for phrase in self.phrases:
             plain = plain.replace(phrase, " " * len(phrase))

@@ -23,8 +23,7 @@ def is_courtesy(tokens: Sequence[Token], question: Content, names: Sequence[str]
         return True
     courteous = _courteous(tokens, words)
     rest = [token for token in rest if token.start not in courteous]
-    asked = {token.form for token in question.tokens}
-    return not rest or (bool(courteous) and all(token.form in asked for token in rest))
+    return not rest or (bool(courteous) and all(token.form in question.words for token in rest))
 
 
 def _courteous(tokens: Sequence[Token], words: frozenset[str]) -> set[int]:

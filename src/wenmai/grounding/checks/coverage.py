@@ -28,11 +28,11 @@ SAME_LANGUAGE = {
     "zh": Thresholds(sentence=0.45, clause=0.25, new=0.4),
     "en": Thresholds(sentence=0.4, clause=0.25, new=0.35),
 }
-TRANSLATED = Thresholds(sentence=0.4, clause=0.0, new=0.3)
+TRANSLATED = Thresholds(sentence=0.55, clause=0.0, new=0.3)
 _VALUE = 2.0
 """Weight of a value or name, which the checks of values have found."""
 
-_UNTRANSLATED = 0.3
+_UNTRANSLATED = 0.4
 """Share of the weight of a word that the files do not translate."""
 
 _FOREIGN = {"zh": 3, "en": 6}

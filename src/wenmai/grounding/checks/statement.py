@@ -109,7 +109,7 @@ class TestedStatement:
     @cached_property
     def asked(self) -> frozenset[str]:
         """The words of the question."""
-        return frozenset(token.form for token in self.question.tokens if token.weight)
+        return self.question.words
 
     @cached_property
     def clauses(self) -> list[Clause]:
