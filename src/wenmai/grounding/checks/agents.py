@@ -22,17 +22,21 @@ def find_other_agents(statement: TestedStatement) -> Iterator[Objection]:
         named = any(token.word.person or token.form in _MARKERS for token in clause.tokens)
         if named and clause.weight and not statement.is_attributed(clause) and not statement.is_verbatim(clause):
             closest = statement.closest(clause, least=_ALIGNED, within=_CLOSE, people=False)
-            if closest and all(_differs(clause.tokens, other) for other in closest):
+            compared = {_differs(clause.tokens, other) for other in closest} - {None}
+            if compared == {True}:
                 yield Objection(clause.start, clause.end, Reason.ROLES)
 
 
-def _differs(tokens: Sequence[Token], other: Sequence[Token]) -> bool:
+def _differs(tokens: Sequence[Token], other: Sequence[Token]) -> bool | None:
+    """Whether two clauses name different people; None if one of them names nobody."""
     agent, others = _agent(tokens, _AGENT), _agent(other, _SPAN)
     if agent and others:
         return not any(same_word(word, each) for word in agent for each in others)
     people = [token for token in tokens if token.word.person]
     named = [token for token in other if token.word.person]
-    return bool(people and named) and not any(same_word(word, each) for word in people for each in named)
+    if not people or not named:
+        return None
+    return not any(same_word(word, each) for word in people for each in named)
 
 
 def _agent(tokens: Sequence[Token], weight: int) -> list[Token]:
