@@ -6,7 +6,7 @@ from wenmai.grounding.checks.statement import Objection, Reason, TestedStatement
 from wenmai.grounding.comparison import same_word
 from wenmai.grounding.content import Token
 
-_MARKERS = frozenset({"由", "被", "by"})
+_MARKERS = frozenset({"由", "被", "by", "交给", "交由", "交", "请", "让"})
 _ALIGNED = 0.4
 _CLOSE = 0.1
 _AGENT = 2
@@ -31,7 +31,8 @@ def _differs(tokens: Sequence[Token], other: Sequence[Token]) -> bool | None:
     """Whether two clauses name different people; None if one of them names nobody."""
     agent, others = _agent(tokens, _AGENT), _agent(other, _SPAN)
     if agent and others:
-        return not any(same_word(word, each) for word in agent for each in others)
+        same = sum(word.weight for word in agent if any(same_word(word, each) for each in others))
+        return same <= sum(word.weight for word in agent) / 2
     people = [token for token in tokens if token.word.person]
     named = [token for token in other if token.word.person]
     if not people or not named:
@@ -40,7 +41,7 @@ def _differs(tokens: Sequence[Token], other: Sequence[Token]) -> bool | None:
 
 
 def _agent(tokens: Sequence[Token], weight: int) -> list[Token]:
-    """The first words with content after 由, 被 or *by*."""
+    """The first words with content after a word that names who does it."""
     found: list[Token] = []
     inside = False
     for token in tokens:
