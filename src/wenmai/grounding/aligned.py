@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from wenmai.grounding.content import Content, Token
+from wenmai.grounding.claims.claim import Claim
+from wenmai.grounding.content import Content, Span, Token
 from wenmai.grounding.passage_index import IndexedPassage, index_passage
 from wenmai.grounding.romanisation import romanised
 from wenmai.grounding.types import Passage
@@ -62,6 +63,7 @@ class Alignment:
         self.languages: Mapping[int, str] = {
             number: "zh" if passage.chinese else "en" for number, passage in self.passages.items()
         }
+        self.valued_clauses: dict[int, list[tuple[Span, list[Claim]]]] = {}
 
     def scores(self, content: Content, number: int) -> list[float]:
         """The share of a text that each sentence of a passage holds."""

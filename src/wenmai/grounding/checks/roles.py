@@ -1,21 +1,16 @@
 """Roles: who did what to whom. Two arguments that stand in each other's place in a passage are swapped."""
 
-from collections.abc import Iterator, Sequence
-from functools import lru_cache
+from collections.abc import Collection, Iterator, Sequence
 from itertools import combinations, pairwise
-from typing import NamedTuple
 
 from wenmai.grounding.aligned import Window
+from wenmai.grounding.checks.forms import Form, SentenceForms, find_segments, forms_of
 from wenmai.grounding.checks.statement import Objection, Reason, TestedStatement
-from wenmai.grounding.content import Content
 from wenmai.grounding.wording.words import UNKNOWN, load_words
 
 _LEAST_GAIN = 2
-_MOST_SEGMENTS = 12
-_MOST_PLACES = 8
 _ALIGNED = 0.5
 _CLOSE = 0.1
-_ARTICLES = frozenset({"the", "a", "an"})
 _PASSIVE = frozenset({"被", "由", "受", "遭", "为", "by"})
 _LONGEST_SLOT = 6
 _TIMES = frozenset("年月日周天时")
@@ -25,14 +20,6 @@ _KNOWN = 0.7
 """Share of the rest of a clause that the closest clause must have, for two parts to be in the same place."""
 
 
-class _Form(NamedTuple):
-    """A character of Chinese or a stem of English, its clause, and its weight."""
-
-    text: str
-    clause: int
-    weight: int
-
-
 def find_swaps(statement: TestedStatement) -> Iterator[Objection]:
     """The sentence, if a passage has two of its parts in each other's place, or another one in the place of one."""
     tokens = statement.content.tokens
@@ -40,83 +27,35 @@ def find_swaps(statement: TestedStatement) -> Iterator[Objection]:
         return
     if all(statement.is_verbatim(clause) for clause in statement.clauses):
         return
-    clauses = _clauses(_forms(statement.content))
+    clauses = forms_of(statement.content).clauses
     best = max((window.share for window in statement.windows), default=0.0)
     close = [window for window in statement.windows if window.share >= max(_ALIGNED, best - _CLOSE)]
     if close and all(_swapped_in(statement, window, clauses) for window in close):
         yield Objection(tokens[0].start, tokens[-1].end, Reason.ROLES)
 
 
-def _swapped_in(statement: TestedStatement, window: Window, clauses: Sequence[list[_Form]]) -> bool:
+def _swapped_in(statement: TestedStatement, window: Window, clauses: Sequence[list[Form]]) -> bool:
     passage = statement.alignment.passages[window.number]
-    others = [_forms(passage.sentences[index]) for index in window.sentences]
+    others = [forms_of(passage.sentences[index]) for index in window.sentences]
     return any(_is_swapped(clause, other, passage.folded) for clause in clauses for other in others)
 
 
-def _is_swapped(clause: list[_Form], other: list[_Form], passage: str) -> bool:
-    texts = [form.text for form in other]
-    if _find(texts, [form.text for form in clause]):
+def _is_swapped(clause: list[Form], other: SentenceForms, passage: str) -> bool:
+    if _find(other.texts, [form.text for form in clause]):
         return False
-    pairs = set(pairwise(texts))
-    segments = [each for each in _segments(clause, texts) if sum(clause[at].weight for at in each) >= _LEAST_PART]
+    segments = [each for each in find_segments(clause, other) if sum(clause[at].weight for at in each) >= _LEAST_PART]
+    pairs = other.pairs
     if any(_gain(clause, first, second, pairs) >= _LEAST_GAIN for first, second in combinations(segments, 2)):
         return True
-    clauses = _clauses(other)
     own = {form.text for form in clause}
-    shared = [sum(form.weight for form in each if form.text in own) for each in clauses]
-    closest = [each for each, weight in zip(clauses, shared, strict=True) if weight >= max(shared)]
-    return any(_is_reversed(clause, segments, each) for each in clauses) or (
+    shared = [sum(form.weight for form in each if form.text in own) for each in other.clauses]
+    closest = [each for each, weight in zip(other.clauses, shared, strict=True) if weight >= max(shared)]
+    return any(_is_reversed(clause, segments, each) for each in other.clauses) or (
         bool(closest) and all(_takes_place(clause, each, passage) for each in closest)
     )
 
 
-@lru_cache(maxsize=4096)
-def _forms(content: Content) -> list[_Form]:
-    """Characters and stems in order."""
-    found: list[_Form] = []
-    for token in content.tokens:
-        if token.form not in _ARTICLES:
-            parts = token.form if token.han else [token.form]
-            weight = 0 if token.form.isdigit() else token.own_weight // len(parts)
-            found += [_Form(part, token.clause, weight) for part in parts]
-    return found
-
-
-def _clauses(forms: Sequence[_Form]) -> list[list[_Form]]:
-    found: dict[int, list[_Form]] = {}
-    for form in forms:
-        found.setdefault(form.clause, []).append(form)
-    return list(found.values())
-
-
-def _segments(forms: list[_Form], others: list[str]) -> list[range]:
-    """The longest runs, from left to right, that stand in the other text too and begin and end with content."""
-    places: dict[str, list[int]] = {}
-    for index, form in enumerate(others):
-        places.setdefault(form, []).append(index)
-    found: list[range] = []
-    start = 0
-    while start < len(forms) and len(found) < _MOST_SEGMENTS:
-        longest = 0
-        for place in places.get(forms[start].text, ())[:_MOST_PLACES] if forms[start].weight else ():
-            length = 0
-            while (
-                start + length < len(forms)
-                and place + length < len(others)
-                and forms[start + length].text == others[place + length]
-            ):
-                length += 1
-            longest = max(longest, length)
-        end = start + longest
-        while end > start and not forms[end - 1].weight:
-            end -= 1
-        if end > start:
-            found.append(range(start, end))
-        start = max(start + 1, end)
-    return found
-
-
-def _gain(forms: list[_Form], first: range, second: range, pairs: set[tuple[str, str]]) -> int:
+def _gain(forms: list[Form], first: range, second: range, pairs: Collection[tuple[str, str]]) -> int:
     """How many more adjacent pairs the passage has if the two segments change places."""
     one, two = _texts(forms, first), _texts(forms, second)
     if one == two:
@@ -129,15 +68,15 @@ def _gain(forms: list[_Form], first: range, second: range, pairs: set[tuple[str,
     return _matches(swapped, pairs) - _matches(now, pairs)
 
 
-def _matches(forms: list[str], pairs: set[tuple[str, str]]) -> int:
+def _matches(forms: list[str], pairs: Collection[tuple[str, str]]) -> int:
     return sum(pair in pairs for pair in pairwise(forms))
 
 
-def _texts(forms: Sequence[_Form], places: range) -> list[str]:
+def _texts(forms: Sequence[Form], places: range) -> list[str]:
     return [forms[place].text for place in places]
 
 
-def _is_reversed(forms: list[_Form], segments: Sequence[range], other: list[_Form]) -> bool:
+def _is_reversed(forms: list[Form], segments: Sequence[range], other: list[Form]) -> bool:
     """Whether two segments stand around a third one here, and around it in reverse order in the other clause."""
     texts = [form.text for form in other]
     if _is_passive(forms) != _is_passive(other):
@@ -150,7 +89,7 @@ def _is_reversed(forms: list[_Form], segments: Sequence[range], other: list[_For
     )
 
 
-def _is_passive(forms: Sequence[_Form]) -> bool:
+def _is_passive(forms: Sequence[Form]) -> bool:
     return any(form.text in _PASSIVE for form in forms)
 
 
@@ -158,7 +97,7 @@ def _find(texts: list[str], part: list[str]) -> list[int]:
     return [place for place in range(len(texts) - len(part) + 1) if texts[place : place + len(part)] == part]
 
 
-def _takes_place(forms: list[_Form], clause: list[_Form], passage: str) -> bool:
+def _takes_place(forms: list[Form], clause: list[Form], passage: str) -> bool:
     """Whether other words of the passage stand here in the place that the most similar clause gives to its own."""
     known = {form.text for form in clause}
     own = {form.text for form in forms}
@@ -183,14 +122,14 @@ def _takes_place(forms: list[_Form], clause: list[_Form], passage: str) -> bool:
     return False
 
 
-def _synonyms(part: Sequence[_Form], slot: Sequence[_Form]) -> bool:
+def _synonyms(part: Sequence[Form], slot: Sequence[Form]) -> bool:
     """Whether two runs are words of one concept."""
     known = load_words().known
     words = [known.get("".join(form.text for form in run), UNKNOWN) for run in (part, slot)]
     return not words[0].concepts.isdisjoint(words[1].concepts)
 
 
-def _slot(clause: list[_Form], before: Sequence[_Form], after: Sequence[_Form]) -> list[_Form]:
+def _slot(clause: list[Form], before: Sequence[Form], after: Sequence[Form]) -> list[Form]:
     """The words of a clause between two others, one of which has content and the other may be its edge."""
     if not any(form.weight for form in (*before, *after)):
         return []

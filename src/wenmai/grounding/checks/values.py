@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from wenmai.grounding.checks.statement import Clause, Objection, Reason, TestedStatement
 from wenmai.grounding.claims.claim import NAMES, Claim, ClaimKind
 from wenmai.grounding.comparison import shared_content
-from wenmai.grounding.content import fold_text
+from wenmai.grounding.content import Span, fold_text
 from wenmai.grounding.support import PassageFacts, implied_keys, supporting_passages
 from wenmai.grounding.wording.words import load_words
 
@@ -67,19 +67,28 @@ def find_misplaced_values(statement: TestedStatement, facts: Sequence[PassageFac
 
 def _is_misplaced(statement: TestedStatement, clause: Clause, claim: Claim, facts: Sequence[PassageFacts]) -> bool:
     """Whether the clauses closest to this one have another value of the kind, and none of them this one."""
-    scored = []
-    for each in facts:
-        contents = statement.alignment.passages[each.number].sentences
-        for segment, content in zip(each.sentences, contents, strict=False):
-            for tokens in content.clauses:
-                low, high = tokens[0].start, tokens[-1].end
-                near = [other for other in segment.claims if low <= other.start < high]
-                same = [other for other in near if _same_kind(claim, other)]
-                if same:
-                    supports = any(_supports(other, claim) for other in near)
-                    scored.append((shared_content(clause.tokens, tokens), supports))
+    scored = [
+        (shared_content(clause.tokens, tokens), any(_supports(other, claim) for other in near))
+        for each in facts
+        for tokens, near in _valued_clauses(statement, each)
+        if any(_same_kind(claim, other) for other in near)
+    ]
     best = max((share for share, _ in scored), default=0.0)
     return best >= _ALIGNED and not any(supports for share, supports in scored if share >= best - _CLOSE)
+
+
+def _valued_clauses(statement: TestedStatement, facts: PassageFacts) -> list[tuple[Span, list[Claim]]]:
+    """The clauses of a passage that have values, with these; once for all statements of an answer."""
+    known = statement.alignment.valued_clauses
+    if facts.number not in known:
+        contents = statement.alignment.passages[facts.number].sentences
+        clauses = [
+            (tokens, [each for each in segment.claims if tokens[0].start <= each.start < tokens[-1].end])
+            for segment, content in zip(facts.sentences, contents, strict=False)
+            for tokens in content.clauses
+        ]
+        known[facts.number] = [(tokens, claims) for tokens, claims in clauses if claims]
+    return known[facts.number]
 
 
 def _supports(other: Claim, claim: Claim) -> bool:

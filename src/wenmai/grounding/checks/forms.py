@@ -1,0 +1,85 @@
+"""A sentence as a sequence of characters and stems, in which arguments are found and compared."""
+
+from collections.abc import Sequence
+from functools import cached_property, lru_cache
+from itertools import pairwise
+from typing import NamedTuple
+
+from wenmai.grounding.content import Content
+
+_MOST_SEGMENTS = 12
+_MOST_PLACES = 8
+_ARTICLES = frozenset({"the", "a", "an"})
+
+
+class Form(NamedTuple):
+    """A character of Chinese or a stem of English, its clause, and its weight."""
+
+    text: str
+    clause: int
+    weight: int
+
+
+class SentenceForms:
+    """The forms of a sentence, in order."""
+
+    def __init__(self, content: Content) -> None:
+        self.forms: list[Form] = []
+        for token in content.tokens:
+            if token.form not in _ARTICLES:
+                parts = token.form if token.han else [token.form]
+                weight = 0 if token.form.isdigit() else token.own_weight // len(parts)
+                self.forms += [Form(part, token.clause, weight) for part in parts]
+        self.texts = [form.text for form in self.forms]
+
+    @cached_property
+    def pairs(self) -> frozenset[tuple[str, str]]:
+        """The adjacent forms."""
+        return frozenset(pairwise(self.texts))
+
+    @cached_property
+    def clauses(self) -> list[list[Form]]:
+        """The forms of each clause."""
+        found: dict[int, list[Form]] = {}
+        for form in self.forms:
+            found.setdefault(form.clause, []).append(form)
+        return list(found.values())
+
+    @cached_property
+    def places(self) -> dict[str, list[int]]:
+        """The places of each form."""
+        found: dict[str, list[int]] = {}
+        for index, form in enumerate(self.texts):
+            found.setdefault(form, []).append(index)
+        return found
+
+
+@lru_cache(maxsize=4096)
+def forms_of(content: Content) -> SentenceForms:
+    """The forms of a sentence; cached, since those of passages are compared with many statements."""
+    return SentenceForms(content)
+
+
+def find_segments(forms: Sequence[Form], other: SentenceForms) -> list[range]:
+    """The longest runs, from left to right, that stand in the other text too and begin and end with content."""
+    others, places = other.texts, other.places
+    found: list[range] = []
+    start = 0
+    while start < len(forms) and len(found) < _MOST_SEGMENTS:
+        longest = 0
+        for place in places.get(forms[start].text, ())[:_MOST_PLACES] if forms[start].weight else ():
+            length = 0
+            while (
+                start + length < len(forms)
+                and place + length < len(others)
+                and forms[start + length].text == others[place + length]
+            ):
+                length += 1
+            longest = max(longest, length)
+        end = start + longest
+        while end > start and not forms[end - 1].weight:
+            end -= 1
+        if end > start:
+            found.append(range(start, end))
+        start = max(start + 1, end)
+    return found
