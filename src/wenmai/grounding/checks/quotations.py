@@ -14,6 +14,8 @@ _MARKS = re.compile(r"[\W_]+")
 
 def find_invented_quotations(statement: TestedStatement) -> Iterator[Objection]:
     """Quotations that stand in no passage; one in another script is a translation and judged by its content."""
+    if not _QUOTED.search(statement.text):
+        return
     texts = {number: _bare(statement.alignment.passages[number].folded) for number in statement.numbers}
     question = _bare(statement.question.folded)
     for match in _QUOTED.finditer(statement.text):

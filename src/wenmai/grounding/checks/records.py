@@ -27,6 +27,7 @@ _ASKS = re.compile(
     r"谁|何|哪|多少|几|怎么|如何|多久|多长|多大|多高|是否|\b(?:who|when|where|why|how|which|what|whether)\b",
     re.IGNORECASE,
 )
+_NOTHING = frozenset({"silent", "unabl"})
 _HELD = 0.65
 _LEAST = 2
 _LEAST_ASKED = 3
@@ -34,6 +35,8 @@ _LEAST_ASKED = 3
 
 def is_denial(statement: TestedStatement, clause: Clause) -> bool:
     """Whether a clause says that the records do not mention something."""
+    if not any(token.word.negates or token.form in _NOTHING for token in clause.tokens):
+        return False
     return statement.attribution.denies_between(clause.start, clause.end) or (
         _DENIAL.search(statement.text, clause.start, clause.end) is not None
     )

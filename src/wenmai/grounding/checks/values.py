@@ -42,7 +42,7 @@ def find_unknown_tokens(statement: TestedStatement) -> Iterator[Objection]:
 def find_unknown_words(statement: TestedStatement) -> Iterator[Objection]:
     """Weekdays, frequencies and fractions that no passage has."""
     text = statement.content.folded
-    if _OF_AN_HOUR.search(text):
+    if not load_words().any_exact.search(text) or _OF_AN_HOUR.search(text):
         return
     for words in load_words().exact:
         found = words.stated.search(text)

@@ -57,6 +57,7 @@ class Words(msgspec.Struct, frozen=True):
         known: every word but those of courtesy alone.
         courtesies: the words of phrases that state nothing.
         exact: the words that are values.
+        any_exact: finds any of them in a statement.
         phrases: the first stems of English phrases, with the number of words of the longest one.
     """
 
@@ -64,6 +65,7 @@ class Words(msgspec.Struct, frozen=True):
     courtesies: frozenset[str]
     phrases: Mapping[str, int]
     exact: Sequence[ExactWords]
+    any_exact: re.Pattern[str]
 
 
 @lru_cache(maxsize=16_384)
@@ -108,7 +110,8 @@ def load_words() -> Words:
             phrases[first] = max(phrases.get(first, 0), form.count(" ") + 1)
     courtesies = frozenset(form_of(word) for line in _lines("courtesy.txt") for word in line.split())
     exact = [_exact(line) for line in _lines("exact.txt")]
-    return Words(known, courtesies, phrases, exact)
+    any_exact = re.compile("|".join(words.stated.pattern for words in exact))
+    return Words(known, courtesies, phrases, exact, any_exact)
 
 
 def _lines(name: str) -> Iterator[str]:
