@@ -12,7 +12,8 @@ LOAN = (
 )
 LOAN_EN = (
     "The reading room opens at 8:30 on weekdays and is closed on Sunday. Visitors must not bring food. "
-    "The librarian hands the key to the guard in the evening. Maps, atlases and newspapers are kept on the second floor."
+    "The librarian hands the key to the guard in the evening. "
+    "Maps, atlases and newspapers are kept on the second floor."
 )
 
 

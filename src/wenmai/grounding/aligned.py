@@ -70,7 +70,7 @@ class Alignment:
         passage = self.passages[number]
         places = list(_find_places(content, passage).values())
         total = sum(each.weight for each in places) or 1.0
-        return [sum(each.held(1 << index) for each in places) / total for index in range(len(passage.sentences) - 1)]
+        return [score / total for score in _scores(places, len(passage.sentences) - 1)]
 
 
 class AlignedContent:
@@ -97,19 +97,35 @@ class AlignedContent:
 
 def _window(number: int, count: int, places: Sequence[_Places]) -> Window:
     heavy = [each for each in places if each.weight]
-    scores = [sum(each.held(1 << index) for each in heavy) for index in range(count)]
+    total = sum(each.weight for each in heavy)
+    scores = _scores(heavy, count)
     order = sorted(range(count), key=lambda index: -scores[index])[:_CANDIDATES]
     best = -1.0
     chosen: tuple[int, ...] = ()
     for second in order:
+        if best >= total:
+            break
         pair = (order[0],) if second == order[0] else (order[0], second)
         bits = sum(1 << index for index in pair)
-        held = sum(each.held(bits) for each in heavy)
+        held = scores[second] if len(pair) == 1 else sum(each.held(bits) for each in heavy)
         if held > best + _LEAST_GAIN:
             best, chosen = held, pair
     bits = sum(1 << index for index in chosen)
     covered = tuple(each.held(bits) if each.weight else 0.0 for each in places)
-    return Window(number, chosen, covered, max(best, 0.0), sum(each.weight for each in heavy))
+    return Window(number, chosen, covered, max(best, 0.0), total)
+
+
+def _scores(places: Sequence[_Places], count: int) -> list[float]:
+    """The weight that each sentence holds."""
+    scores = [0.0] * count
+    for weight, whole, parts in places:
+        for bits, share in ((whole, weight), *((part & ~whole, _HALF) for part in parts)):
+            rest = bits
+            while rest:
+                lowest = rest & -rest
+                scores[lowest.bit_length() - 1] += share
+                rest ^= lowest
+    return scores
 
 
 def _find_places(content: Content, passage: IndexedPassage) -> dict[int, _Places]:
