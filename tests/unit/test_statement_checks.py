@@ -112,6 +112,14 @@ def test_every_sentence_of_a_passage_supports_itself() -> None:
         assert (checked.text, checked.cited) == (text, [number])
 
 
+@pytest.mark.parametrize(
+    "answer", ["如果要借书，柜台上有人弹琴[1]。", "If you bring food, a famous poet will thank you [2]."]
+)
+def test_a_condition_without_its_main_clause_is_removed_too(answer: str) -> None:
+    """It would be no sentence."""
+    assert check(answer, language="en" if answer.isascii() else "zh").text == ""
+
+
 def test_a_mark_names_the_only_passage_that_may_support_the_sentence() -> None:
     """What stands in another passage is no support for it; a mark after the full stop belongs to the one before."""
     assert check("工具书不外借[2]。").text == ""

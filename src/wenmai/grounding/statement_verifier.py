@@ -31,6 +31,11 @@ MARK = re.compile(r" ?[\[【［](\d{1,3})[\]】］]")
 _LEADING_MARKS = re.compile(r"(?:\s*[\[【［]\d{1,3}[\]】］])+")
 _MARKDOWN = re.compile(r"(?m)^\s{0,8}(?:#{1,6} |[-*+>|] |\d{1,2}[.)、] ?)|\*{1,3}|`{1,3}|_{2}|\|")
 _BRACKET = re.compile(r"[(（][^()（）]{1,80}[)）]")
+_SUBORDINATE = re.compile(
+    r"(?:如果|若是?|虽然|尽管|因为|由于|只要|除非|即使|一旦|既然|当)|[^，,]{1,30}(?:的时候|的话|以后|之后|之前|以前)$"
+    r"|(?:when|if|although|though|because|since|while|as soon as|unless|once|after|before|until)\b",
+    re.IGNORECASE,
+)
 _CLAUSE_END = re.compile(r"[，,；;]")
 _HEDGE = re.compile(
     r"传说|据传|相传|传闻|口头|口述|未经核实|没有核实|\b(?:reportedly|legends?|tales?|unverified|"
@@ -187,6 +192,8 @@ class StatementVerifier(msgspec.Struct, frozen=True, kw_only=True):
         """The beginning of a cut sentence as a sentence; ``""`` if it states nothing by itself: 据书中记载."""
         content = [token for token in statement.content.tokens if token.weight and token.end <= end]
         claims = [claim for claim in statement.claims if support[claim.start] and claim.end <= end]
+        if _SUBORDINATE.match(rest.strip()) and _CLAUSE_END.search(rest.strip()) is None:
+            return ""
         stated = any(claim.kind is not ClaimKind.TITLE for claim in claims)
         if not stated and is_courtesy(content, self.question, self.names):
             return ""
