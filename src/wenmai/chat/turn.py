@@ -33,6 +33,9 @@ from wenmai.stores.records import BudgetStatus, Message, Preferences, TurnStep
 from wenmai.text.tokens import TokenCounter
 
 QUERY_LIMIT = 4000
+VERIFIED_AT_ONCE = 800
+"""Characters of an answer and its passages above which it is verified off the event loop: about 5 ms."""
+
 LARGE = 5_000
 """Characters above which a text is analysed off the event loop: about 5 ms."""
 

@@ -1,7 +1,7 @@
 """Verification after the model: the evidence must support the answer."""
 
 from wenmai.chat.steps.generate import OFFLINE, conservative_text
-from wenmai.chat.turn import LARGE, CheckedAnswer, Draft, TurnRun, TurnState
+from wenmai.chat.turn import LARGE, VERIFIED_AT_ONCE, CheckedAnswer, Draft, TurnRun, TurnState
 from wenmai.chat.verifier import VerifierFailed
 from wenmai.chat.verifying import verification_arguments
 from wenmai.grounding.answerability import Verdict
@@ -28,7 +28,7 @@ async def check(state: TurnState, run: TurnRun) -> TurnState:
     size = len(draft.text) + count_characters(verdict.passages)
     checked = await run_by_size(
         size,
-        LARGE,
+        VERIFIED_AT_ONCE,
         verify_answer,
         draft.text,
         cut_off=draft.cut_off,
@@ -55,7 +55,7 @@ async def _tightened(checked: VerifiedAnswer, state: TurnState, run: TurnRun) ->
         return checked
     return await run_by_size(
         len(checked.text) + count_characters(passages),
-        LARGE,
+        VERIFIED_AT_ONCE,
         reject_statements,
         checked,
         rejected,

@@ -9,13 +9,14 @@ from wenmai.chat.budgets import exhausted
 from wenmai.chat.extractive import compose
 from wenmai.chat.prompts import build_prompt
 from wenmai.chat.steps.answerability import NOT_SEARCHED
-from wenmai.chat.turn import Draft, Token, TurnRun, TurnState
+from wenmai.chat.turn import VERIFIED_AT_ONCE, Draft, Token, TurnRun, TurnState
 from wenmai.chat.verifying import verification_arguments
 from wenmai.config.profile import in_language
 from wenmai.errors import ModelError
 from wenmai.grounding.answerability import Verdict
-from wenmai.grounding.types import DialogueAct, PolicyMode
+from wenmai.grounding.types import DialogueAct, PolicyMode, count_characters
 from wenmai.grounding.verification import AnswerVerification
+from wenmai.resilience.offload import run_by_size
 
 OFFLINE = "offline"
 
@@ -66,7 +67,8 @@ async def generate(state: TurnState, run: TurnRun) -> TurnState:
     if budget := exhausted(budgets):
         draft = _composed(state, run, state["verdict"])
         return {"draft": msgspec.structs.replace(draft, exhausted=budget, budgets=budgets)}
-    stream = _CheckedStream(state, run)
+    size = count_characters(state["verdict"].passages)
+    stream = _CheckedStream(run, await run_by_size(size, VERIFIED_AT_ONCE, _verification, state, run))
     # Without a callback nothing is streamed, so the model call may be retried. A verifier needs the complete answer.
     listener = None if run.on_event is None or run.services.verifier else stream.add
     try:
@@ -107,12 +109,17 @@ def _composed(state: TurnState, run: TurnRun, verdict: Verdict) -> Draft:
     return Draft(text=composed.text, model=OFFLINE, cited=composed.cited)
 
 
+def _verification(state: TurnState, run: TurnRun) -> AnswerVerification:
+    """A verification for the answer of this turn; analyses the passages."""
+    return AnswerVerification(**verification_arguments(state, run))
+
+
 class _CheckedStream:
     """Streams a model's answer one verified sentence at a time, so that nothing unsupported is streamed."""
 
-    def __init__(self, state: TurnState, run: TurnRun) -> None:
+    def __init__(self, run: TurnRun, verification: AnswerVerification) -> None:
         self._run = run
-        self._check = AnswerVerification(**verification_arguments(state, run))
+        self._check = verification
 
     async def add(self, piece: str) -> None:
         """Add a piece of the answer; stream the sentences that it completes."""
