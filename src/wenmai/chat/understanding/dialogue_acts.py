@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from wenmai.chat.understanding import cues
+from wenmai.chat.understanding.clauses import WH, ClauseKind, clauses, is_address
 from wenmai.chat.understanding.ordinals import ORDINALS_EN, without_ordinals
 from wenmai.grounding.lexicon import EMPTY, Lexicon
 from wenmai.grounding.types import AnswerType, DialogueAct
@@ -38,9 +39,9 @@ _ASKING = re.compile(
     r"[?吗呢么]|什么|哪|几|多少|谁|怎|如何|为何|是否|有没有|是不是|能不能|介绍|告诉|讲讲|说说|讲一讲|说一说"
     r"|\b(?:who|what|when|where|why|how|which|is|are|was|were|do|does|did|tell|describe)\b"
 )
+_DOUBTING = re.compile(f"{cues.DOUBT.pattern}|{cues.HEARSAY.pattern}")
+_OPENING_DOUBT = re.compile(rf"(?:那|可|但|but|hm+|well|wait)?[,，\s]*(?:{_DOUBTING.pattern})")
 _ORDINAL_WORDS = frozenset({*ORDINALS_EN, "one", "ones"})
-_ADDRESS_WORDS = 2
-_ADDRESS_LENGTH = 8
 
 
 def classify(
@@ -68,11 +69,25 @@ def answer_type_of(question: str) -> AnswerType | None:
 
 
 def is_about_conversation(question: str) -> bool:
-    """Whether a message is only a greeting or a preference, by the built-in patterns alone."""
+    """Whether a message is only a greeting, a courtesy or a preference, by the built-in patterns alone."""
     return classify(question, words={}, in_conversation=True).dialogue_act in (
         DialogueAct.GREETING,
+        DialogueAct.COURTESY,
         DialogueAct.CONTEXT_PREFERENCE,
     )
+
+
+def is_challenge(question: str) -> bool:
+    """Whether a message, in a conversation, doubts an answer: 你确定吗, *really? I read it was 1950*."""
+    parts = [clause for clause in clauses(question) if clause.kind in (ClauseKind.DOUBT, ClauseKind.CONTENT)]
+    if not parts:
+        return False
+    first = normalise(parts[0].text).strip()
+    doubted = parts[0].kind is ClauseKind.DOUBT or _OPENING_DOUBT.match(first) is not None
+    asked = any(
+        WH.search(_without_doubt(normalise(clause.text))) for clause in parts if clause.kind is ClauseKind.CONTENT
+    )
+    return doubted and not asked
 
 
 def _decide(
@@ -86,6 +101,8 @@ def _decide(
         dialogue_act, matched = DialogueAct.CLARIFICATION, []
     elif conversational:
         dialogue_act, matched = conversational
+    elif in_conversation and is_challenge(text):
+        dialogue_act, matched = DialogueAct.CHALLENGE, [match[0] for match in _DOUBTING.finditer(text)]
     elif out_of_scope and not facts:
         dialogue_act, matched = DialogueAct.OUT_OF_SCOPE, out_of_scope
     elif (unclear or not in_conversation) and not (facts or _names_anything(text, unclear, lexicon)):
@@ -94,16 +111,34 @@ def _decide(
 
 
 def _about_conversation(text: str, found: Mapping[DialogueAct, list[str]]) -> tuple[DialogueAct, list[str]] | None:
-    """Greeting or preference, if the text is only that, with the matched words."""
+    """Greeting, courtesy or preference, if the text is only that, with the matched words."""
     preferences = found[DialogueAct.CONTEXT_PREFERENCE] + [match[0] for match in cues.PREFERENCE.finditer(text)]
     greetings = found[DialogueAct.GREETING] + [match[0] for match in cues.GREETING.finditer(text)]
-    rest = _without(text, [*preferences, *greetings])
+    courtesies = found[DialogueAct.COURTESY] + [match[0] for match in cues.COURTESY.finditer(text)]
+    rest = _without(text, [*preferences, *greetings, *courtesies])
     other = found[DialogueAct.FACT_SEEKING] or found[DialogueAct.OUT_OF_SCOPE] or _states_or_asks(text)
     if preferences and (not rest or not other):
         return DialogueAct.CONTEXT_PREFERENCE, preferences
-    if greetings and (not rest or (not other and _is_address(rest))):
+    polite = not rest or (not other and is_address(rest))
+    if greetings and polite and not (courtesies and _position(text, courtesies) < _position(text, greetings)):
         return DialogueAct.GREETING, greetings
+    if (courtesies and polite) or _is_courteous(text):
+        return DialogueAct.COURTESY, courtesies
     return None
+
+
+def _is_courteous(text: str) -> bool:
+    """Whether every clause is a courtesy or a greeting."""
+    kinds = [clause.kind for clause in clauses(text) if any(map(str.isalnum, clause.text))]
+    return bool(kinds) and all(kind in (ClauseKind.COURTESY, ClauseKind.GREETING) for kind in kinds)
+
+
+def _position(text: str, words: Sequence[str]) -> int:
+    return min(text.find(normalise(word)) for word in words)
+
+
+def _without_doubt(normal: str) -> str:
+    return cues.DOUBT.sub(" ", normal)
 
 
 def _names_anything(text: str, unclear: Sequence[str], lexicon: Lexicon) -> bool:
@@ -118,11 +153,6 @@ def _without(text: str, words: Sequence[str]) -> list[str]:
     for word in sorted({normalise(word) for word in words}, key=lambda word: (-len(word), word)):
         text = re.sub(rf"(?<![a-z]){re.escape(word)}(?![a-z])", " ", text)
     return content_words(cues.FILLER.sub(" ", text))
-
-
-def _is_address(rest: Sequence[str]) -> bool:
-    """Whether the remaining words may be a form of address: 王爷爷, old friend."""
-    return len(rest) <= _ADDRESS_WORDS and all(len(word) <= _ADDRESS_LENGTH for word in rest)
 
 
 def _states_or_asks(text: str) -> bool:

@@ -1,0 +1,168 @@
+"""Comparisons: a question about two things, as one question about each."""
+
+import re
+
+import msgspec
+
+from wenmai.text.cjk import has_cjk
+
+_SIDE = r"[^,，。？?！!；;和与跟同及或\n]{1,24}?"
+_LAST = r"[^,，。？?！!；;\n]{1,24}?"
+_WHICH = r"(?:哪一?(?:个|座|种|家|款|条|位|项|类|台|本|篇|间|边|方|者|样|张)?|谁|何者)"
+
+_DIMENSIONS = (
+    ("早晚先后古老新旧", "什么时候"),
+    ("贵便宜", "多少钱"),
+    ("久", "多久"),
+    ("长短", "多长"),
+    ("高矮低", "多高"),
+    ("多少", "多少"),
+    ("大小", "多大"),
+    ("远近", "多远"),
+    ("重轻", "多重"),
+    ("快慢", "多久"),
+)
+_DIMENSION = (
+    r"(?P<more>更为?|比较|最|要|较)?(?P<dim>早|晚|先|后|古老|老|新|旧|贵|便宜|久|长|短|高|矮|低|多|少|大|小|远|近|重|轻|快|慢)"
+)
+
+_ZH = [
+    re.compile(pattern)
+    for pattern in (
+        rf"^(?:请问|那么?)?(?:从[^,，]{{1,6}}看[,，])?(?P<a>{_SIDE})(?:和|与|跟|同|及|还是|或者?)(?P<b>{_LAST})(?:相比|比起来|之间|这?两[个者种])?[,，]?(?:都?是)?"
+        rf"{_WHICH}(?P<rest>[^,，。？?]{{0,12}}?){_DIMENSION}(?P<tail>[^,，。？?]{{0,10}})[？?。]?$",
+        rf"^(?:请问|那么?)?{_WHICH}(?P<rest>[^,，。？?]{{0,8}}?){_DIMENSION}(?P<tail>[^,，。？?]{{0,8}})[,，:：]\s*(?:是)?(?P<a>{_SIDE})(?:还是|和|与|跟|或者?)(?P<b>{_LAST})(?:呢)?[？?。]?$",
+        rf"^(?:请问|那么?)?(?P<a>{_SIDE})比(?P<b>{_SIDE})(?P<rest>){_DIMENSION}(?P<tail>[^,，。？?]{{0,8}}?)(?:吗|么|多少|几[^,，。？?]{{1,3}}|一些|还是\w{{1,4}})?[？?。]?$",
+    )
+]
+_ZH_DIFFERENCE = [
+    re.compile(pattern)
+    for pattern in (
+        rf"^(?:请问|那么?)?(?P<a>{_SIDE})(?:和|与|跟|同|及)(?P<b>{_LAST})(?:之间|这?两[个者种])?(?:有|的)?(?:什么|哪些|啥|何)?(?:区别|不同|差别|差异|分别|不一样)[^,，。？?]{{0,6}}[？?。]?$",
+        rf"^(?:请问|那么?)?(?:比较|对比)(?:一下)?(?P<a>{_SIDE})(?:和|与|跟|同|及)(?P<b>{_LAST})[？?。]?$",
+    )
+]
+_ZH_GAP = re.compile(
+    rf"^(?:请问|那么?)?(?P<a>{_SIDE})(?:和|与|跟|同|到|离|距)(?P<b>{_LAST})(?:之间)?(?:相?差|相隔|隔|相距|间隔)了?(?:多少年|几年|多久|多少天|几天|多少|多长时间)[？?。]?$"
+)
+
+_NOUN = r"[^,;?!.\n]{1,60}?"
+_MORE = (
+    r"(?P<dim>earlier|older|oldest|first|sooner|before|later|newer|youngest|younger|last|after|longer|shorter|longest|"
+    r"shortest|higher|taller|lower|bigger|larger|smaller|farther|further|nearer|closer|heavier|lighter|faster|slower|"
+    r"quicker|cheaper|dearer|costlier|pricier|more|fewer|less|most|\w{3,14}(?:er|est))"
+)
+_EN = [
+    re.compile(pattern, re.IGNORECASE)
+    for pattern in (
+        rf"^\W*(?:and |so |but )?(?:which|what|who)(?: one| of (?:the two|them|these))?\s(?P<rest>{_NOUN})\s?\b{_MORE}\b(?P<tail>[^,:;?!.\n]{{0,40}})[,:;-]+\s*(?P<a>{_NOUN})\sor\s(?P<b>{_NOUN})[?.!]*$",
+        rf"^\W*(?:and |so |but )?(?P<rest>is|are|was|were|does|do|did|has|have)\s(?P<a>{_NOUN})\s(?P<deed>\w+\s)(?P<dim>before|after|earlier|later|first|sooner|more|less|longer)\s(?P<tail>)(?:than\s|or\s)?(?P<b>(?:the|a|an|my|our|[A-Z\d])\s?{_NOUN})[?.!]*$",
+        rf"^\W*(?:and |so |but )?(?P<rest>is|are|was|were|does|do|did|has|have)\s(?P<a>{_NOUN})\s{_MORE}\b(?P<tail>\s(?!than\b|or\b)[^,:;?!.\n]{{1,30}}?)?\s?(?:than|or)\s(?P<b>{_NOUN})[?.!]*$",
+        rf"^\W*(?P<a>{_NOUN})\sor\s(?P<b>{_NOUN})[,:;-]+\s*(?:which|what|who)(?: one)?\s(?P<rest>{_NOUN})\s?\b{_MORE}\b(?P<tail>[^,:;?!.\n]{{0,40}})[?.!]*$",
+    )
+]
+_EN_DIFFERENCE = [
+    re.compile(pattern, re.IGNORECASE)
+    for pattern in (
+        rf"^\W*(?:and |so |but )?(?:what(?:'s| is| are)\s)?(?:the\s)?differences?\sbetween\s(?P<a>{_NOUN})\sand\s(?P<b>{_NOUN})[?.!]*$",
+        rf"^\W*(?:and |so |but )?how\s(?:do|does|are|is)\s(?P<a>{_NOUN})\sand\s(?P<b>{_NOUN})\s(?:differ\w*|compare\w*)[^?!.\n]{{0,30}}[?.!]*$",
+        rf"^\W*(?:please\s)?compare\s(?P<a>{_NOUN})\s(?:and|with|to)\s(?P<b>{_NOUN})[?.!]*$",
+    )
+]
+_EN_GAP = re.compile(
+    rf"^\W*(?:and |so |but )?how\s(?:many\s(?:years|days|months|hours|minutes)|long|much\stime)\s(?:(?:is|are|was|were|passed|lie|lay)\s)?(?:there\s)?(?:passed\s)?between\s(?P<a>{_NOUN})\sand\s(?P<b>{_NOUN})[?.!]*$",
+    re.IGNORECASE,
+)
+_WHEN_EN = frozenset("earlier older oldest first sooner before later newer youngest younger last after".split())
+_ASK_EN = {
+    "longer": "how long", "shorter": "how long", "longest": "how long", "shortest": "how long",
+    "higher": "how high", "taller": "how tall", "lower": "how high",
+    "bigger": "how big", "larger": "how large", "smaller": "how big",
+    "farther": "how far", "further": "how far", "nearer": "how far", "closer": "how far",
+    "heavier": "how heavy", "lighter": "how heavy", "faster": "how long", "slower": "how long", "quicker": "how long",
+    "cheaper": "how much", "dearer": "how much", "costlier": "how much", "pricier": "how much",
+    "more": "how many", "fewer": "how many", "less": "how much", "most": "how many",
+}  # fmt: skip
+_COST = re.compile(r"\b(?:expensive|cost\w*|price\w*|money)\b", re.IGNORECASE)
+_AUXILIARY = re.compile(r"(?i)\b(?:is|are|was|were|does|do|did|has|have)\b")
+_PARTICLE = re.compile(r"[了的得呢吗些]+$|^[了的得是]+")
+
+
+class Comparison(msgspec.Struct, frozen=True):
+    """One question about each of two things."""
+
+    first: str
+    second: str
+
+
+def compared(question: str) -> Comparison | None:
+    """The two questions of a comparison; None for any other question, which is at most 200 characters long."""
+    text = question.strip()
+    if len(text) > _LONGEST:
+        return None
+    return _chinese(text) if has_cjk(text) else _english(text)
+
+
+_LONGEST = 200
+
+
+def _chinese(text: str) -> Comparison | None:
+    gap = _ZH_GAP.match(text)
+    if gap:
+        return _sides(gap, "{}是什么时候")
+    for pattern in _ZH:
+        found = pattern.match(text)
+        if found:
+            asked = next(ask for chars, ask in _DIMENSIONS if found["dim"] in chars)
+            deed = _PARTICLE.sub("", found["rest"].strip()) + _PARTICLE.sub("", found["tail"].strip())
+            deed = re.sub(r"^(?:是|更为?|比较|要)|[得的]$", "", deed)
+            return _sides(found, "{}" + asked + deed if asked == "什么时候" else "{}" + deed + asked)
+    for pattern in _ZH_DIFFERENCE:
+        found = pattern.match(text)
+        if found:
+            return _sides(found, "{}是什么样的" if found["b"] else "{}")
+    return None
+
+
+def _english(text: str) -> Comparison | None:
+    gap = _EN_GAP.match(text)
+    if gap:
+        return _sides(gap, "when was {}?")
+    for pattern in _EN:
+        found = pattern.match(text)
+        if found:
+            return _sides(found, _english_question(found))
+    for pattern in _EN_DIFFERENCE:
+        found = pattern.match(text)
+        if found:
+            return _sides(found, "{}")
+    return None
+
+
+def _english_question(found: re.Match[str]) -> str:
+    groups = found.groupdict()
+    measure = found["dim"].lower()
+    head = found["rest"].strip()
+    auxiliary = _AUXILIARY.search(head)
+    verb = auxiliary[0].lower() if auxiliary else "is"
+    predicate = head[auxiliary.end() :] if auxiliary else head
+    deed = " ".join(part.strip() for part in (groups.get("deed"), predicate, found["tail"]) if part and part.strip())
+    if _COST.search(f"{deed} {measure} {head}"):
+        return "how much does {} cost?"
+    if measure in _WHEN_EN:
+        return f"when {verb} {{}} {deed}?".replace(" ?", "?")
+    asked = _ASK_EN.get(measure)
+    if asked is None:
+        return f"{verb} {{}} {deed} {measure}?".replace("  ", " ")
+    if asked == "how many" and deed and "deed" not in groups:
+        return f"how many {deed} {verb} {{}}?"
+    return f"{asked} {verb} {{}} {deed}?".replace(" ?", "?")
+
+
+def _sides(found: re.Match[str], question: str) -> Comparison | None:
+    first, second = found["a"].strip(), found["b"].strip()
+    if not first or not second or first == second:
+        return None
+    if "的" in second and "的" not in first:  # 电池和充电器的保修期
+        first += second[second.index("的") :]
+    return Comparison(question.replace("{}", first), question.replace("{}", second))
