@@ -15,6 +15,8 @@ from wenmai.chat.persona import ActivePersona, PersonaRegistry
 from wenmai.chat.prompts import Prompt, PromptRegistry
 from wenmai.chat.trace import TraceLedger
 from wenmai.chat.understanding.dialogue_acts import Understanding
+from wenmai.chat.understanding.focus import Focus
+from wenmai.chat.understanding.plan import Plan
 from wenmai.chat.understanding.rewrite import Rewrite
 from wenmai.clock import Clock
 from wenmai.config.profile import Profile
@@ -160,10 +162,22 @@ class Recalled(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Retrieved(msgspec.Struct, frozen=True, kw_only=True):
-    """The passages found, best first, and the parts that failed."""
+    """The passages found, best first, and the parts that failed.
+
+    Attributes:
+        found_for: the passages of each text that was searched for.
+    """
 
     passages: list[Passage] = []
+    found_for: dict[str, list[Passage]] = {}
     degraded: list[str] = []
+
+
+class AnswerPart(msgspec.Struct, frozen=True, kw_only=True):
+    """One question of a message, as the user asked it, with its verdict."""
+
+    asked: str
+    verdict: Verdict
 
 
 class Draft(msgspec.Struct, frozen=True, kw_only=True):
@@ -208,10 +222,13 @@ class TurnState(TypedDict, total=False):
     persona: ActivePersona
     opened: Opened
     recalled: Recalled
+    focus: Focus
+    plan: Plan
     rewritten: Rewrite
     understanding: Understanding
     retrieved: Retrieved
     verdict: Verdict
+    parts: list[AnswerPart]
     prompt: Prompt
     draft: Draft
     checked: CheckedAnswer

@@ -7,6 +7,7 @@ import msgspec
 
 from wenmai.chat.trace import trace_ref
 from wenmai.chat.turn import TurnAnswer, TurnRun, TurnState
+from wenmai.chat.understanding.focus import CITED
 from wenmai.config.profile import in_language
 from wenmai.errors import SessionNotFound
 from wenmai.grounding.types import PolicyMode
@@ -78,7 +79,11 @@ async def _store(state: TurnState, run: TurnRun, answer: TurnAnswer) -> bool:
         opened.thread,
         opened.answer,
         content=answer.answer_text,
-        metadata={"trace_id": run.trace_id, "policy_mode": answer.policy_mode},
+        metadata={
+            "trace_id": run.trace_id,
+            "policy_mode": answer.policy_mode,
+            CITED: [citation.evidence_id for citation in answer.citations],
+        },
     )
     if request.idempotency_key is None:
         filled, _ = await all_of(filling, tracing)

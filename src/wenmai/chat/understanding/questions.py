@@ -16,8 +16,11 @@ _JOINED = re.compile(
     r"will|would|should|has|have)\b)|(?<=[^,，])(?:以及|还有|并且|而且|同时|和|与|又|，|,)(?=(?:是?在?(?:什么|哪|几|多少|多[大高长久远]|谁|怎|如何|为何|为什么)|何时|何地))",
     re.IGNORECASE,
 )
-_ELLIPTIC = re.compile(r"^(?:那么?|而|还有)?([^,，?？。]{1,16})呢[?？]?$|^(?:and |but )?(?:what|how) about (.{1,40}?)[?.]*$")
-_LEAD = re.compile(r"^(?:那么?|而且?|并且|还有|另外|以及|同时|and|but|also|or)[,，\s]*", re.IGNORECASE)
+_ELLIPTIC = re.compile(
+    r"^(?:那么?|而|还有)?((?!后来|然后|之后|接着|接下来|还有|其他|别的|为什么|怎么|什么|谁|哪|多少|几)[^,，?？。]{1,16})呢[?？]?$"
+    r"|^(?:and |but |ok |okay )?(?:what|how) about (.{1,40}?)[?.]*$"
+)
+_LEAD = re.compile(r"^(?:(?:那么?|而且?|并且|还有|另外|以及|同时)[,，\s]*|(?:ok|okay|so|and|but|also|or)\b[,，\s]*(?=\S))+", re.IGNORECASE)
 _PRONOUN = re.compile(r"它们?|他们?|她们?|\b(?:it|its|he|she|they|them|him|her|his|their)\b", re.IGNORECASE)
 _SUBJECT_ZH = re.compile(r"^(?:请问|那么?|你知道|我想知道|告诉我)*(.{1,20}?)(?=是(?!否)|在(?!线)|的?(?:什么|哪|几|多|谁|怎|如何|为|何|有没有|能|可以|会|需要|要|有))")
 _NOUN_EN = re.compile(
@@ -48,11 +51,13 @@ def questions_of(asked: str) -> list[str]:
     """
     if len(asked) > _LONGEST:
         return [asked]
+    comparison = compared(_stripped(asked))
+    if comparison:
+        return [comparison.first, comparison.second]
     found = [part for clause in _askings(asked) for part in _JOINED.split(clause) if part.strip()]
     found = _attached(found)
     if len(found) == 1 or not all(_asks(part) for part in found):
-        comparison = compared(_stripped(asked)) or (compared(_stripped(found[0])) if len(found) == 1 else None)
-        return [comparison.first, comparison.second] if comparison else [asked]
+        return [asked]
     return _completed(found[:MOST_PARTS])
 
 
@@ -106,6 +111,13 @@ def _completed(parts: Sequence[str]) -> list[str]:
         else:
             completed.append(_about(subject, text, first))
     return completed
+
+
+def elliptic_subject(question: str) -> str:
+    """The subject of a question that names nothing else: 那祠堂呢, *what about the hall*; else ``""``."""
+    found = _ELLIPTIC.match(_stripped(normalise(question)))
+    subject = (found[1] or found[2]).strip() if found else ""
+    return subject if content_words(_PRONOUN.sub(" ", subject)) else ""
 
 
 def asked_about(subject: str, question: str) -> str:

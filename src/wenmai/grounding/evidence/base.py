@@ -177,6 +177,11 @@ class EvidenceBase:
         """The passage of that id, or None."""
         return await self._documents.get(scope, EvidenceRecord, evidence_id)
 
+    async def passages(self, scope: Scope, evidence_ids: Sequence[str]) -> Mapping[str, Passage]:
+        """The passages of these ids that exist, by id, with score 0 and number 0: they were not searched for."""
+        stored = await self._documents.get_many(scope, EvidenceRecord, evidence_ids)
+        return {id_: _passage(found.record, {id_: 0.0}, 0) for id_, found in stored.items()}
+
     async def delete(self, scope: Scope, evidence_id: str) -> bool:
         """Remove the passage of that id; True if there was one."""
         return await self._remove(scope, {evidence_id}) == 1

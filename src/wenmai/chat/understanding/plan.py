@@ -1,0 +1,179 @@
+"""The plan of an answer: the questions in a message, each with the wordings to search for and to judge."""
+
+import re
+from collections.abc import Sequence
+from enum import StrEnum
+
+import msgspec
+
+from wenmai.chat.understanding import cues
+from wenmai.chat.understanding.clauses import asked_of, has_instruction
+from wenmai.chat.understanding.dialogue_acts import answer_type_of, is_about_conversation, is_challenge
+from wenmai.chat.understanding.focus import Focus
+from wenmai.chat.understanding.questions import asked_about, elliptic_subject, questions_of
+from wenmai.chat.understanding.rewrite import Rewrite, asked_before, is_context_dependent, subject_words, with_context
+from wenmai.grounding.lexicon import Lexicon
+from wenmai.stores.records import Message
+from wenmai.text.cjk import normalise, query_terms
+
+_SHORT = 3
+"""Content words up to which a question may continue the topic without saying so."""
+
+_MORE = re.compile(
+    r"(?:那么?|哦|嗯|好)?[,，\s]*(?:(?:那)?(?:后来|之后|接着|接下来|然后|再后来|以后)(?:又|还|就|都)?(?:怎么样?|如何|发生)?(?:了)?(?:什么)?(?:事)?(?:了)?呢?"
+    r"|还有(?:别的|其他的?|什么)?(?:吗|呢|没有)?|(?:请)?(?:继续|往下|接着)(?:说|讲)?(?:下去|吧)?|(?:再)?(?:多)?(?:讲|说)(?:一?点|一?些|讲|说)|(?:还有)?(?:更多|别的|其他)(?:的)?(?:吗|呢)?)"
+    r"|(?:and |so |ok |okay |but )?[,\s]*(?:(?:what |and )?(?:happened |comes |came )?(?:then|next|afterwards?|after that)|what (?:else|happened (?:then|next|after(?:wards)?|after that))"
+    r"|go on|(?:please )?continue|keep going|(?:is there )?anything else|(?:can you |could you |please )?tell me more(?: about (?:it|that|this))?|more|and)"
+)
+
+
+class QueryKind(StrEnum):
+    """How a question is answered."""
+
+    ASK = "ask"
+    CONTINUE = "continue"
+    CHALLENGE = "challenge"
+
+
+class Wording(msgspec.Struct, frozen=True, kw_only=True):
+    """A standalone wording of a question.
+
+    Attributes:
+        text: what is searched for and judged.
+        in_focus: the passages cited last, and those that follow them, come first.
+        searched: the evidence is searched for it.
+    """
+
+    text: str
+    in_focus: bool = False
+    searched: bool = True
+
+
+class Query(msgspec.Struct, frozen=True, kw_only=True):
+    """One question of a message.
+
+    Attributes:
+        asked: as the user wrote it, completed by the rest of the message.
+        wordings: tried in order; the first that is answered counts.
+    """
+
+    asked: str
+    wordings: tuple[Wording, ...]
+    kind: QueryKind = QueryKind.ASK
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """The questions of a message; none if it only instructs the model.
+
+    Attributes:
+        carried: words taken from the conversation, as in :class:`Rewrite`.
+    """
+
+    queries: tuple[Query, ...]
+    carried: list[str]
+
+    @property
+    def searches(self) -> list[str]:
+        """The texts to search for, each once."""
+        wordings = [wording for query in self.queries for wording in query.wordings]
+        return list(dict.fromkeys(wording.text for wording in wordings if wording.searched))
+
+    @property
+    def text(self) -> str:
+        """The first wording of each question."""
+        return " ".join(query.wordings[0].text for query in self.queries)
+
+
+def needs_context(message: str, lexicon: Lexicon) -> bool:
+    """Whether a message may refer to earlier answers, so that their passages must be read."""
+    asked = asked_of(message)
+    return bool(asked) and any(
+        is_challenge(part) or _continues(part) or is_context_dependent(part, lexicon) or _is_short(part, lexicon)
+        for part in [asked, *questions_of(asked)]
+    )
+
+
+def plan_answer(message: str, window: Sequence[Message], lexicon: Lexicon, focus: Focus) -> Plan:
+    """Plan the answer to a message.
+
+    Args:
+        message: as the user wrote it.
+        window: earlier completed turns of the thread, ascending.
+        lexicon: the words of the field.
+        focus: the passages that the answers of these turns cited; empty if none is needed.
+    """
+    asked = asked_of(message)
+    if not asked and has_instruction(message):
+        return Plan(queries=(), carried=[])
+    asked = asked or message
+    if window and is_challenge(asked):
+        rewritten = _challenge(asked, window, lexicon, focus)
+        return Plan(queries=(rewritten[0],), carried=rewritten[1])
+    queries: list[Query] = []
+    carried: list[str] = []
+    for question in questions_of(asked):
+        query, words = _query(question, window, lexicon, focus)
+        queries.append(query)
+        carried += [word for word in words if word not in carried]
+    return Plan(queries=tuple(queries), carried=carried)
+
+
+def _query(
+    question: str, window: Sequence[Message], lexicon: Lexicon, focus: Focus
+) -> tuple[Query, list[str]]:
+    if not window or is_about_conversation(question):
+        return Query(asked=question, wordings=(Wording(text=question),)), []
+    if _continues(question) and focus.latest:
+        rewritten = with_context(question, window, lexicon, focus)
+        wording = Wording(text=rewritten.text, in_focus=True)
+        return Query(asked=question, wordings=(wording,), kind=QueryKind.CONTINUE), rewritten.carried
+    if is_context_dependent(question, lexicon):
+        rewritten = with_context(question, window, lexicon, focus)
+        return Query(asked=question, wordings=(Wording(text=rewritten.text, in_focus=True),)), rewritten.carried
+    alone = Wording(text=question)
+    about = _asked_about_another(question, window)
+    if about:
+        return Query(asked=question, wordings=(Wording(text=about), alone)), []
+    if focus.latest and _is_short(question, lexicon) and focus.latest.covers(query_terms(question)):
+        rewritten = with_context(question, window, lexicon, focus)
+        in_context = Wording(text=rewritten.text, in_focus=True, searched=False)
+        return Query(asked=question, wordings=(in_context, alone)), rewritten.carried
+    return Query(asked=question, wordings=(alone,)), []
+
+
+def _challenge(
+    asked: str, window: Sequence[Message], lexicon: Lexicon, focus: Focus
+) -> tuple[Query, list[str]]:
+    """The question whose answer is doubted, searched for together with the user's own words."""
+    questions = [question for _, question in asked_before(window)]
+    own = cues.HEARSAY.sub(" ", cues.DOUBT.sub(" ", normalise(asked)))
+    if not questions:
+        return Query(asked=asked, wordings=(Wording(text=asked),)), []
+    before = window[: next(i for i, m in enumerate(window) if m.role == "user" and asked_of(m.content) == questions[0])]
+    earlier = questions[0]
+    rewritten = Rewrite(text=earlier, carried=[])
+    if is_context_dependent(earlier, lexicon):
+        rewritten = with_context(earlier, before, lexicon, focus)
+    wordings = (Wording(text=rewritten.text, in_focus=True), Wording(text=" ".join(own.split()) or asked))
+    return Query(asked=asked, wordings=wordings, kind=QueryKind.CHALLENGE), rewritten.carried
+
+
+def _continues(question: str) -> bool:
+    """Whether a question asks for what comes next, and for nothing else."""
+    return _MORE.fullmatch(normalise(question).strip(" ?？!！。.,，~")) is not None
+
+
+def _is_short(question: str, lexicon: Lexicon) -> bool:
+    return len(subject_words(question, lexicon)) <= _SHORT and len(query_terms(question)) <= 2 * _SHORT
+
+
+def _asked_about_another(question: str, window: Sequence[Message]) -> str:
+    """The latest question for a fact, asked about another subject: 那祠堂呢; ``""`` if there is none."""
+    subject = elliptic_subject(question)
+    if not subject:
+        return ""
+    for _, earlier in asked_before(window):
+        if not elliptic_subject(earlier):
+            first = questions_of(earlier)[0]
+            return asked_about(subject, first) if answer_type_of(first) else ""
+    return ""
