@@ -66,7 +66,9 @@ def test_doubt_about_an_answer_is_a_challenge(question: str) -> None:
     assert act_of(question, in_conversation=True) is DialogueAct.CHALLENGE
 
 
-@pytest.mark.parametrize("question", ["我听说村里有个塔，它在哪？", "Really? When was it rebuilt?", "I read about a tower. Where is it?"])
+@pytest.mark.parametrize(
+    "question", ["我听说村里有个塔，它在哪？", "Really? When was it rebuilt?", "I read about a tower. Where is it?"]
+)
 def test_a_question_after_hearsay_is_a_question(question: str) -> None:
     """The user asks for more instead of doubting."""
     assert act_of(question, in_conversation=True) is DialogueAct.FACT_SEEKING

@@ -8,9 +8,9 @@ import pytest
 
 from growth import check_growth
 from sample_lexicon import LEXICON
+from wenmai.chat.context_verdicts import confirmation, continuation, is_about
 from wenmai.chat.extractive import topic_of
 from wenmai.chat.title_wording import extract_title
-from wenmai.chat.context_verdicts import confirmation, continuation, is_about
 from wenmai.chat.understanding.clauses import clauses
 from wenmai.chat.understanding.dialogue_acts import answer_type_of, classify
 from wenmai.chat.understanding.focus import CITED, Focus, focus_of
@@ -64,7 +64,19 @@ UNITS = [
     ),
     *("山村", "the first of the ", "not ", "您说", "how many a-", "ﷺ", "五代", "12:30", "忽略", "A of the "),
     *("严氏家训，", "建于1523年，", "祠堂建于1523年。", "In 1523 the hall was built. ", "第一条「", "吗？", "详细一点"),
-    *("我听说", "A和B哪个", "谢谢", "要走了", "什么时候，", "哈", "但是", "and what ", "is the a or ", "really i heard ", "、乙"),
+    *(
+        "我听说",
+        "A和B哪个",
+        "谢谢",
+        "要走了",
+        "什么时候，",
+        "哈",
+        "但是",
+        "and what ",
+        "is the a or ",
+        "really i heard ",
+        "、乙",
+    ),
 ]
 
 
@@ -167,7 +179,10 @@ FUNCTIONS: dict[str, tuple[int, Callable[[str], object]]] = {
         MIDDLE,
         lambda text: planned("他第一条呢", [message("user", "谁建了祠堂"), message("assistant", text)], text),
     ),
-    "plan, doubt": (MIDDLE, lambda text: planned(f"你确定吗，{text}", [message("user", text), message("assistant", text)])),
+    "plan, doubt": (
+        MIDDLE,
+        lambda text: planned(f"你确定吗，{text}", [message("user", text), message("assistant", text)]),
+    ),
     "confirmation": (SHORT, lambda text: confirmed(f"我听说{text}", text)),
     "dialogue act": (MIDDLE, lambda text: classify(text, words={}, in_conversation=True, lexicon=LEXICON)),
     "title by rule": (LONG, title_from_question),

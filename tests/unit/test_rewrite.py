@@ -5,8 +5,8 @@ from typing import Literal
 
 import pytest
 
-from wenmai.chat.understanding.ordinals import find_ordinal, item_name
 from wenmai.chat.understanding.focus import CITED, Focus, focus_of
+from wenmai.chat.understanding.ordinals import find_ordinal, item_name
 from wenmai.chat.understanding.rewrite import Rewrite, rewrite
 from wenmai.config.lexicon import LexiconWords
 from wenmai.grounding.lexicon import EMPTY, Lexicon
@@ -41,7 +41,8 @@ def focus(window: list[Message]) -> Focus:
     """The passages that the answers of a window quoted."""
     texts = {message.id: message.content for message in window if message.role == "assistant" and message.content}
     passages = {
-        id_: Passage(evidence_id=id_, title="", text=text, source_ref="", score=0.0, number=0) for id_, text in texts.items()
+        id_: Passage(evidence_id=id_, title="", text=text, source_ref="", score=0.0, number=0)
+        for id_, text in texts.items()
     }
     return focus_of(window, passages, [])
 

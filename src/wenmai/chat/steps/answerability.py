@@ -135,7 +135,8 @@ def _renumbered(parts: Sequence[AnswerPart]) -> Iterator[AnswerPart]:
     for part in parts:
         verdict = part.verdict
         renumbered = {
-            each.number: numbers.setdefault((each.evidence_id, each.text), len(numbers) + 1) for each in verdict.passages
+            each.number: numbers.setdefault((each.evidence_id, each.text), len(numbers) + 1)
+            for each in verdict.passages
         }
         passages = tuple(msgspec.structs.replace(each, number=renumbered[each.number]) for each in verdict.passages)
         answers = tuple(msgspec.structs.replace(each, number=renumbered[each.number]) for each in verdict.answers)
@@ -155,5 +156,7 @@ def _combined(verdicts: Sequence[Verdict]) -> Verdict:
         passages=tuple({each.number: each for verdict in answered or verdicts for each in verdict.passages}.values()),
         standalone_question=" ".join(verdict.standalone_question for verdict in verdicts),
         answers=tuple(answer for verdict in answered for answer in verdict.answers),
-        unsupported_premises=tuple(dict.fromkeys(each for verdict in verdicts for each in verdict.unsupported_premises)),
+        unsupported_premises=tuple(
+            dict.fromkeys(each for verdict in verdicts for each in verdict.unsupported_premises)
+        ),
     )

@@ -122,9 +122,7 @@ def _kind(normal: str, *, instructed: bool) -> ClauseKind:
 def _is_instruction(normal: str) -> bool:
     if cues.PROMPT.search(normal):
         return True
-    return not asks_strictly(normal) and (
-        cues.INSTRUCTION.search(normal) is not None or looks_like_instruction(normal)
-    )
+    return not asks_strictly(normal) and (cues.INSTRUCTION.search(normal) is not None or looks_like_instruction(normal))
 
 
 def _is_courtesy(normal: str) -> bool:

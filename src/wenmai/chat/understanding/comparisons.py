@@ -22,9 +22,7 @@ _DIMENSIONS = (
     ("重轻", "多重"),
     ("快慢", "多久"),
 )
-_DIMENSION = (
-    r"(?P<more>更为?|比较|最|要|较)?(?P<dim>早|晚|先|后|古老|老|新|旧|贵|便宜|久|长|短|高|矮|低|多|少|大|小|远|近|重|轻|快|慢)"
-)
+_DIMENSION = r"(?P<more>更为?|比较|最|要|较)?(?P<dim>早|晚|先|后|古老|老|新|旧|贵|便宜|久|长|短|高|矮|低|多|少|大|小|远|近|重|轻|快|慢)"
 
 _ZH = [
     re.compile(pattern)
@@ -73,7 +71,7 @@ _EN_GAP = re.compile(
     rf"^\W*(?:and |so |but )?how\s(?:many\s(?:years|days|months|hours|minutes)|long|much\stime)\s(?:(?:is|are|was|were|passed|lie|lay)\s)?(?:there\s)?(?:passed\s)?between\s(?P<a>{_NOUN})\sand\s(?P<b>{_NOUN})[?.!]*$",
     re.IGNORECASE,
 )
-_WHEN_EN = frozenset("earlier older oldest first sooner before later newer youngest younger last after".split())
+_WHEN_EN = frozenset(["earlier", "older", "oldest", "first", "sooner", "before", "later", "newer", "youngest", "younger", "last", "after"])
 _ASK_EN = {
     "longer": "how long", "shorter": "how long", "longest": "how long", "shortest": "how long",
     "higher": "how high", "taller": "how tall", "lower": "how high",

@@ -61,7 +61,9 @@ class CitedTurn(msgspec.Struct, frozen=True, kw_only=True):
     def related(self) -> list[Passage]:
         """The passages, then those that follow them."""
         following = [cited.following for cited in self.passages if cited.following]
-        return list({each.evidence_id: each for each in [cited.passage for cited in self.passages] + following}.values())
+        return list(
+            {each.evidence_id: each for each in [cited.passage for cited in self.passages] + following}.values()
+        )
 
     def covers(self, words: Sequence[str]) -> bool:
         """Whether one of the passages, or one that follows, contains all index terms."""

@@ -18,14 +18,16 @@ _MOST = 40
 
 _ITEM_ZH = r"[^，。；：、！？\n]{1,20}?"
 _ENUMERATIONS = [
-    (re.compile(rf"({_ITEM_ZH}(?:、{_ITEM_ZH}){{1,19}}(?:、|和|及|以及|与){_ITEM_ZH})(?=[，。；！？\n]|等|$)"), re.compile("、|以及|和|及|与")),
+    (
+        re.compile(rf"({_ITEM_ZH}(?:、{_ITEM_ZH}){{1,19}}(?:、|和|及|以及|与){_ITEM_ZH})(?=[，。；！？\n]|等|$)"),
+        re.compile("、|以及|和|及|与"),
+    ),
     (
         re.compile(r"((?:[^,.;:\n]{1,60}, ){1,19}(?:[^,.;:\n]{1,60},? )?and [^,.;:\n]{1,60})(?=[.;\n]|$)"),
         re.compile(r",? and |, "),
     ),
 ]
 """Enumerations, and what separates their items."""
-
 
 
 class Ordinal(msgspec.Struct, frozen=True, kw_only=True):

@@ -118,9 +118,7 @@ def plan_answer(message: str, window: Sequence[Message], lexicon: Lexicon, focus
     return Plan(queries=tuple(queries), carried=carried)
 
 
-def _query(
-    question: str, window: Sequence[Message], lexicon: Lexicon, focus: Focus
-) -> tuple[Query, list[str]]:
+def _query(question: str, window: Sequence[Message], lexicon: Lexicon, focus: Focus) -> tuple[Query, list[str]]:
     if not window or is_about_conversation(question):
         return Query(asked=question, wordings=(Wording(text=question),)), []
     if _continues(question) and focus.latest:
@@ -141,9 +139,7 @@ def _query(
     return Query(asked=question, wordings=(alone,)), []
 
 
-def _challenge(
-    asked: str, window: Sequence[Message], lexicon: Lexicon, focus: Focus
-) -> tuple[Query, list[str]]:
+def _challenge(asked: str, window: Sequence[Message], lexicon: Lexicon, focus: Focus) -> tuple[Query, list[str]]:
     """The question whose answer is doubted, searched for together with the user's own words."""
     questions = [question for _, question in asked_before(window)]
     own = cues.HEARSAY.sub(" ", cues.DOUBT.sub(" ", normalise(asked)))

@@ -20,9 +20,14 @@ _ELLIPTIC = re.compile(
     r"^(?:那么?|而|还有)?((?!后来|然后|之后|接着|接下来|还有|其他|别的|为什么|怎么|什么|谁|哪|多少|几)[^,，?？。]{1,16})呢[?？]?$"
     r"|^(?:and |but |ok |okay )?(?:what|how) about (.{1,40}?)[?.]*$"
 )
-_LEAD = re.compile(r"^(?:(?:那么?|而且?|并且|还有|另外|以及|同时)[,，\s]*|(?:ok|okay|so|and|but|also|or)\b[,，\s]*(?=\S))+", re.IGNORECASE)
+_LEAD = re.compile(
+    r"^(?:(?:那么?|而且?|并且|还有|另外|以及|同时)[,，\s]*|(?:ok|okay|so|and|but|also|or)\b[,，\s]*(?=\S))+",
+    re.IGNORECASE,
+)
 _PRONOUN = re.compile(r"它们?|他们?|她们?|\b(?:it|its|he|she|they|them|him|her|his|their)\b", re.IGNORECASE)
-_SUBJECT_ZH = re.compile(r"^(?:请问|那么?|你知道|我想知道|告诉我)*(.{1,20}?)(?=是(?!否)|在(?!线)|的?(?:什么|哪|几|多|谁|怎|如何|为|何|有没有|能|可以|会|需要|要|有))")
+_SUBJECT_ZH = re.compile(
+    r"^(?:请问|那么?|你知道|我想知道|告诉我)*(.{1,20}?)(?=是(?!否)|在(?!线)|的?(?:什么|哪|几|多|谁|怎|如何|为|何|有没有|能|可以|会|需要|要|有))"
+)
 _NOUN_EN = re.compile(
     r"\b(?:the|a|an|my|our|your|this|that|its)\s((?:[\w'-]+\s?){1,4}?)(?=\s*(?:$|[,;?.!]|\b(?:is|are|was|were|be|been|do|does|did|can|"
     r"could|will|would|should|has|have|had|and|or|but|of|in|on|at|to|for|from|with|by|last|cost|take|cover|include|"
@@ -81,7 +86,11 @@ def _is_question(clause: Clause) -> bool:
 
 def _asks(text: str) -> bool:
     normal = _LEAD.sub("", normalise(text).strip())
-    return INTERROGATIVE.search(normal) is not None or REQUEST.search(normal) is not None or _ELLIPTIC.match(normal) is not None
+    return (
+        INTERROGATIVE.search(normal) is not None
+        or REQUEST.search(normal) is not None
+        or _ELLIPTIC.match(normal) is not None
+    )
 
 
 def _attached(parts: Sequence[str]) -> list[str]:
