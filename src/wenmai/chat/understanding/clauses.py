@@ -24,8 +24,8 @@ INTERROGATIVE = re.compile(
 """A question, in normalised text."""
 
 REQUEST = re.compile(
-    r"介绍|告诉我|讲讲|说说|讲一讲|说一说|讲一下|说一下|聊聊|谈谈|想知道|想了解|列出|解释|概括|总结"
-    r"|\b(?:tell (?:me|us)|describe|explain|list|show me|give me|summari[sz]e|i(?:'d| would) like to know)\b"
+    r"介绍|告诉我|讲讲|说说|讲一讲|说一说|讲一下|说一下|聊聊|谈谈|想知道|想了解|想问|请问|列出|解释|概括|总结"
+    r"|\b(?:tell (?:me|us)|describe|explain|list|show me|give me|summari[sz]e|i(?:'d| would)? (?:like|want|need) to know)\b"
 )
 """A request to be told something, in normalised text."""
 
@@ -33,6 +33,12 @@ _TOPICAL = re.compile(
     r"介绍|讲讲|说说|讲一讲|说一说|讲一下|说一下|聊聊|谈谈|解释|概括|\b(?:tell (?:me|us) about|describe|explain|summari[sz]e)\b"
 )
 """A request that names a topic and states nothing."""
+
+_OF_SPEAKERS = re.compile(r"[我咱你您俺]|\b(?:i|i'm|i've|my|me|we|our|you|your|you're|you've)\b")
+_TROUBLE = re.compile(
+    r"没(?!想到)|不|坏|丢|错|忘|失|打|想|要|需|听说|记得|书上|网上|\b(?:not|no|lost|broke\w*|error|problem|help|need|want|heard|read|"
+    r"forgot|missing|stolen|can't|won't|cannot)\b|n't\b"
+)
 
 WH = re.compile(
     r"什么|啥|哪|几(?!乎)|多少|多[大高长久远重宽深快]|谁|怎|如何|为何|何[时地处人]"
@@ -68,6 +74,17 @@ def clauses(message: str) -> tuple[Clause, ...]:
         instructed = instructed or kind is ClauseKind.INSTRUCTION
         found.append(Clause(text, kind))
     return tuple(found)
+
+
+def is_chat(text: str) -> bool:
+    """Whether a clause beside a courtesy is small talk: of the speakers, without a question and without a trouble."""
+    normal = normalise(text).replace("呢", "").strip()
+    return _OF_SPEAKERS.search(normal) is not None and not asks(normal) and not tells_trouble(normal)
+
+
+def tells_trouble(normal: str) -> bool:
+    """Whether a normalised text denies, needs or misses something, so that it may want an answer."""
+    return _TROUBLE.search(normal) is not None
 
 
 def asked_of(message: str) -> str:

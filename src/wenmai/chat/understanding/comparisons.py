@@ -8,6 +8,7 @@ from wenmai.text.cjk import has_cjk
 
 _SIDE = r"[^,，。？?！!；;和与跟同及或\n]{1,24}?"
 _LAST = r"[^,，。？?！!；;\n]{1,24}?"
+_GAP = r"(?:[,，](?:相?差|[多贵早晚长便宜]{1,2})了?(?:多少|几)[^,，。？?]{0,6})?"
 _WHICH = r"(?:哪一?(?:个|座|种|家|款|条|位|项|类|台|本|篇|间|边|方|者|样|张)?|谁|何者)"
 
 _DIMENSIONS = (
@@ -28,7 +29,7 @@ _ZH = [
     re.compile(pattern)
     for pattern in (
         rf"^(?:请问|那么?)?(?:从[^,，]{{1,6}}看[,，])?(?P<a>{_SIDE})(?:和|与|跟|同|及|还是|或者?)(?P<b>{_LAST})(?:相比|比起来|之间|这?两[个者种])?[,，]?(?:都?是)?"
-        rf"{_WHICH}(?P<rest>[^,，。？?]{{0,12}}?){_DIMENSION}(?P<tail>[^,，。？?]{{0,10}})[？?。]?$",
+        rf"{_WHICH}(?P<rest>[^,，。？?]{{0,12}}?){_DIMENSION}(?P<tail>[^,，。？?]{{0,10}}){_GAP}[？?。]?$",
         rf"^(?:请问|那么?)?{_WHICH}(?P<rest>[^,，。？?]{{0,8}}?){_DIMENSION}(?P<tail>[^,，。？?]{{0,8}})[,，:：]\s*(?:是)?(?P<a>{_SIDE})(?:还是|和|与|跟|或者?)(?P<b>{_LAST})(?:呢)?[？?。]?$",
         rf"^(?:请问|那么?)?(?P<a>{_SIDE})比(?P<b>{_SIDE})(?P<rest>){_DIMENSION}(?P<tail>[^,，。？?]{{0,8}}?)(?:吗|么|多少|几[^,，。？?]{{1,3}}|一些|还是\w{{1,4}})?[？?。]?$",
     )
@@ -54,7 +55,7 @@ _EN = [
     re.compile(pattern, re.IGNORECASE)
     for pattern in (
         rf"^\W*(?:and |so |but )?(?:which|what|who)(?: one| of (?:the two|them|these))?\s(?P<rest>{_NOUN})\s?\b{_MORE}\b(?P<tail>[^,:;?!.\n]{{0,40}})[,:;-]+\s*(?P<a>{_NOUN})\sor\s(?P<b>{_NOUN})[?.!]*$",
-        rf"^\W*(?:and |so |but )?(?P<rest>is|are|was|were|does|do|did|has|have)\s(?P<a>{_NOUN})\s(?P<deed>\w+\s)(?P<dim>before|after|earlier|later|first|sooner|more|less|longer)\s(?P<tail>)(?:than\s|or\s)?(?P<b>(?:the|a|an|my|our|[A-Z\d])\s?{_NOUN})[?.!]*$",
+        rf"^\W*(?:and |so |but )?(?P<rest>is|are|was|were|does|do|did|has|have)\s(?P<a>{_NOUN})\s(?P<deed>\w+\s)(?P<dim>(?:before|after)(?=\s)|(?:earlier|later|sooner|more|less|longer)(?=\s(?:than|or)\s))\s(?P<tail>)(?:than\s|or\s)?(?P<b>(?:the|a|an|my|our|[A-Z\d])\s?{_NOUN})[?.!]*$",
         rf"^\W*(?:and |so |but )?(?P<rest>is|are|was|were|does|do|did|has|have)\s(?P<a>{_NOUN})\s{_MORE}\b(?P<tail>\s(?!than\b|or\b)[^,:;?!.\n]{{1,30}}?)?\s?(?:than|or)\s(?P<b>{_NOUN})[?.!]*$",
         rf"^\W*(?P<a>{_NOUN})\sor\s(?P<b>{_NOUN})[,:;-]+\s*(?:which|what|who)(?: one)?\s(?P<rest>{_NOUN})\s?\b{_MORE}\b(?P<tail>[^,:;?!.\n]{{0,40}})[?.!]*$",
     )

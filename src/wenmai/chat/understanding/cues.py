@@ -30,7 +30,7 @@ _LOCAL = "(?![里儿]|个?(?:村|地方|镇|县|时候))"
 
 GREETING = _pattern(
     zh="""
-    大家好 你们好 你好(?!吗) 您好(?!吗) 早上好 上午好 中午好 下午好 晚上好 早安 哈喽 哈啰 嗨 幸会 久仰 打扰了
+    大家好 你们好 (?:老人家|老师|大爷|大妈|大叔|阿姨|师傅|老板|先生|女士|爷爷|奶奶|朋友|各位|前辈)们?好[啊呀哇]? 你好(?!吗) 您好(?!吗) 早上好 上午好 中午好 下午好 晚上好 早安 哈喽 哈啰 嗨 幸会 久仰 打扰了
     有人在吗 在吗 (?:你|您)是谁 (?:你|您)叫什么(?:名字)? 怎么称呼(?:你|您)? 自我介绍
     """,
     en="""
@@ -40,7 +40,7 @@ GREETING = _pattern(
 )
 """A greeting, or a question about the persona's identity."""
 
-_VERY = "(?:真是?|太|好|很|挺|蛮|非常|十分|特别|实在是?|确实|多么?|相当|可真?)"
+_VERY = "(?:真是?|太|好|很|挺|怪|还|蛮|非常|十分|特别|实在是?|确实|多么?|相当|可真?)"
 _PRAISE = any_of(
     """
     有意思 有趣 好玩 精彩 厉害 了不起 不容易 不简单 感人 感动 神奇 奇妙 美 漂亮 壮观 伟大 棒 赞 不错 妙 好听 好看
@@ -55,7 +55,7 @@ _PRAISE_EN = (
 COURTESY = _pattern(
     zh=f"""
     (?:非常|十分|太|真是?)?(?:谢谢|多谢|感谢|谢过|谢了|谢啦)(?:你们|您们|你|您)?(?:的?(?:帮助|回答|解答|讲解|介绍|分享|耐心))?
-    (?:你|您)?辛苦了? 麻烦(?:你|您)了 费心了? 受教了? 长见识了? 长知识了? 涨知识了? 学到了? 有劳了? 承教了?
+    (?:你|您)?辛苦(?:你|您|大家)?[了啦]? 真?没想到 算了(?:算了)? 麻烦(?:你|您)了 费心了? 受教了? 长见识了? 长知识了? 涨知识了? 学到了? 有劳了? 承教了?
     再见 拜拜 回头见 明天见 下次见 改天见 告辞 (?:下次|改天|回头|有空)再(?:聊|来|见|说) (?:我)?(?:得|要|该|先|就){0, 3}走了 先这样吧?
     就到这(?:里|儿)?吧? 今天就?(?:先)?到这(?:里|儿)?吧? 没有?(?:别的|其他)?问题了 没(?:有)?什么(?:要|想)问的?了 慢走 留步
     {_VERY}的?(?:{_PRAISE}) (?:{_PRAISE})[啊呀哦呢!了]+ 原来如此 原来是?这样 哇 哈+ 呵+ 嘿嘿 佩服 妙啊
@@ -87,7 +87,7 @@ COURTESY = _pattern(
 
 ACKNOWLEDGEMENT = _pattern(
     zh="嗯+ 好的?吧? 好嘞 行吧? 明白了? 懂了 我懂了? 知道了 了解了? 收到 原来 噢 哦 可以了 没事了? 不错 赞 棒 妙 是的 对的?",
-    en=r"i_see got_it i_(?:understand|get_it) understood makes_sense sounds_good fair_enough noted alright all_right right ok okay sure yes yeah yep oh ah",
+    en=r"i_see got_it i_(?:understand|get_it) understood makes_sense sounds_good fair_enough noted alright all_right right ok okay sure yes yeah yep oh ah fine damn hm+ well gosh whoa",
 )
 """An acknowledgement; a message of nothing else is a courtesy."""
 
@@ -101,7 +101,7 @@ DOUBT = _pattern(
     (?:你|您)?(?:真的|能|敢)?确定(?:是)?(?:这样|吗|么|没|不) (?:是|当)?真的(?:没有?|不是?|不能|会|可以|有)?(?:了)?(?:吗|么|假的) 当真 (?:好像|恐怕|似乎|这|那)?不(?:太)?对(?:吧|啊|呀|哦|劲)?(?![面方头话比])
     不是吧 不会吧 不可能 (?:你|您)?(?:是不是|没有?)?(?:说|讲|记|搞|弄|看)错了? 错了(?:吧|啊)? 怎么(?:会|可能)(?:是)? 我?不(?:太)?(?:相信|信)
     有(?:什么)?(?:把握|根据|依据|凭据|证据)吗 有什么(?:根据|依据|凭据|证据) 凭什么(?:这么)?说? (?:根据|依据)(?:是|在)?(?:什么|哪) 出处(?:是|在)?(?:什么|哪)
-    靠谱吗 可靠吗 骗人 瞎说 (?:没|不)(?:有)?(?:搞|弄|记)?(?:错|骗我)吧? 我怀疑 (?:再)?(?:核实|确认)一?[下遍]
+    靠谱吗 可靠吗 骗人 瞎说 胡说 少来 得了吧 别逗 哪有 没那么 不见得 (?:没|不)(?:有)?(?:搞|弄|记)?(?:错|骗我)吧? 我怀疑 (?:再)?(?:核实|确认)一?[下遍]
     """,
     en=r"""
     are_you_(?:really_|quite_|absolutely_|so_)?(?:sure|certain|positive) you_sure really for_real seriously
@@ -109,19 +109,19 @@ DOUBT = _pattern(
     that_(?:can't|cannot|can_not|doesn't|does_not|couldn't)_(?:be|sound|seem)(?:_(?:right|true|correct))? (?:that|this)(?:'s|_is)_(?:wrong|incorrect|false|a_mistake)
     you(?:'re|_are|_must_be|_may_be|_might_be)_(?:wrong|mistaken) (?:that|this|it)_(?:isn't|wasn't)_(?:right|true|correct) no_way
     i_(?:don't|do_not|can't)_(?:think_so|believe_(?:that|you|it)) i_doubt(?:_that|_it)? i'm_not_(?:so_)?sure(?:_about_that)? surely_not not_true
-    wrong how_do_you_know says_who what(?:'s|_is)_(?:your|the)_(?:source|evidence|proof)(?:_(?:for|of)_(?:that|this|it))? (?:double|re)[_-]?check
+    nah nope come_on hang_on wait_a_(?:minute|second) hold_on wrong how_do_you_know says_who what(?:'s|_is)_(?:your|the)_(?:source|evidence|proof)(?:_(?:for|of)_(?:that|this|it))? (?:double|re)[_-]?check
     """,
 )
 """Doubt about an answer."""
 
 HEARSAY = _pattern(
     zh=r"""
-    (?:可是?|但是?|不过|然而|可)?我(?:[^,，。]{0,3}?)(?:听[^,，。]{0,4}?(?:说|讲)|看到|读到|查到|记得|以为|印象中?|觉得) (?:有人|别人|人家|网上|书上|他们|朋友|同事|导游|老师|家人)(?:都|却|跟我|告诉我)*(?:说|讲|写)
+    (?:可是?|但是?|不过|然而|可)?我(?:[^,，。]{0,3}?)(?:听[^,，。]{0,4}?(?:说|讲)|看到|读到|查到|记得|以为|印象中?|觉得) (?:有人|别人|人家|网上|书上|他们|朋友|同事|导游|老师|家人|手册上|牌子上|攻略上?|百度|医生|护士|客服|柜员|邻居)[^,，。]{0,6}?(?:说|讲|写)
     (?:明明|应该|难道)(?:不?是)? 不是[^,，。?？]{1,24}(?:吗|么) (?:可是|但是?|不过)(?=[^,，。]{0,30}\d)
     """,
     en=r"""
     (?:but_)?i_(?:have_|had_|was_|once_|always_|just_|'ve_)*(?:heard|read|thought|told|saw|seen|remember(?:ed)?|believe(?:d)?|learned|assumed)(?:_(?:that|somewhere|online))?
-    i_was_(?:told|under_the_impression)(?:_that)? (?:someone|somebody|people|they|others|a_friend|my_\w+|the_(?:internet|web|guide|news)|wikipedia)_(?:said|says|say|told_me|claims?|claimed|wrote)(?:_that)?
+    i_was_(?:told|under_the_impression)(?:_that)? (?:someone|somebody|people|they|others|wikipedia|(?:the|my|a|an|your|this|that|one_of_the|some)_\w+(?:_\w+){0,4}?)_(?:said|says|say|told_(?:me|us)|tells_me|claims?|claimed|wrote|swears|swore|insists)(?:_that)?
     (?:wasn't|isn't|aren't|weren't|didn't|doesn't|don't)_(?:it|that|he|she|they|there)
     """,
 )
@@ -166,11 +166,11 @@ FILLER = _pattern(
 
 INSTRUCTION = _pattern(
     zh=r"""
-    (?:忽略|无视|忘掉|忘记|抛开|不要管|别管|不用管|不必理会|绕过|跳过|取消)[^。！？\n]{0,12}(?:规则|指令|指示|设定|提示|要求|限制|约束|上文|上面|以上|之前|前面|一切|所有)
+    (?:忽略|无视|忘掉|忘记|抛开|不要管|别管|不用管|不必理会|绕过|跳过|取消)[^。！？\n]{0,12}(?:规则|指令|指示|设定|提示|要求|限制|约束|上文|上面|以上|之前|前面|一切|所有|资料|记载|证据|材料|手册|文档)
     扮演 假装 假设你 (?:你|您)现在是(?:一个|一名|一只)? 从现在[起开][始]?[，,]?(?:你|您) 不管我问什么 开发者模式
     """,
     en=r"""
-    (?:ignore|disregard|forget|override|bypass)\b[^.!?\n]{0,40}\b(?:instructions?|rules?|prompts?|guidelines|restrictions|above|previous|everything)
+    (?:ignore|disregard|forget|override|bypass)\b[^.!?\n]{0,40}\b(?:instructions?|rules?|prompts?|guidelines|restrictions|above|previous|everything|manual|documents?|evidence|sources?|records?)
     pretend act_as developer_mode you_are_now from_now_on_you
     """,
 )

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from wenmai.chat.understanding import cues
-from wenmai.chat.understanding.clauses import WH, ClauseKind, clauses, is_address
+from wenmai.chat.understanding.clauses import WH, ClauseKind, clauses, is_address, is_chat, tells_trouble
 from wenmai.chat.understanding.ordinals import ORDINALS_EN, without_ordinals
 from wenmai.grounding.lexicon import EMPTY, Lexicon
 from wenmai.grounding.types import AnswerType, DialogueAct
@@ -28,7 +28,9 @@ class Understanding(msgspec.Struct, frozen=True, kw_only=True):
 
 _ANSWER_TYPE = re.compile(
     "(?P<when>哪一?年|何年|何时|什么时候|几时|哪个?朝代|什么年代|哪个年代|哪一?天|几月|几号|哪个?月"
-    r"|\bwhen\b|\b(?:what|which) (?:year|date|day|month|time|century|dynasty|period)\b)"
+    r"|\bwhen(?: exactly| precisely)? (?:is|are|was|were|do|does|did|will|would|can|could|should|shall|must|has|have|had|to)\b|\bwhen\W*$"
+    r"|\b(?:know|tell \w+|say|says|wonder|show|idea|sure|ask|remember|explain)(?: exactly)? when\b"
+    r"|\b(?:what|which) (?:year|date|day|month|time|century|dynasty|period)\b)"
     "|(?P<how_many>多少|几(?!乎)|多大|多高|多长|多久|多远|多重"
     r"|\bhow (?:many|much|long|old|tall|big|large|far|often)\b)"
     r"|(?P<who>谁|哪一?位|何人|什么人|哪个人|哪些人|\b(?:who|whom|whose)\b)"
@@ -40,6 +42,9 @@ _ASKING = re.compile(
     r"|\b(?:who|what|when|where|why|how|which|is|are|was|were|do|does|did|tell|describe)\b"
 )
 _DOUBTING = re.compile(f"{cues.DOUBT.pattern}|{cues.HEARSAY.pattern}")
+_INTERJECTION = re.compile(
+    r"(?:no|wait|well|hey|oh|um+|er+|actually|sorry|but|可是|但是?|不过|[哎诶唉欸啊]+|等等|慢着|等一下)[,，.。!！…\s]*"
+)
 _OPENING_DOUBT = re.compile(rf"(?:那|可|但|but|hm+|well|wait)?[,，\s]*(?:{_DOUBTING.pattern})")
 _ORDINAL_WORDS = frozenset({*ORDINALS_EN, "one", "ones"})
 
@@ -79,7 +84,12 @@ def is_about_conversation(question: str) -> bool:
 
 def is_challenge(question: str) -> bool:
     """Whether a message, in a conversation, doubts an answer: 你确定吗, *really? I read it was 1950*."""
-    parts = [clause for clause in clauses(question) if clause.kind in (ClauseKind.DOUBT, ClauseKind.CONTENT)]
+    parts = [
+        clause
+        for clause in clauses(question)
+        if clause.kind in (ClauseKind.DOUBT, ClauseKind.CONTENT)
+        and _INTERJECTION.fullmatch(normalise(clause.text).strip()) is None
+    ]
     if not parts:
         return False
     first = normalise(parts[0].text).strip()
@@ -119,7 +129,7 @@ def _about_conversation(text: str, found: Mapping[DialogueAct, list[str]]) -> tu
     other = found[DialogueAct.FACT_SEEKING] or found[DialogueAct.OUT_OF_SCOPE] or _states_or_asks(text)
     if preferences and (not rest or not other):
         return DialogueAct.CONTEXT_PREFERENCE, preferences
-    polite = not rest or (not other and is_address(rest))
+    polite = not rest or (not other and is_address(rest) and not tells_trouble(text))
     if greetings and polite and not (courtesies and _position(text, courtesies) < _position(text, greetings)):
         return DialogueAct.GREETING, greetings
     if (courtesies and polite) or _is_courteous(text):
@@ -128,9 +138,13 @@ def _about_conversation(text: str, found: Mapping[DialogueAct, list[str]]) -> tu
 
 
 def _is_courteous(text: str) -> bool:
-    """Whether every clause is a courtesy or a greeting."""
-    kinds = [clause.kind for clause in clauses(text) if any(map(str.isalnum, clause.text))]
-    return bool(kinds) and all(kind in (ClauseKind.COURTESY, ClauseKind.GREETING) for kind in kinds)
+    """Whether there is a courtesy or a greeting, and nothing else but small talk."""
+    found = [clause for clause in clauses(text) if any(map(str.isalnum, clause.text))]
+    polite = [clause.kind in (ClauseKind.COURTESY, ClauseKind.GREETING) for clause in found]
+    return any(polite) and all(
+        kind or (clause.kind is ClauseKind.CONTENT and is_chat(clause.text))
+        for kind, clause in zip(polite, found, strict=True)
+    )
 
 
 def _position(text: str, words: Sequence[str]) -> int:

@@ -8,6 +8,7 @@ from wenmai.chat.understanding.comparisons import compared
 from wenmai.text.cjk import content_words, has_cjk, normalise
 
 MOST_PARTS = 3
+_MOST_WORDS = 6
 _LONGEST = 400
 """Characters up to which a message is split; a longer one is a text with a question in it."""
 
@@ -26,7 +27,7 @@ _LEAD = re.compile(
 )
 _PRONOUN = re.compile(r"它们?|他们?|她们?|\b(?:it|its|he|she|they|them|him|her|his|their)\b", re.IGNORECASE)
 _SUBJECT_ZH = re.compile(
-    r"^(?:请问|那么?|你知道|我想知道|告诉我)*(.{1,20}?)(?=是(?!否)|在(?!线)|的?(?:什么|哪|几|多|谁|怎|如何|为|何|有没有|能|可以|会|需要|要|有))"
+    r"^(?:请问|那么?|你知道|我想知道|告诉我)*(.{1,20}?)(?=是(?!否)|在(?!线)|的?(?:什么|啥|哪|几|多|谁|怎|如何|为|何|有没有|能|可以|会|需要|要|有))"
 )
 _NOUN_EN = re.compile(
     r"\b(?:the|a|an|my|our|your|this|that|its)\s((?:[\w'-]+\s?){1,4}?)(?=\s*(?:$|[,;?.!]|\b(?:is|are|was|were|be|been|do|does|did|can|"
@@ -141,12 +142,23 @@ def _about(subject: str, part: str, first: str) -> str:
     if not _says_something(part):
         word, former = _ASKED.search(part), _ASKED.search(first)
         return first.replace(former[0], word[0], 1) if word and former else f"{first} {part}"
-    if not subject or subject.lower() in part.lower():
+    if subject and subject.lower() in part.lower():
         return part
-    replaced = _PRONOUN.sub(subject, part, count=1)
-    if replaced != part:
-        return replaced
-    return subject + part if has_cjk(part) else f"{subject}: {part}"
+    if not subject:
+        return " ".join([*_topic_words(first)[:_MOST_WORDS], part])
+    others = [word for word in _topic_words(first) if word not in subject.lower()]
+    if len(others) <= 1:
+        replaced = _PRONOUN.sub(subject, part, count=1)
+        if replaced != part:
+            return replaced
+        return subject + part if has_cjk(part) else f"{subject}: {part}"
+    return f"{' '.join(_topic_words(first)[:_MOST_WORDS])}: {part}"
+
+
+def _topic_words(question: str) -> list[str]:
+    """The content words of the sentence that asks, without question words and pronouns."""
+    asking = re.split(r"[.。!！?？]\s*(?=\S)", question)[-1]
+    return content_words(_PRONOUN.sub(" ", _ASKED.sub(" ", WH.sub(" ", normalise(asking)))))
 
 
 def _says_something(text: str) -> bool:
