@@ -14,7 +14,7 @@ from wenmai.chat.title_wording import extract_title
 from wenmai.chat.understanding.clauses import clauses
 from wenmai.chat.understanding.dialogue_acts import answer_type_of, classify
 from wenmai.chat.understanding.focus import CITED, Focus, focus_of
-from wenmai.chat.understanding.plan import Plan, needs_context, plan_answer
+from wenmai.chat.understanding.plan import Plan, plan_answer
 from wenmai.chat.understanding.questions import questions_of
 from wenmai.grounding.answerability import check_answerability
 from wenmai.grounding.attribution import Attribution
@@ -130,7 +130,6 @@ def cited(window: list[Message], text: str) -> Focus:
 
 def planned(question: str, window: list[Message], text: str = EVIDENCE) -> Plan:
     """The plan of an answer in a conversation."""
-    needs_context(question, LEXICON)
     return plan_answer(question, window, LEXICON, cited(window, text))
 
 

@@ -74,12 +74,26 @@ class _Judge:
             own = query.wordings[-1]
             return contradiction(message, self.verdict(own, self._found(own), DialogueAct.CHALLENGE))
         verdicts = []
-        for wording in query.wordings:
+        for wording in self._ordered(query):
             verdict = self.verdict(wording, self._passages(wording), DialogueAct.FACT_SEEKING)
             if verdict.mode is PolicyMode.NORMAL:
                 return verdict
             verdicts.append(verdict)
         return verdicts[-1]
+
+    def _ordered(self, query: Query) -> Sequence[Wording]:
+        """The wordings of a question that may continue the topic: by the passages that hold more of its own words."""
+        turn = self._state["focus"].latest
+        alone, *in_context = query.wordings
+        if turn is None or not in_context or alone.in_focus or not in_context[0].in_focus:
+            return query.wordings
+        asked = set(query_terms(query.asked))
+        related = {passage.evidence_id for passage in turn.related}
+        elsewhere = [_coverage(each, asked) for each in self._found(alone) if each.evidence_id not in related]
+        here = max(_coverage(passage, asked) for passage in turn.related)
+        if here >= max(elsewhere, default=0.0) and (here or query.terse):
+            return [*in_context, alone]
+        return query.wordings if query.terse else [alone]
 
     def verdict(self, wording: Wording, passages: Sequence[Passage], dialogue_act: DialogueAct) -> Verdict:
         """The verdict on one wording, of the message itself if it is the only one."""
@@ -125,8 +139,12 @@ class _Judge:
 
 
 def _in_focus(passage: Passage, asked: set[str], score: float) -> Passage:
-    covered = len(asked & set(terms(f"{passage.title} {passage.text}"))) / max(1, len(asked))
-    return msgspec.structs.replace(passage, score=round(max(score, covered, _IN_FOCUS), 4))
+    return msgspec.structs.replace(passage, score=round(max(score, _coverage(passage, asked), _IN_FOCUS), 4))
+
+
+def _coverage(passage: Passage, asked: set[str]) -> float:
+    """The share of index terms that a passage holds."""
+    return len(asked & set(terms(f"{passage.title} {passage.text}"))) / max(1, len(asked))
 
 
 def _renumbered(parts: Sequence[AnswerPart]) -> Iterator[AnswerPart]:

@@ -15,7 +15,7 @@ async def rewrite_question(state: TurnState, run: TurnRun) -> TurnState:
     query = state["request"].query
     lexicon = run.services.lexicon
     size = len(query) + sum(len(message.content) for message in window)
-    refers = bool(window) and await run_by_size(size, LARGE, needs_context, query, lexicon)
+    refers = bool(window) and needs_context(query)
     focus = await _read_focus(state, run) if refers else Focus()
     plan = await run_by_size(size, LARGE, plan_answer, query, window, lexicon, focus)
     text = plan.text if plan.queries else query

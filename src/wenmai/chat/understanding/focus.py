@@ -13,7 +13,6 @@ import msgspec
 from wenmai.grounding.prompt_injection import safe_sentences
 from wenmai.grounding.types import Passage
 from wenmai.stores.records import Message
-from wenmai.text.cjk import terms
 
 CITED = "evidence_ids"
 """Key in the metadata of an answer message: the ids of the passages that it cites, best first."""
@@ -64,10 +63,6 @@ class CitedTurn(msgspec.Struct, frozen=True, kw_only=True):
         return list(
             {each.evidence_id: each for each in [cited.passage for cited in self.passages] + following}.values()
         )
-
-    def covers(self, words: Sequence[str]) -> bool:
-        """Whether one of the passages, or one that follows, contains all index terms."""
-        return any(set(words) <= set(terms(f"{each.title} {each.text}")) for each in self.related)
 
 
 class Focus(msgspec.Struct, frozen=True):

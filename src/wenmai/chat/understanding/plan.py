@@ -16,8 +16,11 @@ from wenmai.grounding.lexicon import Lexicon
 from wenmai.stores.records import Message
 from wenmai.text.cjk import normalise, query_terms
 
-_SHORT = 3
-"""Content words up to which a question may continue the topic without saying so."""
+_TERSE = 2
+"""Content words up to which a question may well continue the topic without saying so."""
+
+_LONGEST_REFERENCE = 120
+"""Characters up to which a message may refer to earlier answers."""
 
 _MORE = re.compile(
     r"(?:那么?|哦|嗯|好)?[,，\s]*(?:(?:那)?(?:后来|之后|接着|接下来|然后|再后来|以后)(?:又|还|就|都)?(?:怎么样?|如何|发生)?(?:了)?(?:什么)?(?:事)?(?:了)?呢?"
@@ -55,11 +58,13 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         asked: as the user wrote it, completed by the rest of the message.
         wordings: tried in order; the first that is answered counts.
+        terse: so few words that it may well continue the topic.
     """
 
     asked: str
     wordings: tuple[Wording, ...]
     kind: QueryKind = QueryKind.ASK
+    terse: bool = False
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,13 +89,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         return " ".join(query.wordings[0].text for query in self.queries)
 
 
-def needs_context(message: str, lexicon: Lexicon) -> bool:
-    """Whether a message may refer to earlier answers, so that their passages must be read."""
-    asked = asked_of(message)
-    return bool(asked) and any(
-        is_challenge(part) or _continues(part) or is_context_dependent(part, lexicon) or _is_short(part, lexicon)
-        for part in [asked, *questions_of(asked)]
-    )
+def needs_context(message: str) -> bool:
+    """Whether a message may refer to earlier answers, so that their passages must be read; a long one stands alone."""
+    return 0 < len(asked_of(message)) <= _LONGEST_REFERENCE
 
 
 def plan_answer(message: str, window: Sequence[Message], lexicon: Lexicon, focus: Focus) -> Plan:
@@ -132,11 +133,11 @@ def _query(question: str, window: Sequence[Message], lexicon: Lexicon, focus: Fo
     about = _asked_about_another(question, window)
     if about:
         return Query(asked=question, wordings=(Wording(text=about), alone)), []
-    if focus.latest and _is_short(question, lexicon) and focus.latest.covers(query_terms(question)):
-        rewritten = with_context(question, window, lexicon, focus)
-        in_context = Wording(text=rewritten.text, in_focus=True, searched=False)
-        return Query(asked=question, wordings=(in_context, alone)), rewritten.carried
-    return Query(asked=question, wordings=(alone,)), []
+    if focus.latest is None:
+        return Query(asked=question, wordings=(alone,)), []
+    rewritten = with_context(question, window, lexicon, focus)
+    in_context = Wording(text=rewritten.text, in_focus=True, searched=False)
+    return Query(asked=question, wordings=(alone, in_context), terse=_is_terse(question, lexicon)), rewritten.carried
 
 
 def _challenge(asked: str, window: Sequence[Message], lexicon: Lexicon, focus: Focus) -> tuple[Query, list[str]]:
@@ -159,8 +160,8 @@ def _continues(question: str) -> bool:
     return _MORE.fullmatch(normalise(question).strip(" ?？!！。.,，~")) is not None
 
 
-def _is_short(question: str, lexicon: Lexicon) -> bool:
-    return len(subject_words(question, lexicon)) <= _SHORT and len(query_terms(question)) <= 2 * _SHORT
+def _is_terse(question: str, lexicon: Lexicon) -> bool:
+    return len(subject_words(question, lexicon)) <= _TERSE and len(query_terms(question)) <= 2 * _TERSE
 
 
 def _asked_about_another(question: str, window: Sequence[Message]) -> str:
