@@ -13,6 +13,7 @@ from wenmai.chat.budgets import BudgetKeeper
 from wenmai.chat.metering import UsageMeter
 from wenmai.chat.persona import ActivePersona, PersonaRegistry
 from wenmai.chat.prompts import Prompt, PromptRegistry
+from wenmai.chat.suggestions import Suggestions
 from wenmai.chat.trace import TraceLedger
 from wenmai.chat.understanding.dialogue_acts import Understanding
 from wenmai.chat.understanding.focus import Focus
@@ -252,6 +253,7 @@ class Services:
     evidence: EvidenceBase
     personas: PersonaRegistry
     prompts: PromptRegistry
+    suggestions: Suggestions
     traces: TraceLedger
     budgets: BudgetKeeper
     profile: Profile
