@@ -121,7 +121,12 @@ async def test_only_questions_that_the_persona_answers_are_suggested() -> None:
     empty = Scope("other", "site", "visitor")
     async with engine_at("memory://") as engine:
         assert await followups(engine, empty) == []
-        passage = {"text": "严氏祠堂始建于明嘉靖二年（1523年）。", "title": "祠堂的始建年代", "domains": ["hall"], "evidence_id": "h-1"}
+        passage = {
+            "text": "严氏祠堂始建于明嘉靖二年（1523年）。",
+            "title": "祠堂的始建年代",
+            "domains": ["hall"],
+            "evidence_id": "h-1",
+        }
         await engine.evidence.ingest(empty, [record_from(passage)])
         assert await followups(engine, empty) == ["严氏祠堂是什么时候建的？"]
         await engine.evidence.delete(empty, "h-1")

@@ -136,7 +136,11 @@ def planned(question: str, window: list[Message], text: str = EVIDENCE) -> Plan:
 def confirmed(doubt: str, text: str) -> object:
     """The verdict on a doubt about an answer."""
     turn = cited([message("assistant", text)], text).turns[0]
-    return confirmation(doubt, turn, [passage(text)], QUESTION, LEXICON), continuation(turn, []), is_about(doubt, turn)
+    return (
+        confirmation(doubt, turn, [passage(text)], QUESTION, LEXICON),
+        continuation(turn, []),
+        is_about(doubt, turn, LEXICON),
+    )
 
 
 def clauses_of_claims(text: str) -> object:

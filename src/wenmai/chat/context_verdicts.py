@@ -8,18 +8,21 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from wenmai.chat.understanding import cues
-from wenmai.chat.understanding.clauses import ClauseKind, clauses
+from wenmai.chat.understanding.clauses import ClauseKind, clauses, readable
 from wenmai.chat.understanding.focus import CitedPassage, CitedTurn
 from wenmai.grounding.answerability import AnswerSpan, Verdict
-from wenmai.grounding.claims.claim import NAMES, Claim
+from wenmai.grounding.claims.claim import NAMES, TIMES, Claim
 from wenmai.grounding.claims.extraction import find_claims
 from wenmai.grounding.lexicon import Lexicon
 from wenmai.grounding.support import facts_of, supporting_passages
 from wenmai.grounding.types import Passage, PolicyMode
-from wenmai.text.cjk import normalise, query_terms, sentences, terms
+from wenmai.text.cjk import query_terms, sentences, terms
 
 NOTHING_MORE = "nothing_more"
 """The reason of a verdict if no passage continues the one that was quoted."""
+
+NOT_STATED = "not_stated"
+"""The reason of a verdict on a doubt with a statement that no passage holds."""
 
 _SENTENCES = 3
 _MIN_SHARED = 0.5
@@ -70,18 +73,32 @@ def confirmation(message: str, turn: CitedTurn, found: Sequence[Passage], questi
 
 
 def contradiction(message: str, verdict: Verdict) -> Verdict:
-    """The verdict on a doubt that concerns no answer, with the statements that the evidence does not hold."""
-    if verdict.mode is not PolicyMode.NORMAL or verdict.unsupported_premises:
-        return verdict
+    """The verdict on a doubt that no answer is about: conservative if the evidence does not hold what it states."""
     unsupported = _unsupported_words(message, verdict.passages)
-    return msgspec.structs.replace(verdict, unsupported_premises=tuple(unsupported))
+    if verdict.mode is not PolicyMode.NORMAL or not unsupported:
+        return verdict
+    return msgspec.structs.replace(
+        verdict, mode=PolicyMode.CONSERVATIVE, reason=NOT_STATED, unsupported_premises=tuple(unsupported)
+    )
 
 
-def is_about(message: str, turn: CitedTurn) -> bool:
-    """Whether a doubt concerns an answer: it names nothing else than the cited passages do, or half of it."""
+def is_about(message: str, turn: CitedTurn, lexicon: Lexicon) -> bool:
+    """Whether a doubt concerns an answer.
+
+    It does if it states nothing, if it has a figure of a kind that the cited passages have, or if they have half of
+    its words.
+    """
+    kinds = {_kind(claim) for cited in turn.passages for claim in find_claims(cited.passage.text, lexicon)}
+    if any(_kind(claim) in kinds for claim in _claims(message, lexicon)):
+        return True
     words = _own_words(message)
     known = set(terms(turn.text))
     return not words or sum(word in known for word in words) >= _MIN_SHARED * len(words)
+
+
+def _kind(claim: Claim) -> tuple[str, str]:
+    """What can be compared: all times, and numbers of one unit."""
+    return ("time", "") if claim.kind in TIMES else (claim.kind.value, claim.value.partition(" ")[2])
 
 
 def _own_words(message: str) -> list[str]:
@@ -93,7 +110,7 @@ def _own_words(message: str) -> list[str]:
 def _stated(message: str) -> Iterator[str]:
     for clause in clauses(message):
         if clause.kind is ClauseKind.CONTENT:
-            yield cues.HEARSAY.sub(" ", cues.DOUBT.sub(" ", normalise(clause.text)))
+            yield cues.HEARSAY.sub(" ", cues.DOUBT.sub(" ", readable(clause.text)))
 
 
 def _claims(message: str, lexicon: Lexicon) -> list[Claim]:

@@ -74,8 +74,7 @@ class Suggestions:
         understanding = classify(question, words=profile.intents, in_conversation=False, lexicon=self._lexicon)
         if understanding.dialogue_act is not DialogueAct.FACT_SEEKING:
             return False
-        found = await self._evidence.find(
-            scope, question, domains=persona.domains, language=language)
+        found = await self._evidence.find(scope, question, domains=persona.domains, language=language)
         verdict = check_answerability(
             question,
             understanding.dialogue_act,

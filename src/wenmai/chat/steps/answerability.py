@@ -68,9 +68,9 @@ class _Judge:
         if query.kind is QueryKind.CONTINUE and turn:
             return continuation(turn, found)
         message = self._state["request"].query
-        if query.kind is QueryKind.CHALLENGE and turn and self._answered_last() and is_about(message, turn):
-            return confirmation(message, turn, found, query.wordings[0].text, self._lexicon)
         if query.kind is QueryKind.CHALLENGE and turn and self._answered_last():
+            if is_about(message, turn, self._lexicon):
+                return confirmation(message, turn, found, query.wordings[0].text, self._lexicon)
             own = query.wordings[-1]
             return contradiction(message, self.verdict(own, self._found(own), DialogueAct.CHALLENGE))
         verdicts = []

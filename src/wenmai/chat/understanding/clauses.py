@@ -10,6 +10,7 @@ import msgspec
 from wenmai.chat.understanding import cues
 from wenmai.grounding.prompt_injection import looks_like_instruction
 from wenmai.text.cjk import content_words, normalise
+from wenmai.text.folding import fold
 
 _END = re.compile(r"[，。！？!?；;…~～\n]+|,(?!\d)|(?<!\d)\.(?=\s|$)|(?<=\d)\.(?=\s|$)")
 _ADDRESS_WORDS = 2
@@ -64,13 +65,18 @@ class Clause(msgspec.Struct, frozen=True):
     kind: ClauseKind
 
 
+def readable(text: str) -> str:
+    """A text as the patterns read it: normalised, with simplified characters."""
+    return fold(normalise(text)).strip()
+
+
 @lru_cache(maxsize=256)
 def clauses(message: str) -> tuple[Clause, ...]:
     """The clauses of a message, in order; joined they are the message."""
     found: list[Clause] = []
     instructed = False
     for text in _split(message):
-        kind = _kind(normalise(text).strip(), instructed=instructed)
+        kind = _kind(readable(text), instructed=instructed)
         instructed = instructed or kind is ClauseKind.INSTRUCTION
         found.append(Clause(text, kind))
     return tuple(found)
@@ -78,7 +84,7 @@ def clauses(message: str) -> tuple[Clause, ...]:
 
 def is_chat(text: str) -> bool:
     """Whether a clause beside a courtesy is small talk: of the speakers, without a question and without a trouble."""
-    normal = normalise(text).replace("呢", "").strip()
+    normal = readable(text).replace("呢", "")
     return _OF_SPEAKERS.search(normal) is not None and not asks(normal) and not tells_trouble(normal)
 
 
@@ -101,7 +107,7 @@ def has_instruction(message: str) -> bool:
 
 def asks(text: str) -> bool:
     """Whether a text contains a question or a request."""
-    normal = normalise(text).strip()
+    normal = readable(text)
     return INTERROGATIVE.search(normal) is not None or REQUEST.search(normal) is not None
 
 

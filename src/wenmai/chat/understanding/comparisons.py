@@ -37,7 +37,7 @@ _ZH = [
 _ZH_DIFFERENCE = [
     re.compile(pattern)
     for pattern in (
-        rf"^(?:请问|那么?)?(?P<a>{_SIDE})(?:和|与|跟|同|及)(?P<b>{_LAST})(?:之间|这?两[个者种])?(?:有|的)?(?:什么|哪些|啥|何)?(?:区别|不同|差别|差异|分别|不一样)[^,，。？?]{{0,6}}[？?。]?$",
+        rf"^(?:请问|那么?)?(?P<a>{_SIDE})(?:和|与|跟|同|及)(?P<b>{_LAST})(?:之间|这?两[个者种])?(?:有|的)?(?:什么|哪些|啥|何|怎么|哪里|如何)?(?:区别|不同|差别|差异|分别|不一样)[^,，。？?]{{0,6}}[？?。]?$",
         rf"^(?:请问|那么?)?(?:比较|对比)(?:一下)?(?P<a>{_SIDE})(?:和|与|跟|同|及)(?P<b>{_LAST})[？?。]?$",
     )
 ]
@@ -72,7 +72,22 @@ _EN_GAP = re.compile(
     rf"^\W*(?:and |so |but )?how\s(?:many\s(?:years|days|months|hours|minutes)|long|much\stime)\s(?:(?:is|are|was|were|passed|lie|lay)\s)?(?:there\s)?(?:passed\s)?between\s(?P<a>{_NOUN})\sand\s(?P<b>{_NOUN})[?.!]*$",
     re.IGNORECASE,
 )
-_WHEN_EN = frozenset(["earlier", "older", "oldest", "first", "sooner", "before", "later", "newer", "youngest", "younger", "last", "after"])
+_WHEN_EN = frozenset(
+    [
+        "earlier",
+        "older",
+        "oldest",
+        "first",
+        "sooner",
+        "before",
+        "later",
+        "newer",
+        "youngest",
+        "younger",
+        "last",
+        "after",
+    ]
+)
 _ASK_EN = {
     "longer": "how long", "shorter": "how long", "longest": "how long", "shortest": "how long",
     "higher": "how high", "taller": "how tall", "lower": "how high",

@@ -105,7 +105,7 @@ DOUBT = _pattern(
     """,
     en=r"""
     are_you_(?:really_|quite_|absolutely_|so_)?(?:sure|certain|positive) you_sure really for_real seriously
-    is_(?:that|this|it)_(?:really_|actually_)?(?:right|true|correct|so|accurate) that(?:'s|_is)_(?:not|n't)_(?:right|true|correct|so|what) that_is_n't
+    is_(?:that|this|it)_(?:really_|actually_)?(?:right|true|correct|so|accurate)(?=\W*$) that(?:'s|_is)_(?:not|n't)_(?:right|true|correct|so|what) that_is_n't
     that_(?:can't|cannot|can_not|doesn't|does_not|couldn't)_(?:be|sound|seem)(?:_(?:right|true|correct))? (?:that|this)(?:'s|_is)_(?:wrong|incorrect|false|a_mistake)
     you(?:'re|_are|_must_be|_may_be|_might_be)_(?:wrong|mistaken) (?:that|this|it)_(?:isn't|wasn't)_(?:right|true|correct) no_way
     i_(?:don't|do_not|can't)_(?:think_so|believe_(?:that|you|it)) i_doubt(?:_that|_it)? i'm_not_(?:so_)?sure(?:_about_that)? surely_not not_true
@@ -193,12 +193,13 @@ PRONOUN = re.compile(rf"{PERSON.pattern}|它|\b(?:it|its)\b")
 
 DEMONSTRATIVE = _pattern(
     zh=f"""
-    这{_LOCAL} 那{_LOCAL} (?<![尤极与土])其(?![实他它余次间中]) (?<![因从彼如在])此(?!外)
+    这{_LOCAL} 那{_LOCAL} 那(?:边|里|儿) (?<![尤极与土])其(?![实他它余次间中]) (?<![因从彼如在])此(?!外)
     (?<![应不活])该(?!不该)
     """,
     en=r"""
     (?:this|these|those)\b(?!_(?:village|place|town))
     that(?=_(?:one|rule|story|person|man|woman|year)\b|\W*$)
+    (?<!is_)(?<!are_)(?<!was_)(?<!were_)there(?!_(?:is|are|was|were|an?|any|no|some|be|been)\b|'s)
     """,
 )
 """A demonstrative; its noun may or may not follow."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from wenmai.chat.understanding import cues
-from wenmai.chat.understanding.clauses import WH, ClauseKind, clauses, is_address, is_chat, tells_trouble
+from wenmai.chat.understanding.clauses import WH, ClauseKind, clauses, is_address, is_chat, readable, tells_trouble
 from wenmai.chat.understanding.ordinals import ORDINALS_EN, without_ordinals
 from wenmai.grounding.lexicon import EMPTY, Lexicon
 from wenmai.grounding.types import AnswerType, DialogueAct
@@ -61,7 +61,7 @@ def classify(
         in_conversation: whether completed turns precede it, so that an elliptic question can be resolved.
         lexicon: the words of the field.
     """
-    text = normalise(question)
+    text = readable(question)
     found = {dialogue_act: find_words(text, words.get(dialogue_act, ())) for dialogue_act in DialogueAct}
     dialogue_act, matched = _decide(text, found, lexicon, in_conversation=in_conversation)
     return Understanding(dialogue_act=dialogue_act, matched=matched, answer_type=answer_type_of(question))
@@ -69,7 +69,7 @@ def classify(
 
 def answer_type_of(question: str) -> AnswerType | None:
     """The first expected kind of answer, or None."""
-    match = _ANSWER_TYPE.search(normalise(question))
+    match = _ANSWER_TYPE.search(readable(question))
     return AnswerType(str(match.lastgroup)) if match else None
 
 
@@ -88,14 +88,14 @@ def is_challenge(question: str) -> bool:
         clause
         for clause in clauses(question)
         if clause.kind in (ClauseKind.DOUBT, ClauseKind.CONTENT)
-        and _INTERJECTION.fullmatch(normalise(clause.text).strip()) is None
+        and _INTERJECTION.fullmatch(readable(clause.text)) is None
     ]
     if not parts:
         return False
-    first = normalise(parts[0].text).strip()
+    first = readable(parts[0].text)
     doubted = parts[0].kind is ClauseKind.DOUBT or _OPENING_DOUBT.match(first) is not None
     asked = any(
-        WH.search(_without_doubt(normalise(clause.text))) for clause in parts if clause.kind is ClauseKind.CONTENT
+        WH.search(_without_doubt(readable(clause.text))) for clause in parts if clause.kind is ClauseKind.CONTENT
     )
     return doubted and not asked
 

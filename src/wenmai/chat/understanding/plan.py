@@ -7,14 +7,14 @@ from enum import StrEnum
 import msgspec
 
 from wenmai.chat.understanding import cues
-from wenmai.chat.understanding.clauses import asked_of, has_instruction
+from wenmai.chat.understanding.clauses import asked_of, has_instruction, readable
 from wenmai.chat.understanding.dialogue_acts import answer_type_of, is_about_conversation, is_challenge
 from wenmai.chat.understanding.focus import Focus
 from wenmai.chat.understanding.questions import asked_about, elliptic_subject, questions_of
 from wenmai.chat.understanding.rewrite import Rewrite, asked_before, is_context_dependent, subject_words, with_context
 from wenmai.grounding.lexicon import Lexicon
 from wenmai.stores.records import Message
-from wenmai.text.cjk import normalise, query_terms
+from wenmai.text.cjk import query_terms
 
 _TERSE = 2
 """Content words up to which a question may well continue the topic without saying so."""
@@ -143,7 +143,7 @@ def _query(question: str, window: Sequence[Message], lexicon: Lexicon, focus: Fo
 def _challenge(asked: str, window: Sequence[Message], lexicon: Lexicon, focus: Focus) -> tuple[Query, list[str]]:
     """The question whose answer is doubted, searched for together with the user's own words."""
     questions = [question for _, question in asked_before(window)]
-    own = cues.HEARSAY.sub(" ", cues.DOUBT.sub(" ", normalise(asked)))
+    own = cues.HEARSAY.sub(" ", cues.DOUBT.sub(" ", readable(asked)))
     if not questions:
         return Query(asked=asked, wordings=(Wording(text=asked),)), []
     before = window[: next(i for i, m in enumerate(window) if m.role == "user" and asked_of(m.content) == questions[0])]
@@ -157,7 +157,7 @@ def _challenge(asked: str, window: Sequence[Message], lexicon: Lexicon, focus: F
 
 def _continues(question: str) -> bool:
     """Whether a question asks for what comes next, and for nothing else."""
-    return _MORE.fullmatch(normalise(question).strip(" ?？!！。.,，~")) is not None
+    return _MORE.fullmatch(readable(question).strip(" ?？!！。.,，~")) is not None
 
 
 def _is_terse(question: str, lexicon: Lexicon) -> bool:

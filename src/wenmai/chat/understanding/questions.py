@@ -3,9 +3,10 @@
 import re
 from collections.abc import Sequence
 
-from wenmai.chat.understanding.clauses import INTERROGATIVE, REQUEST, WH, Clause, ClauseKind, clauses
+from wenmai.chat.understanding.clauses import INTERROGATIVE, REQUEST, WH, Clause, ClauseKind, clauses, readable
 from wenmai.chat.understanding.comparisons import compared
 from wenmai.text.cjk import content_words, has_cjk, normalise
+from wenmai.text.folding import fold
 
 MOST_PARTS = 3
 _MOST_WORDS = 6
@@ -57,6 +58,11 @@ def questions_of(asked: str) -> list[str]:
     """
     if len(asked) > _LONGEST:
         return [asked]
+    found = _questions(fold(asked))
+    return found if len(found) > 1 else [asked]
+
+
+def _questions(asked: str) -> list[str]:
     comparison = compared(_stripped(asked))
     if comparison:
         return [comparison.first, comparison.second]
@@ -125,7 +131,7 @@ def _completed(parts: Sequence[str]) -> list[str]:
 
 def elliptic_subject(question: str) -> str:
     """The subject of a question that names nothing else: 那祠堂呢, *what about the hall*; else ``""``."""
-    found = _ELLIPTIC.match(_stripped(normalise(question)))
+    found = _ELLIPTIC.match(_stripped(readable(question)))
     subject = (found[1] or found[2]).strip() if found else ""
     return subject if content_words(_PRONOUN.sub(" ", subject)) else ""
 

@@ -1,11 +1,12 @@
 """Rewrites a context-dependent question as a standalone one. Only the search uses the result."""
 
+import re
 from collections.abc import Iterator, Sequence
 
 import msgspec
 
 from wenmai.chat.understanding import cues
-from wenmai.chat.understanding.clauses import asked_of
+from wenmai.chat.understanding.clauses import asked_of, readable
 from wenmai.chat.understanding.dialogue_acts import answer_type_of, is_about_conversation, is_challenge
 from wenmai.chat.understanding.focus import Focus
 from wenmai.chat.understanding.ordinals import find_ordinal, item_name, without_ordinals
@@ -21,6 +22,7 @@ _MAX_TEXT = 200
 _MAX_NAME = 40
 _MAX_CARRIED = 6
 _MAX_CONTENT_WORDS = 3
+_BOUNDARY = re.compile(r"[,，;；:：.。!！?？]|\b(?:and|but|so|or)\b|[和跟与]")
 
 
 class Rewrite(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,20 +97,28 @@ def is_context_dependent(question: str, lexicon: Lexicon) -> bool:
     That is a short question with an anaphor (它, this one, 第一条) without an antecedent in the question, or with
     generic words (a story, the reason, more) and no topic.
     """
-    text = cues.LEADING_CONJUNCTION.sub("", normalise(question).strip())
+    text = cues.LEADING_CONJUNCTION.sub("", readable(question))
     if len(text) > _MAX_ELLIPSIS or not any(map(str.isalnum, text)) or is_about_conversation(question):
         return False
     own = _named(text, lexicon)
     pronoun, ordinal = cues.PRONOUN.search(text), find_ordinal(text, lexicon)
     back = pronoun.start() if pronoun else ordinal.end if ordinal and ordinal.of_list else None
     if back is not None:
-        return not find_words(text[:back], own)
+        return not find_words(text[:back], own) and not (pronoun and _has_antecedent(text[:back], lexicon))
     return not own and (cues.DEMONSTRATIVE.search(text) is not None or not _subject(text, lexicon))
+
+
+def _has_antecedent(before: str, lexicon: Lexicon) -> bool:
+    """Whether a subject is named before a pronoun, in a clause or a part of its own: *the lamp blinks, what is it*."""
+    boundary = None
+    for boundary in _BOUNDARY.finditer(before):
+        pass
+    return boundary is not None and bool(_subject(before[: boundary.start()], lexicon))
 
 
 def subject_words(question: str, lexicon: Lexicon) -> list[str]:
     """The content words of a question that are not generic."""
-    return _subject(cues.LEADING_CONJUNCTION.sub("", normalise(question).strip()), lexicon)
+    return _subject(cues.LEADING_CONJUNCTION.sub("", readable(question)), lexicon)
 
 
 def _drop_contained(words: Sequence[str]) -> list[str]:
@@ -155,10 +165,11 @@ def _newest_first(window: Sequence[Message], lexicon: Lexicon, focus: Focus) -> 
 
 def asked_before(window: Sequence[Message]) -> Iterator[tuple[int, str]]:
     """The earlier questions with their turns, newest first, without preferences, courtesies and doubts."""
-    for message in reversed(window):
-        question = asked_of(message.content) if message.role == "user" else ""
-        if question and not is_about_conversation(question) and not is_challenge(question):
-            yield message.turn_id, question
+    asked = [(message.turn_id, asked_of(message.content)) for message in window if message.role == "user"]
+    for turn_id, question in reversed(asked):
+        doubted = turn_id != asked[0][0] and is_challenge(question)
+        if question and not doubted and not is_about_conversation(question):
+            yield turn_id, question
 
 
 def _topics(turn: _Turn, lexicon: Lexicon) -> list[str]:
@@ -170,7 +181,7 @@ def _topics(turn: _Turn, lexicon: Lexicon) -> list[str]:
 
 def _antecedent(question: str, chain: Sequence[_Turn], lexicon: Lexicon) -> list[str]:
     """Antecedent of a personal pronoun: the first person in the cited text, unless the question named one."""
-    if not chain or not cues.PERSON.search(normalise(question)):
+    if not chain or not cues.PERSON.search(readable(question)):
         return []
     latest = chain[-1]
     named = _named(latest.question, lexicon)
