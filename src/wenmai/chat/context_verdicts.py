@@ -26,6 +26,7 @@ NOT_STATED = "not_stated"
 
 _SENTENCES = 3
 _MIN_SHARED = 0.5
+_MIN_ON_TOPIC = 0.25
 
 
 def continuation(turn: CitedTurn, found: Sequence[Passage]) -> Verdict:
@@ -141,7 +142,7 @@ def _holding(claim: Claim, found: Sequence[Passage], question: str, lexicon: Lex
         for sentence in facts_of(passage, lexicon).sentences:
             about = asked & (sentence.terms | frozenset(terms(passage.title)))
             holds = any(each.kind is claim.kind and each.value == claim.value for each in sentence.claims)
-            if holds and len(about) >= _MIN_SHARED * len(asked):
+            if holds and len(about) >= _MIN_ON_TOPIC * len(asked):
                 return [_with_sentences(passage, [sentence.text])]
     return []
 

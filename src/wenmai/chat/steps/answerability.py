@@ -84,16 +84,16 @@ class _Judge:
     def _ordered(self, query: Query) -> Sequence[Wording]:
         """The wordings of a question that may continue the topic: by the passages that hold more of its own words."""
         turn = self._state["focus"].latest
-        alone, *in_context = query.wordings
-        if turn is None or not in_context or alone.in_focus or not in_context[0].in_focus:
+        *alone, in_context = query.wordings
+        if turn is None or not alone or alone[0].in_focus or not in_context.in_focus:
             return query.wordings
         asked = set(query_terms(query.asked))
         related = {passage.evidence_id for passage in turn.related}
-        elsewhere = [_coverage(each, asked) for each in self._found(alone) if each.evidence_id not in related]
+        elsewhere = [_coverage(each, asked) for each in self._found(alone[0]) if each.evidence_id not in related]
         here = max(_coverage(passage, asked) for passage in turn.related)
         if here >= max(elsewhere, default=0.0) and (here or query.terse):
-            return [*in_context, alone]
-        return query.wordings if query.terse else [alone]
+            return [in_context, *alone]
+        return query.wordings if query.terse else alone
 
     def verdict(self, wording: Wording, passages: Sequence[Passage], dialogue_act: DialogueAct) -> Verdict:
         """The verdict on one wording, of the message itself if it is the only one."""

@@ -10,7 +10,7 @@ from wenmai.chat.understanding import cues
 from wenmai.chat.understanding.clauses import asked_of, has_instruction, readable
 from wenmai.chat.understanding.dialogue_acts import answer_type_of, is_about_conversation, is_challenge
 from wenmai.chat.understanding.focus import Focus
-from wenmai.chat.understanding.questions import asked_about, elliptic_subject, questions_of
+from wenmai.chat.understanding.questions import asked_about, elliptic_subject, questions_of, wordings_of
 from wenmai.chat.understanding.rewrite import Rewrite, asked_before, is_context_dependent, subject_words, with_context
 from wenmai.grounding.lexicon import Lexicon
 from wenmai.stores.records import Message
@@ -121,7 +121,7 @@ def plan_answer(message: str, window: Sequence[Message], lexicon: Lexicon, focus
 
 def _query(question: str, window: Sequence[Message], lexicon: Lexicon, focus: Focus) -> tuple[Query, list[str]]:
     if not window or is_about_conversation(question):
-        return Query(asked=question, wordings=(Wording(text=question),)), []
+        return Query(asked=question, wordings=tuple(Wording(text=text) for text in wordings_of(question))), []
     if _continues(question) and focus.latest:
         rewritten = with_context(question, window, lexicon, focus)
         wording = Wording(text=rewritten.text, in_focus=True)
@@ -129,15 +129,15 @@ def _query(question: str, window: Sequence[Message], lexicon: Lexicon, focus: Fo
     if is_context_dependent(question, lexicon):
         rewritten = with_context(question, window, lexicon, focus)
         return Query(asked=question, wordings=(Wording(text=rewritten.text, in_focus=True),)), rewritten.carried
-    alone = Wording(text=question)
+    alone = [Wording(text=text) for text in wordings_of(question)]
     about = _asked_about_another(question, window)
     if about:
-        return Query(asked=question, wordings=(Wording(text=about), alone)), []
+        return Query(asked=question, wordings=(Wording(text=about), *alone)), []
     if focus.latest is None:
-        return Query(asked=question, wordings=(alone,)), []
+        return Query(asked=question, wordings=tuple(alone)), []
     rewritten = with_context(question, window, lexicon, focus)
     in_context = Wording(text=rewritten.text, in_focus=True, searched=False)
-    return Query(asked=question, wordings=(alone, in_context), terse=_is_terse(question, lexicon)), rewritten.carried
+    return Query(asked=question, wordings=(*alone, in_context), terse=_is_terse(question, lexicon)), rewritten.carried
 
 
 def _challenge(asked: str, window: Sequence[Message], lexicon: Lexicon, focus: Focus) -> tuple[Query, list[str]]:

@@ -43,6 +43,9 @@ _AFTER_VERB = re.compile(
 )
 _NAME_EN = re.compile(r"(?<!^)(?<![.?!] )\b([A-Z][\w-]+(?:\s[A-Z][\w-]*)*)")
 _ARTICLE = re.compile(r"^(?:the|a|an)\s", re.IGNORECASE)
+_WHEN_ZH = re.compile(r"^([^,，。？?]{1,24}?)(?:是|在)?什么时候[？?]?$")
+_WHEN_EN = re.compile(r"^when (?:is|was|are|were) ((?:the|an?|my|our) (?:[\w'-]+ ?){1,3}?)\??$", re.IGNORECASE)
+_PARTICIPLE = re.compile(r"\b(?:\w+ed|built|made|set|kept|held|sold|paid|sent|put|given|taken|written|born|open)$")
 _ASKED = re.compile(
     r"(?:是?在?)(?:什么(?:时候|时间|地方|人|原因)?|哪(?:一?年|一?天|里|儿|位|个)?|何[时地处人]|谁|多少|几[年天个]?|怎么样?|如何|为何|为什么)"
     r"|\b(?:who|whom|whose|what|when|where|why|how|which)\b",
@@ -127,6 +130,15 @@ def _completed(parts: Sequence[str]) -> list[str]:
         else:
             completed.append(_about(subject, text, first))
     return completed
+
+
+def wordings_of(question: str) -> list[str]:
+    """The question; before it, if it asks when of a thing and no deed, when that was built: *when was the hall?*."""
+    found = _WHEN_ZH.match(question) or _WHEN_EN.match(question)
+    if not found or _PARTICIPLE.search(found[1]):
+        return [question]
+    built = f"when was {found[1]} built?" if found.re is _WHEN_EN else f"{found[1]}是什么时候建的"
+    return [built, question]
 
 
 def elliptic_subject(question: str) -> str:
