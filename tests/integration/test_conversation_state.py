@@ -1,6 +1,6 @@
 """Whole conversations without a model and without a lexicon: what follow-ups, doubts, comparisons and courtesies get."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -216,7 +216,7 @@ async def test_ids_of_foreign_metadata_give_no_access(engine: Engine) -> None:
     secret = fields("secret-1", "密室", "密室的钥匙在井里。") | {"domains": ["vault"]}
     await engine.evidence.ingest(USER, [record_from(secret)])
     session = await engine.memory.session(scope=USER)
-    messages: list[dict[str, object]] = [
+    messages: list[Mapping[str, object]] = [
         {"role": "user", "content": "密室在哪？"},
         {"role": "assistant", "content": "密室的钥匙", "metadata": {"evidence_ids": ["secret-1"]}},
     ]

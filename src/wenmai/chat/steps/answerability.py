@@ -130,16 +130,16 @@ class _Judge:
         turn = self._state["focus"].latest
         if not wording.in_focus or turn is None:
             return found
-        scores = {each.evidence_id: each.score for each in found}
+        as_found = {each.evidence_id: each for each in found}
         asked = set(query_terms(wording.text))
-        first = [_in_focus(passage, asked, scores.get(passage.evidence_id, 0.0)) for passage in turn.related]
+        first = [_in_focus(as_found.get(passage.evidence_id, passage), asked) for passage in turn.related]
         known = {each.evidence_id for each in first}
         chosen = [*first, *(each for each in found if each.evidence_id not in known)]
         return [msgspec.structs.replace(each, number=number) for number, each in enumerate(chosen, start=1)]
 
 
-def _in_focus(passage: Passage, asked: set[str], score: float) -> Passage:
-    return msgspec.structs.replace(passage, score=round(max(score, _coverage(passage, asked), _IN_FOCUS), 4))
+def _in_focus(passage: Passage, asked: set[str]) -> Passage:
+    return msgspec.structs.replace(passage, score=round(max(passage.score, _coverage(passage, asked), _IN_FOCUS), 4))
 
 
 def _coverage(passage: Passage, asked: set[str]) -> float:
