@@ -56,8 +56,8 @@ async def engine(tmp_path: Path) -> AsyncIterator[Engine]:
 def fields(evidence_id: str, title: str, text: str) -> dict[str, object]:
     """A passage of the log book, in the keeper's domain."""
     language = "en" if text.isascii() else "zh"
-    given = {"evidence_id": evidence_id, "title": title, "text": text, "domains": ["tower"], "language": language}
-    return given | {"source_ref": "Log book"}
+    given: dict[str, object] = {"evidence_id": evidence_id, "title": title, "text": text, "language": language}
+    return given | {"source_ref": "Log book", "domains": ["tower"]}
 
 
 async def talk(engine: Engine, *questions: str) -> TurnAnswer:

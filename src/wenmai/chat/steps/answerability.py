@@ -5,10 +5,10 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from wenmai.chat.context_verdicts import confirmation, continuation, contradiction, is_about
-from wenmai.chat.steps.retrieve import SEARCH
+from wenmai.chat.steps.retrieve import PASSAGES, SEARCH
 from wenmai.chat.turn import LARGE, AnswerPart, TurnRun, TurnState
 from wenmai.chat.understanding.dialogue_acts import answer_type_of
-from wenmai.chat.understanding.plan import Query, QueryKind, Wording
+from wenmai.chat.understanding.plan import JudgedOn, Query, QueryKind, Wording
 from wenmai.grounding.answerability import Verdict, check_answerability
 from wenmai.grounding.policy import GroundingPolicy, merge_policies
 from wenmai.grounding.types import SEARCHING, DialogueAct, Passage, PolicyMode, count_characters
@@ -44,7 +44,7 @@ def _judge(state: TurnState, run: TurnRun) -> list[AnswerPart]:
     query, dialogue_act = state["request"].query, state["understanding"].dialogue_act
     refused = any(find_words(query, topic.words) for topic in run.services.profile.forbidden)
     if refused or dialogue_act not in SEARCHING:
-        return [AnswerPart(asked=query, verdict=_Judge(state, run).verdict(Wording(text=query), [], dialogue_act))]
+        return [AnswerPart(asked=query, verdict=_Judge(state, run).verdict(query, query, [], dialogue_act))]
     queries = state["plan"].queries
     if not queries:
         return [AnswerPart(asked=query, verdict=Verdict(mode=PolicyMode.CONSERVATIVE, reason=INSTRUCTION))]
@@ -72,10 +72,11 @@ class _Judge:
             if is_about(message, turn, self._lexicon):
                 return confirmation(message, turn, found, query.wordings[0].text, self._lexicon)
             own = query.wordings[-1]
-            return contradiction(message, self.verdict(own, self._found(own), DialogueAct.CHALLENGE))
+            return contradiction(message, self.verdict(own.text, own.text, self._found(own)[:PASSAGES]))
         verdicts = []
         for wording in self._ordered(query):
-            verdict = self.verdict(wording, self._passages(wording), DialogueAct.FACT_SEEKING)
+            asked = wording.text if query.kind is QueryKind.CHALLENGE else query.asked
+            verdict = self.verdict(asked, wording.text, self._passages(wording))
             if verdict.mode is PolicyMode.NORMAL:
                 return verdict
             verdicts.append(verdict)
@@ -85,28 +86,33 @@ class _Judge:
         """The wordings of a question that may continue the topic: by the passages that hold more of its own words."""
         turn = self._state["focus"].latest
         *alone, in_context = query.wordings
-        if turn is None or not alone or alone[0].in_focus or not in_context.in_focus:
+        judged_on = [wording.judged_on for wording in query.wordings]
+        if turn is None or judged_on[0] is not JudgedOn.FOUND or judged_on[-1] is not JudgedOn.FOCUS:
             return query.wordings
         asked = set(query_terms(query.asked))
         related = {passage.evidence_id for passage in turn.related}
-        elsewhere = [_coverage(each, asked) for each in self._found(alone[0]) if each.evidence_id not in related]
+        elsewhere = [_coverage(each, asked) for each in self._found(alone[0])[:PASSAGES] if each.evidence_id not in related]
         here = max(_coverage(passage, asked) for passage in turn.related)
         if here >= max(elsewhere, default=0.0) and (here or query.terse):
             return [in_context, *alone]
         return query.wordings if query.terse else alone
 
-    def verdict(self, wording: Wording, passages: Sequence[Passage], dialogue_act: DialogueAct) -> Verdict:
-        """The verdict on one wording, of the message itself if it is the only one."""
-        plan, query = self._state["plan"], self._state["request"].query
-        single = len(plan.queries) == 1 and plan.queries[0].wordings[-1].text == query
+    def verdict(
+        self,
+        asked: str,
+        standalone: str,
+        passages: Sequence[Passage],
+        dialogue_act: DialogueAct = DialogueAct.FACT_SEEKING,
+    ) -> Verdict:
+        """The verdict on a question as asked, in one standalone wording."""
         return check_answerability(
-            query if single else wording.text,
-            DialogueAct.FACT_SEEKING if dialogue_act is DialogueAct.CHALLENGE else dialogue_act,
-            answer_type_of(wording.text),
+            asked,
+            dialogue_act,
+            answer_type_of(standalone),
             passages,
             self._policy(),
             self._profile.forbidden,
-            standalone_question=wording.text,
+            standalone_question=standalone,
             known=list(self._state["persona"].persona.name.values()),
             lexicon=self._lexicon,
         )
@@ -125,16 +131,17 @@ class _Judge:
         return self._state["retrieved"].found_for.get(wording.text, [])
 
     def _passages(self, wording: Wording) -> list[Passage]:
-        """The passages to judge: those in focus first, if the question refers to them, then those found."""
-        found = self._found(wording)
-        turn = self._state["focus"].latest
-        if not wording.in_focus or turn is None:
-            return found
+        """The passages to judge a wording on; those in focus have the scores with which they were found."""
+        found, turn = self._found(wording), self._state["focus"].latest
+        if wording.judged_on is JudgedOn.FOUND or turn is None:
+            return found[:PASSAGES]
         as_found = {each.evidence_id: each for each in found}
         asked = set(query_terms(wording.text))
-        first = [_in_focus(as_found.get(passage.evidence_id, passage), asked) for passage in turn.related]
-        known = {each.evidence_id for each in first}
-        chosen = [*first, *(each for each in found if each.evidence_id not in known)]
+        focused = {
+            passage.evidence_id: _in_focus(as_found.get(passage.evidence_id, passage), asked) for passage in turn.related
+        }
+        others = found[:PASSAGES] if wording.judged_on is JudgedOn.BOTH else []
+        chosen = [*focused.values(), *(each for each in others if each.evidence_id not in focused)]
         return [msgspec.structs.replace(each, number=number) for number, each in enumerate(chosen, start=1)]
 
 

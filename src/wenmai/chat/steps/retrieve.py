@@ -7,6 +7,10 @@ from wenmai.errors import StoreUnavailable
 from wenmai.grounding.types import SEARCHING, Passage
 
 PASSAGES = 6
+"""Passages that a question is judged on."""
+
+_WITH_FOCUS = 12
+"""Passages that are found where cited ones may be judged too, which rank lower for a question of few words."""
 
 SEARCH = "search"
 """Key in ``degraded``: the evidence could not be searched."""
@@ -20,6 +24,7 @@ async def retrieve(state: TurnState, run: TurnRun) -> TurnState:
     if state["understanding"].dialogue_act not in SEARCHING:
         return {"retrieved": Retrieved()}
     texts = state["plan"].searches
+    limit = _WITH_FOCUS if state["focus"].turns else PASSAGES
     try:
         found = await asyncio.gather(
             *(
@@ -28,7 +33,7 @@ async def retrieve(state: TurnState, run: TurnRun) -> TurnState:
                     text,
                     domains=state["persona"].persona.domains,
                     language=state["recalled"].language,
-                    limit=PASSAGES,
+                    limit=limit,
                 )
                 for text in texts
             )
@@ -37,7 +42,7 @@ async def retrieve(state: TurnState, run: TurnRun) -> TurnState:
         return {"retrieved": Retrieved(degraded=[SEARCH])}
     found_for = {text: result.passages for text, result in zip(texts, found, strict=True)}
     unique: dict[str, Passage] = {}
-    for passage in (passage for passages in found_for.values() for passage in passages):
+    for passage in (passage for passages in found_for.values() for passage in passages[:PASSAGES]):
         unique.setdefault(passage.evidence_id, passage)
     degraded = sorted({part for result in found for part in result.degraded})
     return {"retrieved": Retrieved(passages=list(unique.values()), found_for=found_for, degraded=degraded)}

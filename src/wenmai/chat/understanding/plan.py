@@ -38,18 +38,25 @@ class QueryKind(StrEnum):
     CHALLENGE = "challenge"
 
 
+class JudgedOn(StrEnum):
+    """The passages that a wording is judged on."""
+
+    FOUND = "found"
+    FOCUS = "focus"
+    BOTH = "both"
+
+
 class Wording(msgspec.Struct, frozen=True, kw_only=True):
     """A standalone wording of a question.
 
     Attributes:
         text: what is searched for and judged.
-        in_focus: the passages cited last, and those that follow them, come first.
-        searched: the evidence is searched for it.
+        judged_on: the passages found for it; those in focus, which were cited last or follow them; or both, in this
+            order: focus, found.
     """
 
     text: str
-    in_focus: bool = False
-    searched: bool = True
+    judged_on: JudgedOn = JudgedOn.FOUND
 
 
 class Query(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,6 +73,11 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
     kind: QueryKind = QueryKind.ASK
     terse: bool = False
 
+    @property
+    def standalone(self) -> str:
+        """The first wording that is not judged in the focus."""
+        return next(wording.text for wording in self.wordings if wording.judged_on is not JudgedOn.FOCUS)
+
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """The questions of a message; none if it only instructs the model.
@@ -80,13 +92,12 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def searches(self) -> list[str]:
         """The texts to search for, each once."""
-        wordings = [wording for query in self.queries for wording in query.wordings]
-        return list(dict.fromkeys(wording.text for wording in wordings if wording.searched))
+        return list(dict.fromkeys(wording.text for query in self.queries for wording in query.wordings))
 
     @property
     def text(self) -> str:
-        """The first wording of each question."""
-        return " ".join(query.wordings[0].text for query in self.queries)
+        """The first wording of each question that stands alone."""
+        return " ".join(query.standalone for query in self.queries)
 
 
 def needs_context(message: str) -> bool:
@@ -124,20 +135,21 @@ def _query(question: str, window: Sequence[Message], lexicon: Lexicon, focus: Fo
         return Query(asked=question, wordings=tuple(Wording(text=text) for text in wordings_of(question))), []
     if _continues(question) and focus.latest:
         rewritten = with_context(question, window, lexicon, focus)
-        wording = Wording(text=rewritten.text, in_focus=True)
+        wording = Wording(text=rewritten.text)
         return Query(asked=question, wordings=(wording,), kind=QueryKind.CONTINUE), rewritten.carried
+    in_context = Wording(text=question, judged_on=JudgedOn.FOCUS)
     if is_context_dependent(question, lexicon):
         rewritten = with_context(question, window, lexicon, focus)
-        return Query(asked=question, wordings=(Wording(text=rewritten.text, in_focus=True),)), rewritten.carried
+        standalone = Wording(text=rewritten.text, judged_on=JudgedOn.BOTH)
+        wordings = (standalone, in_context) if focus.latest else (standalone,)
+        return Query(asked=question, wordings=wordings), rewritten.carried
     alone = [Wording(text=text) for text in wordings_of(question)]
     about = _asked_about_another(question, window)
     if about:
         return Query(asked=question, wordings=(Wording(text=about), *alone)), []
     if focus.latest is None:
         return Query(asked=question, wordings=tuple(alone)), []
-    rewritten = with_context(question, window, lexicon, focus)
-    in_context = Wording(text=rewritten.text, in_focus=True, searched=False)
-    return Query(asked=question, wordings=(*alone, in_context), terse=_is_terse(question, lexicon)), rewritten.carried
+    return Query(asked=question, wordings=(*alone, in_context), terse=_is_terse(question, lexicon)), []
 
 
 def _challenge(asked: str, window: Sequence[Message], lexicon: Lexicon, focus: Focus) -> tuple[Query, list[str]]:
@@ -151,7 +163,7 @@ def _challenge(asked: str, window: Sequence[Message], lexicon: Lexicon, focus: F
     rewritten = Rewrite(text=earlier, carried=[])
     if is_context_dependent(earlier, lexicon):
         rewritten = with_context(earlier, before, lexicon, focus)
-    wordings = (Wording(text=rewritten.text, in_focus=True), Wording(text=" ".join(own.split()) or asked))
+    wordings = (Wording(text=rewritten.text), Wording(text=" ".join(own.split()) or asked))
     return Query(asked=asked, wordings=wordings, kind=QueryKind.CHALLENGE), rewritten.carried
 
 
