@@ -1,4 +1,4 @@
-"""The suggested questions of the sample: each is answered rightly by the persona that suggests it, and only such are suggested."""
+"""Suggested questions: those of the sample are answered rightly, and only such are suggested."""
 
 from collections.abc import Iterator
 

@@ -29,7 +29,7 @@ FORBIDDEN = {
 FORBIDDEN_NAMES = {
     r"\b(?:SessionCopies|GuardedCopies|TurnGate)\b|\bclass (?:Repair|Gate)\b": "the names of docs/decisions/0018",
     r"\bclass (?:Ground|Piece|Asked|Answering)\b": "PassageFacts, Segment, QuestionTarget, AnswerSpan",
-    r"\bclass (?:Focus|Intent)\b": "AnswerType, DialogueAct",
+    r"\bclass (?:ConversationFocus|Intent)\b": "AnswerType, DialogueAct",
     r"\bclass (?:Spent|Consumption|Usage|Standing)\b": "TokenUsage, UsageRecord, BudgetStatus",
     r"\bMANY\b": "MAX_KEYS",
 }
@@ -57,6 +57,7 @@ DATA = (
     "grounding/claims/names.py",
     "grounding/lexicon.py",
     "grounding/prompt_injection.py",
+    "chat/understanding/courtesies.py",
     "chat/understanding/cues.py",
 )
 """Modules whose patterns match what users write."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from wenmai.chat.understanding import cues
+from wenmai.chat.understanding import courtesies
 from wenmai.chat.understanding.clauses import ClauseKind, clauses, readable
 from wenmai.chat.understanding.focus import CitedPassage, CitedTurn
 from wenmai.grounding.answerability import AnswerSpan, Verdict
@@ -22,7 +22,7 @@ NOTHING_MORE = "nothing_more"
 """The reason of a verdict if no passage continues the one that was quoted."""
 
 NOT_STATED = "not_stated"
-"""The reason of a verdict on a doubt with a statement that no passage holds."""
+"""The reason of a verdict on a challenge with a statement that no passage holds."""
 
 _SENTENCES = 3
 _MIN_SHARED = 0.5
@@ -36,10 +36,7 @@ def continuation(turn: CitedTurn, found: Sequence[Passage]) -> Verdict:
         turn: the answer.
         found: passages about the same topic, best first; those already cited are not repeated.
     """
-    passages: list[Passage] = []
-    for cited in turn.passages:
-        if cited.rest:
-            passages.append(_with_sentences(cited.passage, cited.rest[:_SENTENCES]))
+    passages = [_with_sentences(cited.passage, cited.rest[:_SENTENCES]) for cited in turn.passages if cited.rest]
     seen = {cited.passage.evidence_id for cited in turn.passages}
     following = [cited.following for cited in turn.passages if cited.following and _is_related(cited, cited.following)]
     passages += [each for each in [*following, *found] if each.evidence_id not in seen]
@@ -52,10 +49,10 @@ def confirmation(message: str, turn: CitedTurn, found: Sequence[Passage], questi
     """The quoted sentences again, with what the user holds against them and the evidence does not.
 
     Args:
-        message: the user's doubt.
-        turn: the answer that is doubted.
-        found: passages found for the doubted question and for the user's words; one that supports the user is quoted.
-        question: the doubted question, standalone.
+        message: the user's challenge.
+        turn: the answer that is challenged.
+        found: passages found for the challenged question and the user's words; one that supports the user is quoted.
+        question: the challenged question, standalone.
         lexicon: the words of the field.
     """
     quoted = [_with_sentences(cited.passage, cited.quoted[:_SENTENCES]) for cited in turn.passages]
@@ -74,7 +71,7 @@ def confirmation(message: str, turn: CitedTurn, found: Sequence[Passage], questi
 
 
 def contradiction(message: str, verdict: Verdict) -> Verdict:
-    """The verdict on a doubt that no answer is about: conservative if the evidence does not hold what it states."""
+    """The verdict on a challenge that no answer is about: conservative if the evidence does not hold what it states."""
     unsupported = _unsupported_words(message, verdict.passages)
     if verdict.mode is not PolicyMode.NORMAL or not unsupported:
         return verdict
@@ -84,7 +81,7 @@ def contradiction(message: str, verdict: Verdict) -> Verdict:
 
 
 def is_about(message: str, turn: CitedTurn, lexicon: Lexicon) -> bool:
-    """Whether a doubt concerns an answer.
+    """Whether a challenge concerns an answer.
 
     It does if it states nothing, if it has a figure of a kind that the cited passages have, or if they have half of
     its words.
@@ -111,7 +108,7 @@ def _own_words(message: str) -> list[str]:
 def _stated(message: str) -> Iterator[str]:
     for clause in clauses(message):
         if clause.kind is ClauseKind.CONTENT:
-            yield cues.HEARSAY.sub(" ", cues.DOUBT.sub(" ", readable(clause.text)))
+            yield courtesies.HEARSAY.sub(" ", courtesies.CHALLENGE.sub(" ", readable(clause.text)))
 
 
 def _claims(message: str, lexicon: Lexicon) -> list[Claim]:

@@ -29,8 +29,13 @@ def compose_parts(
     Args:
         parts: the questions with their verdicts.
         verdict: over all of them; if it is not normal, one phrase answers the whole message.
-        question, dialogue_act, persona, language, verbosity, turn_id, lexicon: as in
-            :func:`wenmai.chat.extractive.compose`.
+        question: the whole message.
+        dialogue_act: as classified.
+        persona: supplies the phrases.
+        language: of the phrases.
+        verbosity: as in :func:`wenmai.chat.extractive.compose`.
+        turn_id: selects among the persona's phrases.
+        lexicon: the words of the field.
     """
 
     def composed(asked: str, judged: Verdict, speaker: Persona) -> ExtractiveAnswer:

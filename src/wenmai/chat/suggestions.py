@@ -1,4 +1,4 @@
-"""Suggested questions: only those that the persona answers from the evidence, checked once per state of the evidence."""
+"""Suggested questions: those that the persona answers from the evidence, checked once per state of the evidence."""
 
 import time
 from collections.abc import Sequence

@@ -11,8 +11,8 @@ from msgspec import Meta
 class DialogueAct(StrEnum):
     """Dialogue act of a message; `fact_seeking` if no rule matches.
 
-    A courtesy is thanks, a farewell, interest, a wish or small talk; a challenge doubts an answer. Evidence is searched
-    for a challenge and for fact seeking only.
+    A courtesy is thanks, a farewell, interest, a wish or small talk; a challenge questions an answer. Evidence is
+    searched for a challenge and for fact seeking only.
     """
 
     GREETING = "greeting"

@@ -91,11 +91,13 @@ class _Judge:
             return query.wordings
         asked = set(query_terms(query.asked))
         related = {passage.evidence_id for passage in turn.related}
-        elsewhere = [_coverage(each, asked) for each in self._found(alone[0])[:PASSAGES] if each.evidence_id not in related]
+        elsewhere = [
+            _coverage(each, asked) for each in self._found(alone[0])[:PASSAGES] if each.evidence_id not in related
+        ]
         here = max(_coverage(passage, asked) for passage in turn.related)
         if here >= max(elsewhere, default=0.0) and (here or query.terse):
             return [in_context, *alone]
-        return query.wordings if query.terse else alone
+        return alone
 
     def verdict(
         self,
@@ -138,7 +140,8 @@ class _Judge:
         as_found = {each.evidence_id: each for each in found}
         asked = set(query_terms(wording.text))
         focused = {
-            passage.evidence_id: _in_focus(as_found.get(passage.evidence_id, passage), asked) for passage in turn.related
+            passage.evidence_id: _in_focus(as_found.get(passage.evidence_id, passage), asked)
+            for passage in turn.related
         }
         others = found[:PASSAGES] if wording.judged_on is JudgedOn.BOTH else []
         chosen = [*focused.values(), *(each for each in others if each.evidence_id not in focused)]

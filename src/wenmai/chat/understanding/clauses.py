@@ -1,4 +1,4 @@
-"""Clauses of a message: courtesies, instructions to the model, doubt, and what is asked."""
+"""Clauses of a message: courtesies, instructions to the model, challenges, and what is asked."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -7,7 +7,7 @@ from functools import lru_cache
 
 import msgspec
 
-from wenmai.chat.understanding import cues
+from wenmai.chat.understanding import courtesies, cues
 from wenmai.grounding.prompt_injection import looks_like_instruction
 from wenmai.text.cjk import content_words, normalise
 from wenmai.text.folding import fold
@@ -17,8 +17,8 @@ _ADDRESS_WORDS = 2
 _ADDRESS_LENGTH = 8
 
 INTERROGATIVE = re.compile(
-    r"[?？吗呢]|么(?:$|[,，。])|什么|啥|哪|几(?!乎)|多少|多[大高长久远重宽深快]|谁|怎|如何|为何|何[时地处人]|是否|有没有|是不是|能不能"
-    r"|可不可以|可否|能否|要不要|会不会"
+    r"[?？吗呢]|么(?:$|[,，。])|什么|啥|哪|几(?!乎)|多少|多[大高长久远重宽深快]|谁|怎|如何|为何|何[时地处人]|是否|有没有|是不是"
+    r"|能不能|可不可以|可否|能否|要不要|会不会"
     r"|\b(?:who|whom|whose|what|when|where|why|how|which)(?:'s)?\b"
     r"|^(?:is|are|was|were|do|does|did|can|could|will|would|should|has|have|had|may|must)\b"
 )
@@ -26,12 +26,14 @@ INTERROGATIVE = re.compile(
 
 REQUEST = re.compile(
     r"介绍|告诉我|讲讲|说说|讲一讲|说一说|讲一下|说一下|聊聊|谈谈|想知道|想了解|想问|请问|列出|解释|概括|总结"
-    r"|\b(?:tell (?:me|us)|describe|explain|list|show me|give me|summari[sz]e|i(?:'d| would)? (?:like|want|need) to know)\b"
+    r"|\b(?:tell (?:me|us)|describe|explain|list|show me|give me|summari[sz]e)\b"
+    r"|\bi(?:'d| would)? (?:like|want|need) to know\b"
 )
-"""A request to be told something, in normalised text."""
+"""A request for information, in normalised text."""
 
 _TOPICAL = re.compile(
-    r"介绍|讲讲|说说|讲一讲|说一说|讲一下|说一下|聊聊|谈谈|解释|概括|\b(?:tell (?:me|us) about|describe|explain|summari[sz]e)\b"
+    r"介绍|讲讲|说说|讲一讲|说一说|讲一下|说一下|聊聊|谈谈|解释|概括"
+    r"|\b(?:tell (?:me|us) about|describe|explain|summari[sz]e)\b"
 )
 """A request that names a topic and states nothing."""
 
@@ -54,7 +56,7 @@ class ClauseKind(StrEnum):
     GREETING = "greeting"
     COURTESY = "courtesy"
     INSTRUCTION = "instruction"
-    DOUBT = "doubt"
+    CHALLENGE = "challenge"
     CONTENT = "content"
 
 
@@ -133,8 +135,8 @@ def _split(message: str) -> Iterator[str]:
 def _kind(normal: str, *, instructed: bool) -> ClauseKind:
     if _is_instruction(normal) or (instructed and not (asks_strictly(normal) or _TOPICAL.search(normal))):
         return ClauseKind.INSTRUCTION
-    if cues.DOUBT.search(normal) and not rest_of(normal, cues.DOUBT):
-        return ClauseKind.DOUBT
+    if courtesies.CHALLENGE.search(normal) and not rest_of(normal, courtesies.CHALLENGE):
+        return ClauseKind.CHALLENGE
     if cues.GREETING.search(normal) and _is_only(normal, cues.GREETING):
         return ClauseKind.GREETING
     if _is_courtesy(normal):
@@ -149,11 +151,11 @@ def _is_instruction(normal: str) -> bool:
 
 
 def _is_courtesy(normal: str) -> bool:
-    if cues.COURTESY.search(normal) and _is_only(normal, cues.COURTESY):
+    if courtesies.COURTESY.search(normal) and _is_only(normal, courtesies.COURTESY):
         return True
-    if cues.ACKNOWLEDGEMENT.search(normal) and not asks_strictly(normal):
-        return not rest_of(normal, cues.ACKNOWLEDGEMENT)
-    return cues.THANKS_LEAD.search(normal) is not None and not asks_strictly(normal)
+    if courtesies.ACKNOWLEDGEMENT.search(normal) and not asks_strictly(normal):
+        return not rest_of(normal, courtesies.ACKNOWLEDGEMENT)
+    return courtesies.THANKS_LEAD.search(normal) is not None and not asks_strictly(normal)
 
 
 def asks_strictly(normal: str) -> bool:

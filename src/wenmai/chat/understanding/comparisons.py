@@ -23,26 +23,45 @@ _DIMENSIONS = (
     ("重轻", "多重"),
     ("快慢", "多久"),
 )
-_DIMENSION = r"(?P<more>更为?|比较|最|要|较)?(?P<dim>早|晚|先|后|古老|老|新|旧|贵|便宜|久|长|短|高|矮|低|多|少|大|小|远|近|重|轻|快|慢)"
+_DIMENSION = (
+    r"(?P<more>更为?|比较|最|要|较)?"
+    r"(?P<dim>早|晚|先|后|古老|老|新|旧|贵|便宜|久|长|短|高|矮|低|多|少|大|小|远|近|重|轻|快|慢)"
+)
 
+_LEAD_ZH = r"^(?:请问|那么?)?"
+_END_ZH = r"[？?。]?$"
+_AND = "(?:和|与|跟|同|及|还是|或者?)"
+_REST = "[^,，。？?]"
 _ZH = [
-    re.compile(pattern)
-    for pattern in (
-        rf"^(?:请问|那么?)?(?:从[^,，]{{1,6}}看[,，])?(?P<a>{_SIDE})(?:和|与|跟|同|及|还是|或者?)(?P<b>{_LAST})(?:相比|比起来|之间|这?两[个者种])?[,，]?(?:都?是)?"
-        rf"{_WHICH}(?P<rest>[^,，。？?]{{0,12}}?){_DIMENSION}(?P<tail>[^,，。？?]{{0,10}}){_GAP}[？?。]?$",
-        rf"^(?:请问|那么?)?{_WHICH}(?P<rest>[^,，。？?]{{0,8}}?){_DIMENSION}(?P<tail>[^,，。？?]{{0,8}})[,，:：]\s*(?:是)?(?P<a>{_SIDE})(?:还是|和|与|跟|或者?)(?P<b>{_LAST})(?:呢)?[？?。]?$",
-        rf"^(?:请问|那么?)?(?P<a>{_SIDE})比(?P<b>{_SIDE})(?P<rest>){_DIMENSION}(?P<tail>[^,，。？?]{{0,8}}?)(?:吗|么|多少|几[^,，。？?]{{1,3}}|一些|还是\w{{1,4}})?[？?。]?$",
+    re.compile("".join(parts))
+    for parts in (
+        (
+            rf"{_LEAD_ZH}(?P<a>{_SIDE}){_AND}(?P<b>{_LAST})(?:相比|比起来|之间|这?两[个者种])?[,，]?(?:都?是)?{_WHICH}",
+            rf"(?P<rest>{_REST}{{0,12}}?){_DIMENSION}(?P<tail>{_REST}{{0,10}}){_GAP}{_END_ZH}",
+        ),
+        (
+            rf"{_LEAD_ZH}{_WHICH}(?P<rest>{_REST}{{0,8}}?){_DIMENSION}(?P<tail>{_REST}{{0,8}})",
+            rf"[,，:：]\s*(?:是)?(?P<a>{_SIDE}){_AND}(?P<b>{_LAST})(?:呢)?{_END_ZH}",
+        ),
+        (
+            rf"{_LEAD_ZH}(?P<a>{_SIDE})比(?P<b>{_SIDE})(?P<rest>){_DIMENSION}(?P<tail>{_REST}{{0,8}}?)",
+            rf"(?:吗|么|多少|几{_REST}{{1,3}}|一些|还是\w{{1,4}})?{_END_ZH}",
+        ),
     )
 ]
 _ZH_DIFFERENCE = [
-    re.compile(pattern)
-    for pattern in (
-        rf"^(?:请问|那么?)?(?P<a>{_SIDE})(?:和|与|跟|同|及)(?P<b>{_LAST})(?:之间|这?两[个者种])?(?:有|的)?(?:什么|哪些|啥|何|怎么|哪里|如何)?(?:区别|不同|差别|差异|分别|不一样)[^,，。？?]{{0,6}}[？?。]?$",
-        rf"^(?:请问|那么?)?(?:比较|对比)(?:一下)?(?P<a>{_SIDE})(?:和|与|跟|同|及)(?P<b>{_LAST})[？?。]?$",
+    re.compile("".join(parts))
+    for parts in (
+        (
+            rf"{_LEAD_ZH}(?P<a>{_SIDE})(?:和|与|跟|同|及)(?P<b>{_LAST})(?:之间|这?两[个者种])?(?:有|的)?",
+            rf"(?:什么|哪些|啥|何|怎么|哪里|如何)?(?:区别|不同|差别|差异|分别|不一样){_REST}{{0,6}}{_END_ZH}",
+        ),
+        (rf"{_LEAD_ZH}(?:比较|对比)(?:一下)?(?P<a>{_SIDE})(?:和|与|跟|同|及)(?P<b>{_LAST}){_END_ZH}",),
     )
 ]
 _ZH_GAP = re.compile(
-    rf"^(?:请问|那么?)?(?P<a>{_SIDE})(?:和|与|跟|同|到|离|距)(?P<b>{_LAST})(?:之间)?(?:相?差|相隔|隔|相距|间隔)了?(?:多少年|几年|多久|多少天|几天|多少|多长时间)[？?。]?$"
+    rf"{_LEAD_ZH}(?P<a>{_SIDE})(?:和|与|跟|同|到|离|距)(?P<b>{_LAST})(?:之间)?(?:相?差|相隔|隔|相距|间隔)了?"
+    rf"(?:多少年|几年|多久|多少天|几天|多少|多长时间){_END_ZH}"
 )
 
 _NOUN = r"[^,;?!.\n]{1,60}?"
@@ -51,25 +70,49 @@ _MORE = (
     r"shortest|higher|taller|lower|bigger|larger|smaller|farther|further|nearer|closer|heavier|lighter|faster|slower|"
     r"quicker|cheaper|dearer|costlier|pricier|more|fewer|less|most|\w{3,14}(?:er|est))"
 )
+_LEAD_EN = r"^\W*(?:and |so |but )?"
+_END_EN = r"[?.!]*$"
+_VERB = "(?P<rest>is|are|was|were|does|do|did|has|have)"
+_TAIL = r"(?P<tail>[^,:;?!.\n]{0,40})"
 _EN = [
-    re.compile(pattern, re.IGNORECASE)
-    for pattern in (
-        rf"^\W*(?:and |so |but )?(?:which|what|who)(?: one| of (?:the two|them|these))?\s(?P<rest>{_NOUN})\s?\b{_MORE}\b(?P<tail>[^,:;?!.\n]{{0,40}})[,:;-]+\s*(?P<a>{_NOUN})\sor\s(?P<b>{_NOUN})[?.!]*$",
-        rf"^\W*(?:and |so |but )?(?P<rest>is|are|was|were|does|do|did|has|have)\s(?P<a>{_NOUN})\s(?P<deed>\w+\s)(?P<dim>(?:before|after)(?=\s)|(?:earlier|later|sooner|more|less|longer)(?=\s(?:than|or)\s))\s(?P<tail>)(?:than\s|or\s)?(?P<b>(?:the|a|an|my|our|[A-Z\d])\s?{_NOUN})[?.!]*$",
-        rf"^\W*(?:and |so |but )?(?P<rest>is|are|was|were|does|do|did|has|have)\s(?P<a>{_NOUN})\s{_MORE}\b(?P<tail>\s(?!than\b|or\b)[^,:;?!.\n]{{1,30}}?)?\s?(?:than|or)\s(?P<b>{_NOUN})[?.!]*$",
-        rf"^\W*(?P<a>{_NOUN})\sor\s(?P<b>{_NOUN})[,:;-]+\s*(?:which|what|who)(?: one)?\s(?P<rest>{_NOUN})\s?\b{_MORE}\b(?P<tail>[^,:;?!.\n]{{0,40}})[?.!]*$",
+    re.compile("".join(parts), re.IGNORECASE)
+    for parts in (
+        (
+            rf"{_LEAD_EN}(?:which|what|who)(?: one| of (?:the two|them|these))?\s(?P<rest>{_NOUN})\s?\b{_MORE}\b",
+            rf"{_TAIL}[,:;-]+\s*(?P<a>{_NOUN})\sor\s(?P<b>{_NOUN}){_END_EN}",
+        ),
+        (
+            rf"{_LEAD_EN}{_VERB}\s(?P<a>{_NOUN})\s(?P<deed>\w+\s)(?P<dim>(?:before|after)(?=\s)",
+            r"|(?:earlier|later|sooner|more|less|longer)(?=\s(?:than|or)\s))\s(?P<tail>)(?:than\s|or\s)?",
+            rf"(?P<b>(?:the|a|an|my|our|[A-Z\d])\s?{_NOUN}){_END_EN}",
+        ),
+        (
+            rf"{_LEAD_EN}{_VERB}\s(?P<a>{_NOUN})\s{_MORE}\b(?P<tail>\s(?!than\b|or\b)[^,:;?!.\n]{{1,30}}?)?\s?",
+            rf"(?:than|or)\s(?P<b>{_NOUN}){_END_EN}",
+        ),
+        (
+            rf"^\W*(?P<a>{_NOUN})\sor\s(?P<b>{_NOUN})[,:;-]+\s*(?:which|what|who)(?: one)?\s",
+            rf"(?P<rest>{_NOUN})\s?\b{_MORE}\b{_TAIL}{_END_EN}",
+        ),
     )
 ]
 _EN_DIFFERENCE = [
-    re.compile(pattern, re.IGNORECASE)
-    for pattern in (
-        rf"^\W*(?:and |so |but )?(?:what(?:'s| is| are)\s)?(?:the\s)?differences?\sbetween\s(?P<a>{_NOUN})\sand\s(?P<b>{_NOUN})[?.!]*$",
-        rf"^\W*(?:and |so |but )?how\s(?:do|does|are|is)\s(?P<a>{_NOUN})\sand\s(?P<b>{_NOUN})\s(?:differ\w*|compare\w*)[^?!.\n]{{0,30}}[?.!]*$",
-        rf"^\W*(?:please\s)?compare\s(?P<a>{_NOUN})\s(?:and|with|to)\s(?P<b>{_NOUN})[?.!]*$",
+    re.compile("".join(parts), re.IGNORECASE)
+    for parts in (
+        (
+            rf"{_LEAD_EN}(?:what(?:'s| is| are)\s)?(?:the\s)?differences?\sbetween\s",
+            rf"(?P<a>{_NOUN})\sand\s(?P<b>{_NOUN}){_END_EN}",
+        ),
+        (
+            rf"{_LEAD_EN}how\s(?:do|does|are|is)\s(?P<a>{_NOUN})\sand\s(?P<b>{_NOUN})\s",
+            rf"(?:differ\w*|compare\w*)[^?!.\n]{{0,30}}{_END_EN}",
+        ),
+        (rf"^\W*(?:please\s)?compare\s(?P<a>{_NOUN})\s(?:and|with|to)\s(?P<b>{_NOUN}){_END_EN}",),
     )
 ]
 _EN_GAP = re.compile(
-    rf"^\W*(?:and |so |but )?how\s(?:many\s(?:years|days|months|hours|minutes)|long|much\stime)\s(?:(?:is|are|was|were|passed|lie|lay)\s)?(?:there\s)?(?:passed\s)?between\s(?P<a>{_NOUN})\sand\s(?P<b>{_NOUN})[?.!]*$",
+    rf"{_LEAD_EN}how\s(?:many\s(?:years|days|months|hours|minutes)|long|much\stime)\s(?:(?:is|are|was|were)\s)?"
+    rf"(?:there\s)?(?:passed\s)?between\s(?P<a>{_NOUN})\sand\s(?P<b>{_NOUN}){_END_EN}",
     re.IGNORECASE,
 )
 _WHEN_EN = frozenset(

@@ -6,10 +6,8 @@ repetitions, so that each takes linear time.
 
 import re
 
-from wenmai.text.patterns import any_of
 
-
-def _pattern(*, zh: str = "", en: str = "") -> re.Pattern[str]:
+def pattern_of(*, zh: str = "", en: str = "") -> re.Pattern[str]:
     """A pattern of alternatives, separated by white space instead of ``|``; ``_`` stands for a blank.
 
     English alternatives match whole words.
@@ -28,10 +26,11 @@ _LANGUAGE = "(?:中文|汉语|普通话|国语|英文|英语|日文|日语|韩�
 _LANGUAGE_EN = "(?:chinese|mandarin|english|japanese|korean|french|german|spanish|russian)"
 _LOCAL = "(?![里儿]|个?(?:村|地方|镇|县|时候))"
 
-GREETING = _pattern(
+GREETING = pattern_of(
     zh="""
-    大家好 你们好 (?:老人家|老师|大爷|大妈|大叔|阿姨|师傅|老板|先生|女士|爷爷|奶奶|朋友|各位|前辈)们?好[啊呀哇]? 你好(?!吗) 您好(?!吗) 早上好 上午好 中午好 下午好 晚上好 早安 哈喽 哈啰 嗨 幸会 久仰 打扰了
-    有人在吗 在吗 (?:你|您)是谁 (?:你|您)叫什么(?:名字)? 怎么称呼(?:你|您)? 自我介绍
+    大家好 你们好 (?:老人家|老师|大爷|大妈|大叔|阿姨|师傅|老板|先生|女士|爷爷|奶奶|朋友|各位|前辈)们?好[啊呀哇]?
+    你好(?!吗) 您好(?!吗) 早上好 上午好 中午好 下午好 晚上好 早安 哈喽 哈啰 嗨 幸会 久仰 打扰了 有人在吗 在吗
+    (?:你|您)是谁 (?:你|您)叫什么(?:名字)? 怎么称呼(?:你|您)? 自我介绍
     """,
     en="""
     hello hi hey greetings good_(?:morning|afternoon|evening|day) nice_to_meet_you who_are_you
@@ -40,100 +39,12 @@ GREETING = _pattern(
 )
 """A greeting, or a question about the persona's identity."""
 
-_VERY = "(?:真是?|太|好|很|挺|怪|还|蛮|非常|十分|特别|实在是?|确实|多么?|相当|可真?)"
-_PRAISE = any_of(
-    """
-    有意思 有趣 好玩 精彩 厉害 了不起 不容易 不简单 感人 感动 神奇 奇妙 美 漂亮 壮观 伟大 棒 赞 不错 妙 好听 好看
-    长见识 涨知识 有学问 有道理 清楚 详细 周到 开心 高兴 遗憾 可惜 巧 难得 佩服 期待
-    """
-)
-_PRAISE_EN = (
-    "(?:interesting|fascinating|amazing|awesome|wonderful|lovely|cool|great|nice|neat|impressive|incredible|beautiful|"
-    "helpful|useful|brilliant|fantastic|excellent|remarkable|funny|sad|touching|moving|sweet|perfect|clear)"
-)
-
-COURTESY = _pattern(
-    zh=f"""
-    (?:非常|十分|太|真是?)?(?:谢谢|多谢|感谢|谢过|谢了|谢啦)(?:你们|您们|你|您)?(?:的?(?:帮助|回答|解答|讲解|介绍|分享|耐心))?
-    (?:你|您)?辛苦(?:你|您|大家)?[了啦]? 真?没想到 算了(?:算了)? 麻烦(?:你|您)了 费心了? 受教了? 长见识了? 长知识了? 涨知识了? 学到了? 有劳了? 承教了?
-    再见 拜拜 回头见 明天见 下次见 改天见 告辞 (?:下次|改天|回头|有空)再(?:聊|来|见|说) (?:我)?(?:得|要|该|先|就){0, 3}走了 先这样吧?
-    就到这(?:里|儿)?吧? 今天就?(?:先)?到这(?:里|儿)?吧? 没有?(?:别的|其他)?问题了 没(?:有)?什么(?:要|想)问的?了 慢走 留步
-    {_VERY}的?(?:{_PRAISE}) (?:{_PRAISE})[啊呀哦呢!了]+ 原来如此 原来是?这样 哇 哈+ 呵+ 嘿嘿 佩服 妙啊
-    祝(?:你|您|大家)?[^,，。!?？]{{1,12}} 保重身?体? 多保重 新年快乐 新春快乐 春节快乐 中秋快乐 节日快乐 生日快乐 周末愉快 恭喜(?:发财)?
-    身体健康 万事如意 一路平安 晚安 (?:你|您)?(?:今天|中午|晚上|早上)?吃过?了?(?:饭|早饭|午饭|晚饭)?了?[吗没]
-    (?:你|您)?(?:最近|近来|今天)?(?:过得|心情|身体|还)?(?:好吗|好不好|忙吗|忙不忙|怎么样啊?|可好)
-    (?:你|您)(?:今天|现在)?(?:累|忙|困|冷|热|饿|渴|开心|高兴|无聊)(?:吗|不累|不忙|了吗) (?:你|您)睡(?:了|醒了)?吗
-    (?:你|您)是(?:不是)?(?:真人|机器人|人类|ai|人工智能|电脑程序)吗? (?:你|您)(?:平时|也)?(?:喜欢|爱)[^,，。?？]{{1,6}}吗
-    今天?天?气?真(?:好|热|冷|不错) (?:很|真)?高兴认识(?:你|您) 没关系 不客气 不用谢 对不起 抱歉 不好意思 让(?:你|您)久等了
-    """,
-    en=rf"""
-    (?:many_|a_lot_of_)?thanks(?:_so_much|_a_lot|_a_million|_again|_anyway|_very_much)?
-    thank_(?:you|u)(?:_so_much|_very_much|_a_lot|_again|_kindly)? thx cheers much_appreciated
-    (?:i_)?(?:really_|do_)?appreciate_(?:it|that|your_\w+) (?:that(?:'s|_is|_was)|this_(?:is|was))_(?:so_|very_|really_|quite_|a_)*{_PRAISE_EN}
-    (?:it(?:'s|_is|_was)_)?(?:how|so|very|really|quite|most|truly|pretty)_{_PRAISE_EN} what_an?_(?:{_PRAISE_EN}_)?\w+ {_PRAISE_EN}
-    that_helps?(?:_a_lot)? good_to_know wow oh_wow ha(?:ha)+ bye(?:_bye)? goodbye farewell see_(?:you|ya)(?:_\w+)? take_care
-    have_a_(?:nice|good|great|lovely)_\w+ good_night (?:talk|speak)_to_you_(?:later|soon) until_next_time
-    (?:i_)?(?:have_to|must|need_to|should)_(?:go|leave|run)(?:_now)? that(?:'s|_is|_will_be)_all(?:_for_(?:now|today)|_i_(?:need|needed|wanted))?
-    no_(?:more|further|other)_questions happy_new_year merry_christmas happy_(?:birthday|holidays|easter) all_the_best
-    best_wishes good_luck congratulations get_well_soon (?:i_)?wish_you_[^,.!?]{{1,30}} you(?:'re|_are)_welcome
-    how_are_(?:you|things)(?:_doing|_going)?(?:_today)? how(?:'s|_is)_(?:it_going|your_day|life|everything) how_was_your_\w+
-    how_have_you_been have_you_eaten(?:_yet|_today)? did_you_(?:sleep_well|have_(?:lunch|dinner|breakfast)) what(?:'s|_is)_up
-    are_you_(?:busy|tired|happy|hungry|ok|okay|well|cold|a_robot|a_bot|human|a_human|real|an_ai|a_real_person|a_machine)(?:_today|_now)?
-    do_you_(?:like|enjoy|love)_\w+(?:_\w+)? (?:nice|lovely|beautiful|good)_weather(?:_today)? sorry my_apologies no_(?:problem|worries)
-    nice_(?:talking|chatting|speaking)_(?:to|with)_you i_(?:enjoyed|loved|liked)_(?:that|this|it|our_\w+|talking_(?:to|with)_you)
-    """,
-)
-"""Thanks, a farewell, interest, a wish or small talk; words of address may remain."""
-
-ACKNOWLEDGEMENT = _pattern(
-    zh="嗯+ 好的?吧? 好嘞 行吧? 明白了? 懂了 我懂了? 知道了 了解了? 收到 原来 噢 哦 可以了 没事了? 不错 赞 棒 妙 是的 对的?",
-    en=r"i_see got_it i_(?:understand|get_it) understood makes_sense sounds_good fair_enough noted alright all_right right ok okay sure yes yeah yep oh ah fine damn hm+ well gosh whoa",
-)
-"""An acknowledgement; a message of nothing else is a courtesy."""
-
-THANKS_LEAD = re.compile(
-    r"^(?:非常|十分|太|真是?)?(?:谢谢|多谢|感谢)|^祝|^(?:many |a lot of )?thanks\b|^thank (?:you|u)\b|^i(?:'d| would)? (?:really )?(?:appreciate|wish you)\b|^i wish you\b"
-)
-"""Thanks or a wish at the start of a clause, which states no fact whatever follows: 谢谢你讲的故事."""
-
-DOUBT = _pattern(
-    zh="""
-    (?:你|您)?(?:真的|能|敢)?确定(?:是)?(?:这样|吗|么|没|不) (?:是|当)?真的(?:没有?|不是?|不能|会|可以|有)?(?:了)?(?:吗|么|假的) 当真 (?:好像|恐怕|似乎|这|那)?不(?:太)?对(?:吧|啊|呀|哦|劲)?(?![面方头话比])
-    不是吧 不会吧 不可能 (?:你|您)?(?:是不是|没有?)?(?:说|讲|记|搞|弄|看)错了? 错了(?:吧|啊)? 怎么(?:会|可能)(?:是)? 我?不(?:太)?(?:相信|信)
-    有(?:什么)?(?:把握|根据|依据|凭据|证据)吗 有什么(?:根据|依据|凭据|证据) 凭什么(?:这么)?说? (?:根据|依据)(?:是|在)?(?:什么|哪) 出处(?:是|在)?(?:什么|哪)
-    靠谱吗 可靠吗 骗人 瞎说 胡说 少来 得了吧 别逗 哪有 没那么 不见得 (?:没|不)(?:有)?(?:搞|弄|记)?(?:错|骗我)吧? 我怀疑 (?:再)?(?:核实|确认)一?[下遍]
-    """,
-    en=r"""
-    are_you_(?:really_|quite_|absolutely_|so_)?(?:sure|certain|positive) you_sure really for_real seriously
-    is_(?:that|this|it)_(?:really_|actually_)?(?:right|true|correct|so|accurate)(?=\W*$) that(?:'s|_is)_(?:not|n't)_(?:right|true|correct|so|what) that_is_n't
-    that_(?:can't|cannot|can_not|doesn't|does_not|couldn't)_(?:be|sound|seem)(?:_(?:right|true|correct))? (?:that|this)(?:'s|_is)_(?:wrong|incorrect|false|a_mistake)
-    you(?:'re|_are|_must_be|_may_be|_might_be)_(?:wrong|mistaken) (?:that|this|it)_(?:isn't|wasn't)_(?:right|true|correct) no_way
-    i_(?:don't|do_not|can't)_(?:think_so|believe_(?:that|you|it)) i_doubt(?:_that|_it)? i'm_not_(?:so_)?sure(?:_about_that)? surely_not not_true
-    nah nope come_on hang_on wait_a_(?:minute|second) hold_on wrong how_do_you_know says_who what(?:'s|_is)_(?:your|the)_(?:source|evidence|proof)(?:_(?:for|of)_(?:that|this|it))? (?:double|re)[_-]?check
-    """,
-)
-"""Doubt about an answer."""
-
-HEARSAY = _pattern(
-    zh=r"""
-    (?:可是?|但是?|不过|然而|可)?我(?:[^,，。]{0,3}?)(?:听[^,，。]{0,4}?(?:说|讲)|看到|读到|查到|记得|以为|印象中?|觉得) (?:有人|别人|人家|网上|书上|他们|朋友|同事|导游|老师|家人|手册上|牌子上|攻略上?|百度|医生|护士|客服|柜员|邻居)[^,，。]{0,6}?(?:说|讲|写)
-    (?:明明|应该|难道)(?:不?是)? 不是[^,，。?？]{1,24}(?:吗|么) (?:可是|但是?|不过)(?=[^,，。]{0,30}\d)
-    """,
-    en=r"""
-    (?:but_)?i_(?:have_|had_|was_|once_|always_|just_|'ve_)*(?:heard|read|thought|told|saw|seen|remember(?:ed)?|believe(?:d)?|learned|assumed)(?:_(?:that|somewhere|online))?
-    i_was_(?:told|under_the_impression)(?:_that)? (?:someone|somebody|people|they|others|wikipedia|(?:the|my|a|an|your|this|that|one_of_the|some)_\w+(?:_\w+){0,4}?)_(?:said|says|say|told_(?:me|us)|tells_me|claims?|claimed|wrote|swears|swore|insists)(?:_that)?
-    (?:wasn't|isn't|aren't|weren't|didn't|doesn't|don't)_(?:it|that|he|she|they|there)
-    """,
-)
-"""A statement of the user, from hearsay or memory."""
-
-PREFERENCE = _pattern(
+PREFERENCE = pattern_of(
     zh=f"""
     (?:说|讲|答|回答|回复|解释|介绍|写)?[得的]?[再更]?(?:详细|具体|细致|仔细|简短|简单|简洁|精简|简练|短|长|慢|通俗|明白|清楚){_A_BIT}
-    长话短说 言简意赅 (?:别|不要|不用)(?:太|这么|那么)?(?:啰嗦|罗嗦|长|详细|简短)
-    太(?:长|短|啰嗦|简单|复杂)了 说重点 讲重点 换(?:个|一种)说法 (?:再说|重复|再讲)一遍
-    (?:轻松|随意|随便|活泼|正式|严肃|客气|礼貌|亲切){_A_BIT} 用敬语 称呼我 叫我
-    (?:用|说|讲|改用|换成|切换到?|换){_LANGUAGE}(?:来?(?:回答|回复|说|讲|交流|聊|介绍|解释))?
+    长话短说 言简意赅 (?:别|不要|不用)(?:太|这么|那么)?(?:啰嗦|罗嗦|长|详细|简短) 太(?:长|短|啰嗦|简单|复杂)了 说重点
+    讲重点 换(?:个|一种)说法 (?:再说|重复|再讲)一遍 (?:轻松|随意|随便|活泼|正式|严肃|客气|礼貌|亲切){_A_BIT} 用敬语
+    称呼我 叫我 (?:用|说|讲|改用|换成|切换到?|换){_LANGUAGE}(?:来?(?:回答|回复|说|讲|交流|聊|介绍|解释))?
     我叫什么(?:名字)? 我是谁 我的名字(?:是什么)? (?:还)?记得我(?:是谁|叫什么|的名字|吗)?
     (?:我们|咱们|我){_EARLIER}都?(?:问|说|讲|提|聊|谈)[过到了的]?[些是]?(?:什么|哪(?:里|儿)?了?)
     我{_EARLIER}的问题(?:是什么)? [你您]{_EARLIER}都?(?:回答|说|讲|提到)[过到了的]?[些是]?什么
@@ -141,30 +52,28 @@ PREFERENCE = _pattern(
     en=f"""
     (?:a_(?:bit|little)_)?more_(?:detail(?:s|ed)?|briefly|concise(?:ly)?|formal(?:ly)?|casual(?:ly)?)
     in_(?:more|greater)_detail keep_(?:it|them|your_answers)_(?:short|brief|simple)
-    (?:be|answer)_(?:brief(?:ly)?|concise(?:ly)?) short(?:er)?_answers? too_(?:long|short)
-    less_formal(?:ly)?
+    (?:be|answer)_(?:brief(?:ly)?|concise(?:ly)?) short(?:er)?_answers? too_(?:long|short) less_formal(?:ly)?
     (?:speak|talk|be)_(?:more_)?(?:casual(?:ly)?|formal(?:ly)?|respectful(?:ly)?|slower|slowly)
-    (?:speak|answer|reply|respond|talk|write|switch)(?:_to)?(?:_me)?(?:_in|_to)?_{_LANGUAGE_EN}
-    in_{_LANGUAGE_EN} what_did_(?:i|you|we)_(?:just_|first_)?(?:ask|say|talk|discuss)(?:_about|_you)?
+    (?:speak|answer|reply|respond|talk|write|switch)(?:_to)?(?:_me)?(?:_in|_to)?_{_LANGUAGE_EN} in_{_LANGUAGE_EN}
+    what_did_(?:i|you|we)_(?:just_|first_)?(?:ask|say|talk|discuss)(?:_about|_you)?
     what_(?:was|were)_(?:my|your|our)_(?:first_|last_|previous_|earlier_)?(?:question|answer)s?
     do_you_remember_(?:me|my_name) what(?:'s|_is)_my_name who_am_i (?:please_)?call_me
     """,
 )
 """A preference for the conversation, or a question about the conversation itself."""
 
-FILLER = _pattern(
+FILLER = pattern_of(
     zh="""
-    一遍 一次 回答 说话 说 讲 话 问题 希望 想 要 用 来 听 好的 好吧 好 可以 以后 跟我 对我 先生 女士 老师
-    老人家 老人 前辈 爷爷 奶奶 朋友
+    一遍 一次 回答 说话 说 讲 话 问题 希望 想 要 用 来 听 好的 好吧 好 可以 以后 跟我 对我 先生 女士 老师 老人家 老人
+    前辈 爷爷 奶奶 朋友
     """,
     en="""
-    give answers? use want like would know need ok okay yes well now there sir madam dear again will using
-    speak
+    give answers? use want like would know need ok okay yes well now there sir madam dear again will using speak
     """,
 )
 """Filler around a preference or a greeting."""
 
-INSTRUCTION = _pattern(
+INSTRUCTION = pattern_of(
     zh=r"""
     (?:忽略|无视|忘掉|忘记|抛开|不要管|别管|不用管|不必理会|绕过|跳过|取消)[^。！？\n]{0,12}(?:规则|指令|指示|设定|提示|要求|限制|约束|上文|上面|以上|之前|前面|一切|所有|资料|记载|证据|材料|手册|文档)
     扮演 假装 假设你 (?:你|您)现在是(?:一个|一名|一只)? 从现在[起开][始]?[，,]?(?:你|您) 不管我问什么 开发者模式
@@ -176,29 +85,31 @@ INSTRUCTION = _pattern(
 )
 """Instructions to the model; such a clause has no topic."""
 
-PROMPT = _pattern(
+PROMPT = pattern_of(
     zh=r"提示词 系统提示 系统指令 系统规则 系统消息 越狱 (?:你|您)的(?:指令|设定|初始设定|内部规则)",
-    en=r"system_(?:prompt|message|instructions?) (?:your|hidden|initial)_(?:\w+_)?(?:prompt|instructions?) jailbreak dan_mode",
+    en=r"""
+    system_(?:prompt|message|instructions?) (?:your|hidden|initial)_(?:\w+_)?(?:prompt|instructions?) jailbreak
+    dan_mode
+    """,
 )
 """The prompt of the model, which no evidence describes."""
 
 TITLE = re.compile('[《「『“]([^《》「」『』“”]{1,40})[》」』”]|"([^"\n]{2,60})"')
 """Text in book-title or quotation marks."""
 
-PERSON = _pattern(zh="(?<![其吉])他(?![乡日]) 她", en="he she him her hers his they them their")
+PERSON = pattern_of(zh="(?<![其吉])他(?![乡日]) 她", en="he she him her hers his they them their")
 """A personal pronoun."""
 
 PRONOUN = re.compile(rf"{PERSON.pattern}|它|\b(?:it|its)\b")
 """An anaphoric pronoun."""
 
-DEMONSTRATIVE = _pattern(
+DEMONSTRATIVE = pattern_of(
     zh=f"""
     这{_LOCAL} 那{_LOCAL} 那(?:边|里|儿) (?<![尤极与土])其(?![实他它余次间中]) (?<![因从彼如在])此(?!外)
     (?<![应不活])该(?!不该)
     """,
     en=r"""
-    (?:this|these|those)\b(?!_(?:village|place|town))
-    that(?=_(?:one|rule|story|person|man|woman|year)\b|\W*$)
+    (?:this|these|those)\b(?!_(?:village|place|town)) that(?=_(?:one|rule|story|person|man|woman|year)\b|\W*$)
     (?<!is_)(?<!are_)(?<!was_)(?<!were_)there(?!_(?:is|are|was|were|an?|any|no|some|be|been)\b|'s)
     """,
 )
@@ -209,10 +120,9 @@ LEADING_CONJUNCTION = re.compile(
 )
 """那 and ``and`` as conjunctions at the start of a question; they refer to nothing."""
 
-CONTINUATION = _pattern(
+CONTINUATION = pattern_of(
     zh="""
-    后来 之后 接着 接下来 然后 继续 往下 再讲 再说 多讲 多说 还有 别的 另外 其他 更多 展开 意思 含义 原因
-    真的 详情
+    后来 之后 接着 接下来 然后 继续 往下 再讲 再说 多讲 多说 还有 别的 另外 其他 更多 展开 意思 含义 原因 真的 详情
     """,
     en="""
     what_about how_about then next else more again continue go_on mean(?:s|ing)? really elaborate explain
@@ -221,17 +131,17 @@ CONTINUATION = _pattern(
 )
 """A request to continue, without a topic."""
 
-GENERIC = _pattern(
+GENERIC = pattern_of(
     zh="""
-    故事 典故 传说 例子 事例 细节 来历 来源 由来 起源 结果 内容 出处 依据 证据 影响 作用 区别 关系 特点 道理
-    背景 经过 过程 当时 那时 现在 如今 年代 时间 地点 人物 名字 修建 兴建 建造 建成 建立 重修 修缮 主持 去世
-    出生 参加 开始 结束 使用 流传 传下来 制定 规定 写成 写下 真 讲 说 谈 看 做 用 去 来 对 好 多 人 事 年 时
-    里 上 下 条 点 些 句 个 位 样
+    故事 典故 传说 例子 事例 细节 来历 来源 由来 起源 结果 内容 出处 依据 证据 影响 作用 区别 关系 特点 道理 背景
+    经过 过程 当时 那时 现在 如今 年代 时间 地点 人物 名字 修建 兴建 建造 建成 建立 重修 修缮 主持 去世 出生 参加
+    开始 结束 使用 流传 传下来 制定 规定 写成 写下 真 讲 说 谈 看 做 用 去 来 对 好 多 人 事 年 时 里 上 下 条 点 些
+    句 个 位 样
     """,
     en="""
-    stor(?:y|ies) tales? examples? details? reasons? origins? sources? evidence specific particular concrete
-    true words? say says said year time date place name built build founded written wrote made died born
-    come came any others? ones?
+    stor(?:y|ies) tales? examples? details? reasons? origins? sources? evidence specific particular concrete true
+    words? say says said year time date place name built build founded written wrote made died born come came any
+    others? ones?
     """,
 )
 """Generic words, with ``CONTINUATION``: a question that has no others takes its topic from the context."""

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from wenmai.chat.understanding import cues
+from wenmai.chat.understanding import courtesies, cues
 from wenmai.chat.understanding.clauses import WH, ClauseKind, clauses, is_address, is_chat, readable, tells_trouble
 from wenmai.chat.understanding.ordinals import ORDINALS_EN, without_ordinals
 from wenmai.grounding.lexicon import EMPTY, Lexicon
@@ -28,7 +28,9 @@ class Understanding(msgspec.Struct, frozen=True, kw_only=True):
 
 _ANSWER_TYPE = re.compile(
     "(?P<when>哪一?年|何年|何时|什么时候|几时|哪个?朝代|什么年代|哪个年代|哪一?天|几月|几号|哪个?月"
-    r"|\bwhen(?: exactly| precisely)? (?:is|are|was|were|do|does|did|will|would|can|could|should|shall|must|has|have|had|to)\b|\bwhen\W*$"
+    r"|\bwhen(?: exactly| precisely)? (?:is|are|was|were|do|does|did|will|would|can|could|should|shall"
+    r"|must|has|have|had|to)\b"
+    r"|\bwhen\W*$"
     r"|\b(?:know|tell \w+|say|says|wonder|show|idea|sure|ask|remember|explain)(?: exactly)? when\b"
     r"|\b(?:what|which) (?:year|date|day|month|time|century|dynasty|period)\b)"
     "|(?P<how_many>多少|几(?!乎)|多大|多高|多长|多久|多远|多重"
@@ -41,11 +43,11 @@ _ASKING = re.compile(
     r"[?吗呢么]|什么|哪|几|多少|谁|怎|如何|为何|是否|有没有|是不是|能不能|介绍|告诉|讲讲|说说|讲一讲|说一说"
     r"|\b(?:who|what|when|where|why|how|which|is|are|was|were|do|does|did|tell|describe)\b"
 )
-_DOUBTING = re.compile(f"{cues.DOUBT.pattern}|{cues.HEARSAY.pattern}")
+_CHALLENGING = re.compile(f"{courtesies.CHALLENGE.pattern}|{courtesies.HEARSAY.pattern}")
 _INTERJECTION = re.compile(
     r"(?:no|wait|well|hey|oh|um+|er+|actually|sorry|but|可是|但是?|不过|[哎诶唉欸啊]+|等等|慢着|等一下)[,，.。!！…\s]*"
 )
-_OPENING_DOUBT = re.compile(rf"(?:那|可|但|but|hm+|well|wait)?[,，\s]*(?:{_DOUBTING.pattern})")
+_OPENING_CHALLENGE = re.compile(rf"(?:那|可|但|but|hm+|well|wait)?[,，\s]*(?:{_CHALLENGING.pattern})")
 _ORDINAL_WORDS = frozenset({*ORDINALS_EN, "one", "ones"})
 
 
@@ -83,21 +85,21 @@ def is_about_conversation(question: str) -> bool:
 
 
 def is_challenge(question: str) -> bool:
-    """Whether a message, in a conversation, doubts an answer: 你确定吗, *really? I read it was 1950*."""
+    """Whether a message, in a conversation, challenges an answer: 你确定吗, *really? I read it was 1950*."""
     parts = [
         clause
         for clause in clauses(question)
-        if clause.kind in (ClauseKind.DOUBT, ClauseKind.CONTENT)
+        if clause.kind in (ClauseKind.CHALLENGE, ClauseKind.CONTENT)
         and _INTERJECTION.fullmatch(readable(clause.text)) is None
     ]
     if not parts:
         return False
     first = readable(parts[0].text)
-    doubted = parts[0].kind is ClauseKind.DOUBT or _OPENING_DOUBT.match(first) is not None
+    challenged = parts[0].kind is ClauseKind.CHALLENGE or _OPENING_CHALLENGE.match(first) is not None
     asked = any(
-        WH.search(_without_doubt(readable(clause.text))) for clause in parts if clause.kind is ClauseKind.CONTENT
+        WH.search(_without_challenge(readable(clause.text))) for clause in parts if clause.kind is ClauseKind.CONTENT
     )
-    return doubted and not asked
+    return challenged and not asked
 
 
 def _decide(
@@ -112,7 +114,7 @@ def _decide(
     elif conversational:
         dialogue_act, matched = conversational
     elif in_conversation and is_challenge(text):
-        dialogue_act, matched = DialogueAct.CHALLENGE, [match[0] for match in _DOUBTING.finditer(text)]
+        dialogue_act, matched = DialogueAct.CHALLENGE, [match[0] for match in _CHALLENGING.finditer(text)]
     elif out_of_scope and not facts:
         dialogue_act, matched = DialogueAct.OUT_OF_SCOPE, out_of_scope
     elif (unclear or not in_conversation) and not (facts or _names_anything(text, unclear, lexicon)):
@@ -124,16 +126,16 @@ def _about_conversation(text: str, found: Mapping[DialogueAct, list[str]]) -> tu
     """Greeting, courtesy or preference, if the text is only that, with the matched words."""
     preferences = found[DialogueAct.CONTEXT_PREFERENCE] + [match[0] for match in cues.PREFERENCE.finditer(text)]
     greetings = found[DialogueAct.GREETING] + [match[0] for match in cues.GREETING.finditer(text)]
-    courtesies = found[DialogueAct.COURTESY] + [match[0] for match in cues.COURTESY.finditer(text)]
-    rest = _without(text, [*preferences, *greetings, *courtesies])
+    polite_words = found[DialogueAct.COURTESY] + [match[0] for match in courtesies.COURTESY.finditer(text)]
+    rest = _without(text, [*preferences, *greetings, *polite_words])
     other = found[DialogueAct.FACT_SEEKING] or found[DialogueAct.OUT_OF_SCOPE] or _states_or_asks(text)
     if preferences and (not rest or not other):
         return DialogueAct.CONTEXT_PREFERENCE, preferences
     polite = not rest or (not other and is_address(rest) and not tells_trouble(text))
-    if greetings and polite and not (courtesies and _position(text, courtesies) < _position(text, greetings)):
+    if greetings and polite and not (polite_words and _position(text, polite_words) < _position(text, greetings)):
         return DialogueAct.GREETING, greetings
-    if (courtesies and polite) or _is_courteous(text):
-        return DialogueAct.COURTESY, courtesies
+    if (polite_words and polite) or _is_courteous(text):
+        return DialogueAct.COURTESY, polite_words
     return None
 
 
@@ -151,8 +153,8 @@ def _position(text: str, words: Sequence[str]) -> int:
     return min(text.find(normalise(word)) for word in words)
 
 
-def _without_doubt(normal: str) -> str:
-    return cues.DOUBT.sub(" ", normal)
+def _without_challenge(normal: str) -> str:
+    return courtesies.CHALLENGE.sub(" ", normal)
 
 
 def _names_anything(text: str, unclear: Sequence[str], lexicon: Lexicon) -> bool:

@@ -6,10 +6,10 @@ from enum import StrEnum
 
 import msgspec
 
-from wenmai.chat.understanding import cues
+from wenmai.chat.understanding import courtesies
 from wenmai.chat.understanding.clauses import asked_of, has_instruction, readable
 from wenmai.chat.understanding.dialogue_acts import answer_type_of, is_about_conversation, is_challenge
-from wenmai.chat.understanding.focus import Focus
+from wenmai.chat.understanding.focus import ConversationFocus
 from wenmai.chat.understanding.questions import asked_about, elliptic_subject, questions_of, wordings_of
 from wenmai.chat.understanding.rewrite import Rewrite, asked_before, is_context_dependent, subject_words, with_context
 from wenmai.grounding.lexicon import Lexicon
@@ -23,10 +23,14 @@ _LONGEST_REFERENCE = 120
 """Characters up to which a message may refer to earlier answers."""
 
 _MORE = re.compile(
-    r"(?:那么?|哦|嗯|好)?[,，\s]*(?:(?:那)?(?:后来|之后|接着|接下来|然后|再后来|以后)(?:又|还|就|都)?(?:怎么样?|如何|发生)?(?:了)?(?:什么)?(?:事)?(?:了)?呢?"
-    r"|还有(?:别的|其他的?|什么)?(?:吗|呢|没有)?|(?:请)?(?:继续|往下|接着)(?:说|讲)?(?:下去|吧)?|(?:再)?(?:多)?(?:讲|说)(?:一?点|一?些|讲|说)|(?:还有)?(?:更多|别的|其他)(?:的)?(?:吗|呢)?)"
-    r"|(?:and |so |ok |okay |but )?[,\s]*(?:(?:what |and )?(?:happened |comes |came )?(?:then|next|afterwards?|after that)|what (?:else|happened (?:then|next|after(?:wards)?|after that))"
-    r"|go on|(?:please )?continue|keep going|(?:is there )?anything else|(?:can you |could you |please )?tell me more(?: about (?:it|that|this))?|more|and)"
+    r"(?:那么?|哦|嗯|好)?[,，\s]*"
+    r"(?:那?(?:后来|之后|接着|接下来|然后|再后来|以后)[又还就都]?(?:怎么样?|如何|发生)?了?(?:什么)?事?了?呢?"
+    r"|还有(?:别的|其他的?|什么)?(?:吗|呢|没有)?|请?(?:继续|往下|接着)[说讲]?(?:下去|吧)?"
+    r"|再?多?[讲说](?:一?点|一?些|讲|说)|(?:还有)?(?:更多|别的|其他)的?[吗呢]?)"
+    r"|(?:and |so |ok |okay |but )?[,\s]*"
+    r"(?:(?:what |and )?(?:happened |comes |came )?(?:then|next|afterwards?|after that)"
+    r"|what (?:else|happened (?:then|next|after(?:wards)?|after that))|go on|(?:please )?continue|keep going"
+    r"|(?:is there )?anything else|(?:can you |could you |please )?tell me more(?: about (?:it|that|this))?|more|and)"
 )
 
 
@@ -105,7 +109,7 @@ def needs_context(message: str) -> bool:
     return 0 < len(asked_of(message)) <= _LONGEST_REFERENCE
 
 
-def plan_answer(message: str, window: Sequence[Message], lexicon: Lexicon, focus: Focus) -> Plan:
+def plan_answer(message: str, window: Sequence[Message], lexicon: Lexicon, focus: ConversationFocus) -> Plan:
     """Plan the answer to a message.
 
     Args:
@@ -130,7 +134,9 @@ def plan_answer(message: str, window: Sequence[Message], lexicon: Lexicon, focus
     return Plan(queries=tuple(queries), carried=carried)
 
 
-def _query(question: str, window: Sequence[Message], lexicon: Lexicon, focus: Focus) -> tuple[Query, list[str]]:
+def _query(
+    question: str, window: Sequence[Message], lexicon: Lexicon, focus: ConversationFocus
+) -> tuple[Query, list[str]]:
     if not window or is_about_conversation(question):
         return Query(asked=question, wordings=tuple(Wording(text=text) for text in wordings_of(question))), []
     if _continues(question) and focus.latest:
@@ -152,10 +158,12 @@ def _query(question: str, window: Sequence[Message], lexicon: Lexicon, focus: Fo
     return Query(asked=question, wordings=(*alone, in_context), terse=_is_terse(question, lexicon)), []
 
 
-def _challenge(asked: str, window: Sequence[Message], lexicon: Lexicon, focus: Focus) -> tuple[Query, list[str]]:
-    """The question whose answer is doubted, searched for together with the user's own words."""
+def _challenge(
+    asked: str, window: Sequence[Message], lexicon: Lexicon, focus: ConversationFocus
+) -> tuple[Query, list[str]]:
+    """The question whose answer is challenged, searched for together with the user's own words."""
     questions = [question for _, question in asked_before(window)]
-    own = cues.HEARSAY.sub(" ", cues.DOUBT.sub(" ", readable(asked)))
+    own = courtesies.HEARSAY.sub(" ", courtesies.CHALLENGE.sub(" ", readable(asked)))
     if not questions:
         return Query(asked=asked, wordings=(Wording(text=asked),)), []
     before = window[: next(i for i, m in enumerate(window) if m.role == "user" and asked_of(m.content) == questions[0])]

@@ -191,7 +191,7 @@ def _pronoun(text: str) -> str:
 
 
 def subject_of(question: str) -> str:
-    """The thing that a question is about, by its place: before the verb in Chinese, a noun with its article in English."""
+    """The thing that a question is about: before the verb in Chinese, a noun with its article in English."""
     text = _stripped(question)
     if has_cjk(text):
         found = _SUBJECT_ZH.match(text)

@@ -8,7 +8,7 @@ import msgspec
 from wenmai.chat.understanding import cues
 from wenmai.chat.understanding.clauses import asked_of, readable
 from wenmai.chat.understanding.dialogue_acts import answer_type_of, is_about_conversation, is_challenge
-from wenmai.chat.understanding.focus import Focus
+from wenmai.chat.understanding.focus import ConversationFocus
 from wenmai.chat.understanding.ordinals import find_ordinal, item_name, without_ordinals
 from wenmai.grounding.claims.claim import ClaimKind
 from wenmai.grounding.claims.extraction import find_claims
@@ -45,14 +45,14 @@ class _Turn(msgspec.Struct, frozen=True, kw_only=True):
     context_dependent: bool
 
 
-def rewrite(question: str, window: Sequence[Message], lexicon: Lexicon, focus: Focus) -> Rewrite:
+def rewrite(question: str, window: Sequence[Message], lexicon: Lexicon, focus: ConversationFocus) -> Rewrite:
     """Complete an elliptic question from the conversation; a standalone one is not changed."""
     if not is_context_dependent(question, lexicon):
         return Rewrite(text=question, carried=[])
     return with_context(question, window, lexicon, focus)
 
 
-def with_context(question: str, window: Sequence[Message], lexicon: Lexicon, focus: Focus) -> Rewrite:
+def with_context(question: str, window: Sequence[Message], lexicon: Lexicon, focus: ConversationFocus) -> Rewrite:
     """A question with words of the conversation.
 
     Carried are the topic words and quoted titles of the latest standalone question, or as a fallback its content
@@ -110,10 +110,8 @@ def is_context_dependent(question: str, lexicon: Lexicon) -> bool:
 
 def _has_antecedent(before: str, lexicon: Lexicon) -> bool:
     """Whether a subject is named before a pronoun, in a clause or a part of its own: *the lamp blinks, what is it*."""
-    boundary = None
-    for boundary in _BOUNDARY.finditer(before):
-        pass
-    return boundary is not None and bool(_subject(before[: boundary.start()], lexicon))
+    ends = [boundary.start() for boundary in _BOUNDARY.finditer(before)]
+    return bool(ends) and bool(_subject(before[: ends[-1]], lexicon))
 
 
 def subject_words(question: str, lexicon: Lexicon) -> list[str]:
@@ -147,8 +145,8 @@ def _is_generic(word: str) -> bool:
     return not word
 
 
-def _topic_chain(window: Sequence[Message], lexicon: Lexicon, focus: Focus) -> list[_Turn]:
-    """The latest standalone turn and those after it, ascending; without preferences, courtesies and doubts."""
+def _topic_chain(window: Sequence[Message], lexicon: Lexicon, focus: ConversationFocus) -> list[_Turn]:
+    """The latest standalone turn and those after it, ascending; without preferences, courtesies and challenges."""
     chain: list[_Turn] = []
     for turn in _newest_first(window, lexicon, focus):
         chain.insert(0, turn)
@@ -157,18 +155,18 @@ def _topic_chain(window: Sequence[Message], lexicon: Lexicon, focus: Focus) -> l
     return chain
 
 
-def _newest_first(window: Sequence[Message], lexicon: Lexicon, focus: Focus) -> Iterator[_Turn]:
+def _newest_first(window: Sequence[Message], lexicon: Lexicon, focus: ConversationFocus) -> Iterator[_Turn]:
     for turn_id, question in asked_before(window):
         context_dependent = is_context_dependent(question, lexicon)
         yield _Turn(question=question, cited=focus.text_of(turn_id), context_dependent=context_dependent)
 
 
 def asked_before(window: Sequence[Message]) -> Iterator[tuple[int, str]]:
-    """The earlier questions with their turns, newest first, without preferences, courtesies and doubts."""
+    """The earlier questions with their turns, newest first, without preferences, courtesies and challenges."""
     asked = [(message.turn_id, asked_of(message.content)) for message in window if message.role == "user"]
     for turn_id, question in reversed(asked):
-        doubted = turn_id != asked[0][0] and is_challenge(question)
-        if question and not doubted and not is_about_conversation(question):
+        challenged = turn_id != asked[0][0] and is_challenge(question)
+        if question and not challenged and not is_about_conversation(question):
             yield turn_id, question
 
 
