@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 from typing import Any
 
-from wenmai.chat.understanding.focus import CITED, ConversationFocus, focus_of, ids_to_read, next_id
+from wenmai.chat.understanding.focus import CITED, CitedTurns, focus_of, ids_to_read, next_id
 from wenmai.grounding.types import Passage
 from wenmai.stores.records import Message
 
@@ -36,7 +36,7 @@ def answers(*contents: tuple[str, Any]) -> list[Message]:
     ]  # fmt: skip
 
 
-def focus(window: list[Message], *passages: Passage, domains: list[str] | None = None) -> ConversationFocus:
+def focus(window: list[Message], *passages: Passage, domains: list[str] | None = None) -> CitedTurns:
     """The focus where these passages exist."""
     return focus_of(window, {each.evidence_id: each for each in passages}, domains or [])
 

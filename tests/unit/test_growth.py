@@ -13,7 +13,7 @@ from wenmai.chat.extractive import topic_of
 from wenmai.chat.title_wording import extract_title
 from wenmai.chat.understanding.clauses import clauses
 from wenmai.chat.understanding.dialogue_acts import answer_type_of, classify
-from wenmai.chat.understanding.focus import CITED, ConversationFocus, focus_of
+from wenmai.chat.understanding.focus import CITED, CitedTurns, focus_of
 from wenmai.chat.understanding.plan import Plan, plan_answer
 from wenmai.chat.understanding.questions import questions_of
 from wenmai.grounding.answerability import check_answerability
@@ -123,7 +123,7 @@ def verified(answer: str, question: str, text: str) -> object:
     )
 
 
-def cited(window: list[Message], text: str) -> ConversationFocus:
+def cited(window: list[Message], text: str) -> CitedTurns:
     """The focus of a window whose answers cite one passage."""
     return focus_of(window, {"p": passage(text)}, [])
 

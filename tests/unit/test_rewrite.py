@@ -5,7 +5,7 @@ from typing import Literal
 
 import pytest
 
-from wenmai.chat.understanding.focus import CITED, ConversationFocus, focus_of
+from wenmai.chat.understanding.focus import CITED, CitedTurns, focus_of
 from wenmai.chat.understanding.ordinals import find_ordinal, item_name
 from wenmai.chat.understanding.rewrite import Rewrite, rewrite
 from wenmai.config.lexicon import LexiconWords
@@ -37,7 +37,7 @@ def rewritten(question: str, window: list[Message], lexicon: Lexicon) -> Rewrite
     return rewrite(question, window, lexicon, focus(window))
 
 
-def focus(window: list[Message]) -> ConversationFocus:
+def focus(window: list[Message]) -> CitedTurns:
     """The passages that the answers of a window quoted."""
     texts = {message.id: message.content for message in window if message.role == "assistant" and message.content}
     passages = {

@@ -16,7 +16,7 @@ from wenmai.chat.prompts import Prompt, PromptRegistry
 from wenmai.chat.suggestions import Suggestions
 from wenmai.chat.trace import TraceLedger
 from wenmai.chat.understanding.dialogue_acts import Understanding
-from wenmai.chat.understanding.focus import ConversationFocus
+from wenmai.chat.understanding.focus import CitedTurns
 from wenmai.chat.understanding.plan import Plan
 from wenmai.chat.understanding.rewrite import Rewrite
 from wenmai.clock import Clock
@@ -223,7 +223,7 @@ class TurnState(TypedDict, total=False):
     persona: ActivePersona
     opened: Opened
     recalled: Recalled
-    focus: ConversationFocus
+    focus: CitedTurns
     plan: Plan
     rewritten: Rewrite
     understanding: Understanding

@@ -2,7 +2,7 @@
 
 from wenmai.chat.turn import LARGE, TurnRun, TurnState
 from wenmai.chat.understanding.dialogue_acts import classify
-from wenmai.chat.understanding.focus import ConversationFocus, focus_of, ids_to_read
+from wenmai.chat.understanding.focus import CitedTurns, focus_of, ids_to_read
 from wenmai.chat.understanding.plan import needs_context, plan_answer
 from wenmai.chat.understanding.rewrite import Rewrite
 from wenmai.errors import StoreUnavailable
@@ -16,22 +16,22 @@ async def rewrite_question(state: TurnState, run: TurnRun) -> TurnState:
     lexicon = run.services.lexicon
     size = len(query) + sum(len(message.content) for message in window)
     refers = bool(window) and needs_context(query)
-    focus = await _read_focus(state, run) if refers else ConversationFocus()
+    focus = await _read_focus(state, run) if refers else CitedTurns()
     plan = await run_by_size(size, LARGE, plan_answer, query, window, lexicon, focus)
     text = plan.text if plan.queries else query
     return {"focus": focus, "plan": plan, "rewritten": Rewrite(text=text, carried=plan.carried)}
 
 
-async def _read_focus(state: TurnState, run: TurnRun) -> ConversationFocus:
+async def _read_focus(state: TurnState, run: TurnRun) -> CitedTurns:
     """The passages that the last answers cited, in one read; none while the store cannot be reached."""
     window = state["opened"].window
     ids = ids_to_read(window)
     if not ids:
-        return ConversationFocus()
+        return CitedTurns()
     try:
         passages = await run.services.evidence.passages(state["request"].scope, ids)
     except StoreUnavailable:
-        return ConversationFocus()
+        return CitedTurns()
     return focus_of(window, passages, state["persona"].persona.domains)
 
 

@@ -65,7 +65,7 @@ class CitedTurn(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class ConversationFocus(msgspec.Struct, frozen=True):
+class CitedTurns(msgspec.Struct, frozen=True):
     """The turns whose answers cited passages that still exist, newest first."""
 
     turns: tuple[CitedTurn, ...] = ()
@@ -87,7 +87,7 @@ def ids_to_read(window: Sequence[Message]) -> list[str]:
     return list(dict.fromkeys(wanted))
 
 
-def focus_of(window: Sequence[Message], passages: Mapping[str, Passage], domains: Sequence[str]) -> ConversationFocus:
+def focus_of(window: Sequence[Message], passages: Mapping[str, Passage], domains: Sequence[str]) -> CitedTurns:
     """The focus, from the passages that exist of those to read.
 
     Args:
@@ -105,7 +105,7 @@ def focus_of(window: Sequence[Message], passages: Mapping[str, Passage], domains
         )
         if cited:
             turns.append(CitedTurn(turn_id=message.turn_id, passages=cited))
-    return ConversationFocus(tuple(turns))
+    return CitedTurns(tuple(turns))
 
 
 def next_id(evidence_id: str) -> str:

@@ -9,7 +9,7 @@ import msgspec
 from wenmai.chat.understanding import courtesies
 from wenmai.chat.understanding.clauses import asked_of, has_instruction, readable
 from wenmai.chat.understanding.dialogue_acts import answer_type_of, is_about_conversation, is_challenge
-from wenmai.chat.understanding.focus import ConversationFocus
+from wenmai.chat.understanding.focus import CitedTurns
 from wenmai.chat.understanding.questions import asked_about, elliptic_subject, questions_of, wordings_of
 from wenmai.chat.understanding.rewrite import Rewrite, asked_before, is_context_dependent, subject_words, with_context
 from wenmai.grounding.lexicon import Lexicon
@@ -109,7 +109,7 @@ def needs_context(message: str) -> bool:
     return 0 < len(asked_of(message)) <= _LONGEST_REFERENCE
 
 
-def plan_answer(message: str, window: Sequence[Message], lexicon: Lexicon, focus: ConversationFocus) -> Plan:
+def plan_answer(message: str, window: Sequence[Message], lexicon: Lexicon, focus: CitedTurns) -> Plan:
     """Plan the answer to a message.
 
     Args:
@@ -134,9 +134,7 @@ def plan_answer(message: str, window: Sequence[Message], lexicon: Lexicon, focus
     return Plan(queries=tuple(queries), carried=carried)
 
 
-def _query(
-    question: str, window: Sequence[Message], lexicon: Lexicon, focus: ConversationFocus
-) -> tuple[Query, list[str]]:
+def _query(question: str, window: Sequence[Message], lexicon: Lexicon, focus: CitedTurns) -> tuple[Query, list[str]]:
     if not window or is_about_conversation(question):
         return Query(asked=question, wordings=tuple(Wording(text=text) for text in wordings_of(question))), []
     if _continues(question) and focus.latest:
@@ -158,9 +156,7 @@ def _query(
     return Query(asked=question, wordings=(*alone, in_context), terse=_is_terse(question, lexicon)), []
 
 
-def _challenge(
-    asked: str, window: Sequence[Message], lexicon: Lexicon, focus: ConversationFocus
-) -> tuple[Query, list[str]]:
+def _challenge(asked: str, window: Sequence[Message], lexicon: Lexicon, focus: CitedTurns) -> tuple[Query, list[str]]:
     """The question whose answer is challenged, searched for together with the user's own words."""
     questions = [question for _, question in asked_before(window)]
     own = courtesies.HEARSAY.sub(" ", courtesies.CHALLENGE.sub(" ", readable(asked)))

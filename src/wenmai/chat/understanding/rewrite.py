@@ -8,7 +8,7 @@ import msgspec
 from wenmai.chat.understanding import cues
 from wenmai.chat.understanding.clauses import asked_of, readable
 from wenmai.chat.understanding.dialogue_acts import answer_type_of, is_about_conversation, is_challenge
-from wenmai.chat.understanding.focus import ConversationFocus
+from wenmai.chat.understanding.focus import CitedTurns
 from wenmai.chat.understanding.ordinals import find_ordinal, item_name, without_ordinals
 from wenmai.grounding.claims.claim import ClaimKind
 from wenmai.grounding.claims.extraction import find_claims
@@ -45,14 +45,14 @@ class _Turn(msgspec.Struct, frozen=True, kw_only=True):
     context_dependent: bool
 
 
-def rewrite(question: str, window: Sequence[Message], lexicon: Lexicon, focus: ConversationFocus) -> Rewrite:
+def rewrite(question: str, window: Sequence[Message], lexicon: Lexicon, focus: CitedTurns) -> Rewrite:
     """Complete an elliptic question from the conversation; a standalone one is not changed."""
     if not is_context_dependent(question, lexicon):
         return Rewrite(text=question, carried=[])
     return with_context(question, window, lexicon, focus)
 
 
-def with_context(question: str, window: Sequence[Message], lexicon: Lexicon, focus: ConversationFocus) -> Rewrite:
+def with_context(question: str, window: Sequence[Message], lexicon: Lexicon, focus: CitedTurns) -> Rewrite:
     """A question with words of the conversation.
 
     Carried are the topic words and quoted titles of the latest standalone question, or as a fallback its content
@@ -145,7 +145,7 @@ def _is_generic(word: str) -> bool:
     return not word
 
 
-def _topic_chain(window: Sequence[Message], lexicon: Lexicon, focus: ConversationFocus) -> list[_Turn]:
+def _topic_chain(window: Sequence[Message], lexicon: Lexicon, focus: CitedTurns) -> list[_Turn]:
     """The latest standalone turn and those after it, ascending; without preferences, courtesies and challenges."""
     chain: list[_Turn] = []
     for turn in _newest_first(window, lexicon, focus):
@@ -155,7 +155,7 @@ def _topic_chain(window: Sequence[Message], lexicon: Lexicon, focus: Conversatio
     return chain
 
 
-def _newest_first(window: Sequence[Message], lexicon: Lexicon, focus: ConversationFocus) -> Iterator[_Turn]:
+def _newest_first(window: Sequence[Message], lexicon: Lexicon, focus: CitedTurns) -> Iterator[_Turn]:
     for turn_id, question in asked_before(window):
         context_dependent = is_context_dependent(question, lexicon)
         yield _Turn(question=question, cited=focus.text_of(turn_id), context_dependent=context_dependent)
