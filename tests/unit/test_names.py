@@ -29,7 +29,7 @@ FORBIDDEN = {
 FORBIDDEN_NAMES = {
     r"\b(?:SessionCopies|GuardedCopies|TurnGate)\b|\bclass (?:Repair|Gate)\b": "the names of docs/decisions/0018",
     r"\bclass (?:Ground|Piece|Asked|Answering)\b": "PassageFacts, Segment, QuestionTarget, AnswerSpan",
-    r"\bclass (?:CitedTurns|Intent)\b": "AnswerType, DialogueAct",
+    r"\bclass (?:Focus|Intent)\b": "AnswerType, DialogueAct",
     r"\bclass (?:Spent|Consumption|Usage|Standing)\b": "TokenUsage, UsageRecord, BudgetStatus",
     r"\bMANY\b": "MAX_KEYS",
 }
