@@ -37,7 +37,7 @@ PASSAGES = [
     ("tower-3", "林守仁的生平", "林守仁是福州人，早年在船厂做木匠。他在灯塔守了三十一年。"),
     ("tower-4", "码头的修建", "码头始建于1902年，长80米。"),
     ("tower-5", "灯室的规矩", "灯室的规矩有四条：一曰日落点灯，二曰每夜三巡，三曰擦净灯罩，四曰风雨不离。"),
-    ("fog-1-en", "The fog horn", "The fog horn was installed in 1908. It is driven by compressed air. One hears it far."),
+    ("fog-1-en", "The fog horn", "The fog horn was installed in 1908. It is driven by compressed air."),
     ("fog-2-en", "The end of the fog horn", "The fog horn was switched off in 1988. The building is a museum today."),
     ("boat-1-en", "The supply boat", "The supply boat was built in 1923. It comes twice a week."),
 ]  # fmt: skip
