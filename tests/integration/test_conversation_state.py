@@ -163,15 +163,6 @@ async def test_a_comparison_quotes_both_sides(engine: Engine, question: str, ids
     assert all(word in answer.answer_text for word in said)
 
 
-async def test_an_open_part_is_said_to_be_open(engine: Engine) -> None:
-    """The part that the evidence holds is quoted; the other gets the persona's conservative words."""
-    answer = await talk(engine, "码头始建于哪一年？图纸是谁画的？")
-    assert answer.policy_mode == "normal"
-    assert cited(answer) == ["tower-4"]
-    assert "1902" in answer.answer_text
-    assert "没有写明" in answer.answer_text
-
-
 async def test_one_passage_that_answers_both_parts_is_cited_once(engine: Engine) -> None:
     """Nor is its sentence quoted twice."""
     answer = await talk(engine, "灯塔是谁主持修建的，什么时候？")
