@@ -11,7 +11,7 @@ from wenmai.chat.understanding import courtesies
 from wenmai.chat.understanding.clauses import ClauseKind, clauses, readable
 from wenmai.chat.understanding.focus import CitedPassage, CitedTurn
 from wenmai.grounding.answerability import AnswerSpan, Verdict
-from wenmai.grounding.claims.claim import NAMES, TIMES, Claim
+from wenmai.grounding.claims.claim import NAMES, TIMES, Claim, ClaimKind
 from wenmai.grounding.claims.extraction import find_claims
 from wenmai.grounding.lexicon import Lexicon
 from wenmai.grounding.support import facts_of, supporting_passages
@@ -87,8 +87,10 @@ def is_about(message: str, turn: CitedTurn, lexicon: Lexicon) -> bool:
     its words.
     """
     kinds = {_kind(claim) for cited in turn.passages for claim in find_claims(cited.passage.text, lexicon)}
-    if any(_kind(claim) in kinds for claim in _claims(message, lexicon)):
-        return True
+    counts = any(kind == ClaimKind.NUMBER for kind, _ in kinds)
+    for claim in _claims(message, lexicon):
+        if _kind(claim) in kinds or (counts and _kind(claim) == (ClaimKind.NUMBER, "")):
+            return True
     words = _own_words(message)
     known = set(terms(turn.text))
     return not words or sum(word in known for word in words) >= _MIN_SHARED * len(words)

@@ -21,6 +21,9 @@ NOT_SEARCHED = "search_failed"
 INSTRUCTION = "instruction"
 """The reason of a verdict if a message only instructs the model."""
 
+_CLEARLY = 0.5
+"""The share of a terse question's words from which another passage shows that it stands alone."""
+
 _IN_FOCUS = 0.5
 """The least score of a passage that is searched first because an answer cited it."""
 
@@ -94,8 +97,8 @@ class _Judge:
         elsewhere = [
             _coverage(each, asked) for each in self._found(alone[0])[:PASSAGES] if each.evidence_id not in related
         ]
-        here = max(_coverage(passage, asked) for passage in turn.related)
-        if here >= max(elsewhere, default=0.0) and (here or query.terse):
+        here, there = max(_coverage(each, asked) for each in turn.related), max(elsewhere, default=0.0)
+        if (here and here >= there) or (query.terse and there < _CLEARLY):
             return [in_context, *alone]
         return alone
 

@@ -116,7 +116,7 @@ DEMONSTRATIVE = pattern_of(
 """A demonstrative; its noun may or may not follow."""
 
 LEADING_CONJUNCTION = re.compile(
-    r"^(?:那么|那(?![个些位条座间件种样天年时里儿]))[，,\s]*|^(?:and|but|so|then|ok|okay)\b[,\s]*"
+    r"^(?:那么|那(?![个些位条座间件种样天年时里儿边]))[，,\s]*|^(?:and|but|so|then|ok|okay)\b[,\s]*"
 )
 """那 and ``and`` as conjunctions at the start of a question; they refer to nothing."""
 
