@@ -8,6 +8,7 @@ from wenmai.chat.context_verdicts import confirmation, continuation, contradicti
 from wenmai.chat.steps.retrieve import PASSAGES, SEARCH
 from wenmai.chat.turn import LARGE, AnswerPart, TurnRun, TurnState
 from wenmai.chat.understanding.dialogue_acts import answer_type_of
+from wenmai.chat.understanding.focus import CitedTurn
 from wenmai.chat.understanding.plan import JudgedOn, Query, QueryKind, Wording
 from wenmai.grounding.answerability import Verdict, check_answerability
 from wenmai.grounding.policy import GroundingPolicy, merge_policies
@@ -79,7 +80,7 @@ class _Judge:
         verdicts = []
         for wording in self._ordered(query):
             asked = wording.text if query.kind is QueryKind.CHALLENGE else query.asked
-            verdict = self.verdict(asked, wording.text, self._passages(wording))
+            verdict = self.verdict(asked, wording.text, self._passages(query, wording))
             if verdict.mode is PolicyMode.NORMAL:
                 return verdict
             verdicts.append(verdict)
@@ -135,20 +136,28 @@ class _Judge:
     def _found(self, wording: Wording) -> list[Passage]:
         return self._state["retrieved"].found_for.get(wording.text, [])
 
-    def _passages(self, wording: Wording) -> list[Passage]:
+    def _passages(self, query: Query, wording: Wording) -> list[Passage]:
         """The passages to judge a wording on; those in focus have the scores with which they were found."""
         found, turn = self._found(wording), self._state["focus"].latest
         if wording.judged_on is JudgedOn.FOUND or turn is None:
             return found[:PASSAGES]
         as_found = {each.evidence_id: each for each in found}
-        asked = set(query_terms(wording.text))
-        focused = {
-            passage.evidence_id: _in_focus(as_found.get(passage.evidence_id, passage), asked)
-            for passage in turn.related
-        }
+        terms_asked = set(query_terms(wording.text))
+        focused = [_in_focus(as_found.get(each.evidence_id, each), terms_asked) for each in turn.related]
         others = found[:PASSAGES] if wording.judged_on is JudgedOn.BOTH else []
-        chosen = [*focused.values(), *(each for each in others if each.evidence_id not in focused)]
-        return [msgspec.structs.replace(each, number=number) for number, each in enumerate(chosen, start=1)]
+        chosen = [*others, *focused] if self._leads_elsewhere(query, turn, others) else [*focused, *others]
+        unique = {each.evidence_id: each for each in reversed(chosen)}
+        return [
+            msgspec.structs.replace(each, number=number)
+            for number, each in enumerate(reversed(unique.values()), start=1)
+        ]
+
+    def _leads_elsewhere(self, query: Query, turn: CitedTurn, found: Sequence[Passage]) -> bool:
+        """Whether a question has words of its own that a passage found holds as well as the cited ones do."""
+        own = set(query_terms(query.asked))
+        related = {each.evidence_id for each in turn.related}
+        there = max((_coverage(each, own) for each in found if each.evidence_id not in related), default=0.0)
+        return there > 0 and there >= max(_coverage(each, own) for each in turn.related)
 
 
 def _in_focus(passage: Passage, asked: set[str]) -> Passage:
