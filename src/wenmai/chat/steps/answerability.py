@@ -146,11 +146,10 @@ class _Judge:
         focused = [_in_focus(as_found.get(each.evidence_id, each), terms_asked) for each in turn.related]
         others = found[:PASSAGES] if wording.judged_on is JudgedOn.BOTH else []
         chosen = [*others, *focused] if self._leads_elsewhere(query, turn, others) else [*focused, *others]
-        unique = {each.evidence_id: each for each in reversed(chosen)}
-        return [
-            msgspec.structs.replace(each, number=number)
-            for number, each in enumerate(reversed(unique.values()), start=1)
-        ]
+        unique: dict[str, Passage] = {}
+        for passage in chosen:
+            unique.setdefault(passage.evidence_id, passage)
+        return [msgspec.structs.replace(each, number=number) for number, each in enumerate(unique.values(), start=1)]
 
     def _leads_elsewhere(self, query: Query, turn: CitedTurn, found: Sequence[Passage]) -> bool:
         """Whether a question has words of its own that a passage found holds as well as the cited ones do."""
