@@ -14,6 +14,7 @@ from wenmai.chat.persona import PersonaRegistry
 from wenmai.chat.pipeline import Chat
 from wenmai.chat.prompts import PromptRegistry
 from wenmai.chat.steps.generate import OFFLINE
+from wenmai.chat.suggestions import Suggestions
 from wenmai.chat.titles import Titles
 from wenmai.chat.trace import TraceLedger
 from wenmai.chat.turn import Services, TurnPolicy
@@ -172,6 +173,7 @@ def _services(
         evidence=evidence,
         personas=PersonaRegistry(documents, profile.personas),
         prompts=PromptRegistry(documents),
+        suggestions=Suggestions(evidence, profile, lexicon),
         traces=TraceLedger(documents, clock, retention=timedelta(days=settings.trace_retention_days)),
         budgets=BudgetKeeper(profile.budgets, memory, clock),
         profile=profile,

@@ -20,11 +20,68 @@ def act_of(question: str, *, in_conversation: bool = False) -> DialogueAct:
 
 @pytest.mark.parametrize(
     "question",
-    ["你好", "您好，严爷爷！", "Hello there!", "Hi, village elder", "谢谢您", "你是谁？", "How are you?"],
+    ["你好", "您好，严爷爷！", "Hello there!", "Hi, village elder", "你是谁？"],
 )
 def test_a_bare_greeting_is_a_greeting(question: str) -> None:
-    """Greetings, thanks and who-are-you, with or without a form of address."""
+    """Greetings and who-are-you, with or without a form of address."""
     assert act_of(question) is DialogueAct.GREETING
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "谢谢您", "谢谢你告诉我这些事。", "再见，下次再聊", "真有意思！", "这座祠堂真漂亮啊", "原来如此",
+        "好的，明白了", "祝您身体健康", "你吃了吗", "你累不累呀",
+        "Thank you so much!", "Thanks for telling me about it.", "Bye, take care", "How interesting!",
+        "That's a lovely story.", "I see, got it.",
+        "I wish you a happy new year", "How are you?", "Have you eaten yet?", "Are you a robot?",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("in_conversation", [True, False])
+def test_thanks_farewell_interest_wishes_and_small_talk_are_courtesies(question: str, in_conversation: bool) -> None:  # noqa: FBT001  a parametrised expectation
+    """In both languages, at the start of a conversation as well as in one."""
+    assert act_of(question, in_conversation=in_conversation) is DialogueAct.COURTESY
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "谢谢，那门票多少钱？", "ok 那祠堂呢", "哦，原来如此，那后来呢？", "真有意思，它有多高？",
+        "Thanks! How much is the ticket?",
+        "Great, and what about the price?", "That's interesting! How tall is it?", "ok so where is it",
+    ],
+)  # fmt: skip
+def test_a_courtesy_with_a_question_is_the_question(question: str) -> None:
+    """What is asked beside thanks or interest is answered."""
+    assert act_of(question, in_conversation=True) is DialogueAct.FACT_SEEKING
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "你确定吗？我听说是1950年", "不对吧", "真的吗？", "我记得是十二条啊", "可是网上说是1950年",
+        "不是1950年建的吗？", "真的没有吗？", "有什么依据吗？",
+        "Really? I read it was 1950.", "Are you sure about that?", "My friend told me it has two gates.",
+        "Wasn't it built in 1950?",
+        "That can't be right, it says 5 years on the box.", "But I heard it was free",
+    ],
+)  # fmt: skip
+def test_disbelief_of_an_answer_is_a_challenge(question: str) -> None:
+    """With or without what the user holds against it."""
+    assert act_of(question, in_conversation=True) is DialogueAct.CHALLENGE
+
+
+@pytest.mark.parametrize(
+    "question", ["我听说村里有个塔，它在哪？", "Really? When was it rebuilt?", "I read about a tower. Where is it?"]
+)
+def test_a_question_after_hearsay_is_a_question(question: str) -> None:
+    """The user asks for more instead of doubting."""
+    assert act_of(question, in_conversation=True) is DialogueAct.FACT_SEEKING
+
+
+def test_without_an_answer_there_is_nothing_to_doubt() -> None:
+    """A first message with hearsay in it is looked up."""
+    assert act_of("我听说祠堂是1950年建的") is DialogueAct.FACT_SEEKING
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,14 @@ import pytest
 
 from growth import check_growth
 from sample_lexicon import LEXICON
+from wenmai.chat.context_verdicts import confirmation, continuation, is_about
 from wenmai.chat.extractive import topic_of
 from wenmai.chat.title_wording import extract_title
+from wenmai.chat.understanding.clauses import clauses
 from wenmai.chat.understanding.dialogue_acts import answer_type_of, classify
-from wenmai.chat.understanding.rewrite import rewrite
+from wenmai.chat.understanding.focus import CITED, CitedTurns, focus_of
+from wenmai.chat.understanding.plan import Plan, plan_answer
+from wenmai.chat.understanding.questions import questions_of
 from wenmai.grounding.answerability import check_answerability
 from wenmai.grounding.attribution import Attribution
 from wenmai.grounding.citations import citations
@@ -37,6 +41,9 @@ def statements_of(text: str) -> list[Statement]:
     return [*found, *splitter.end()]
 
 
+QUESTION = "祠堂是哪年建的？"
+EVIDENCE = "祠堂建于1523年。"
+
 UNITS = [
     *(
         "族",
@@ -58,6 +65,19 @@ UNITS = [
     ),
     *("山村", "the first of the ", "not ", "您说", "how many a-", "ﷺ", "五代", "12:30", "忽略", "A of the "),
     *("严氏家训，", "建于1523年，", "祠堂建于1523年。", "In 1523 the hall was built. ", "第一条「", "吗？", "详细一点"),
+    *(
+        "我听说",
+        "A和B哪个",
+        "谢谢",
+        "要走了",
+        "什么时候，",
+        "哈",
+        "但是",
+        "and what ",
+        "is the a or ",
+        "really i heard ",
+        "、乙",
+    ),
 ]
 
 
@@ -65,7 +85,7 @@ def message(role: str, content: str) -> Message:
     """A message of an earlier turn."""
     moment = datetime(2026, 1, 5, tzinfo=UTC)
     given = {"id": role, "npc_id": "a", "turn_id": 1, "seq": 1, "role": role, "content": content, "timestamp": moment}
-    return msgspec.convert(given | {"tokens": 1, "completed": True}, Message)
+    return msgspec.convert(given | {"tokens": 1, "completed": True, "metadata": {CITED: ["p"]}}, Message)
 
 
 def passage(text: str) -> Passage:
@@ -104,14 +124,31 @@ def verified(answer: str, question: str, text: str) -> object:
     )
 
 
+def cited(window: list[Message], text: str) -> CitedTurns:
+    """The focus of a window whose answers cite one passage."""
+    return focus_of(window, {"p": passage(text)}, [])
+
+
+def planned(question: str, window: list[Message], text: str = EVIDENCE) -> Plan:
+    """The plan of an answer in a conversation."""
+    return plan_answer(question, window, LEXICON, cited(window, text))
+
+
+def confirmed(doubt: str, text: str) -> object:
+    """The verdict on a doubt about an answer."""
+    turn = cited([message("assistant", text)], text).turns[0]
+    return (
+        confirmation(doubt, turn, [passage(text)], QUESTION, LEXICON),
+        continuation(turn, []),
+        is_about(doubt, turn, LEXICON),
+    )
+
+
 def clauses_of_claims(text: str) -> object:
     """A fully analysed sentence: claims with their clauses, events, entities."""
     segment = Segment(text, lexicon=LEXICON)
     return segment.events, [(segment.clause_of(claim), segment.heads_in(claim)) for claim in segment.claims]
 
-
-QUESTION = "祠堂是哪年建的？"
-EVIDENCE = "祠堂建于1523年。"
 
 LONG, MIDDLE, SHORT = TEXT_CHARACTERS, 8_000, 4_000
 """Characters: the longest passage, what takes more time for each character, and the longest question."""
@@ -138,12 +175,19 @@ FUNCTIONS: dict[str, tuple[int, Callable[[str], object]]] = {
     "verification, answer": (SHORT, lambda text: verified(text, QUESTION, EVIDENCE)),
     "verification, all": (SHORT, lambda text: verified(text, text, text)),
     "citations": (MIDDLE, lambda text: citations([passage(text)], [1], answer=text, limit=3)),
-    "rewrite": (MIDDLE, lambda text: rewrite(text, [message("user", "谁建了祠堂")], LEXICON)),
-    "rewrite, question before": (MIDDLE, lambda text: rewrite("后来呢", [message("user", text)], LEXICON)),
-    "rewrite, answer before": (
+    "clauses": (MIDDLE, clauses.__wrapped__),
+    "questions": (SHORT, questions_of),
+    "plan": (MIDDLE, lambda text: planned(text, [message("user", "谁建了祠堂"), message("assistant", EVIDENCE)])),
+    "plan, question before": (MIDDLE, lambda text: planned("他倒数第一条呢", [message("user", text)])),
+    "plan, passage before": (
         MIDDLE,
-        lambda text: rewrite("他第一条呢", [message("user", "谁建了祠堂"), message("assistant", text)], LEXICON),
+        lambda text: planned("他第一条呢", [message("user", "谁建了祠堂"), message("assistant", text)], text),
     ),
+    "plan, doubt": (
+        MIDDLE,
+        lambda text: planned(f"你确定吗，{text}", [message("user", text), message("assistant", text)]),
+    ),
+    "confirmation": (SHORT, lambda text: confirmed(f"我听说{text}", text)),
     "dialogue act": (MIDDLE, lambda text: classify(text, words={}, in_conversation=True, lexicon=LEXICON)),
     "title by rule": (LONG, title_from_question),
     "title by model": (MIDDLE, lambda text: extract_title(text, text)),

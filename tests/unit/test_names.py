@@ -57,6 +57,7 @@ DATA = (
     "grounding/claims/names.py",
     "grounding/lexicon.py",
     "grounding/prompt_injection.py",
+    "chat/understanding/courtesies.py",
     "chat/understanding/cues.py",
 )
 """Modules whose patterns match what users write."""

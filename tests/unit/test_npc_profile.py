@@ -56,6 +56,7 @@ PHRASES = (
     "out_of_scope",
     "clarifications",
     "acknowledgements",
+    "courtesies",
 )
 TURN_KEYS = {
     "npc",

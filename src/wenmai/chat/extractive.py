@@ -89,6 +89,7 @@ def compose(
         return _phrase_answer(persona.refusals, language, turn_id)
     phrases_of = {
         DialogueAct.GREETING: persona.greetings,
+        DialogueAct.COURTESY: persona.courtesies,
         DialogueAct.CONTEXT_PREFERENCE: persona.acknowledgements,
         DialogueAct.CLARIFICATION: persona.clarifications,
         DialogueAct.OUT_OF_SCOPE: persona.out_of_scope,

@@ -40,7 +40,7 @@ from wenmai.chat.turn import (
 )
 from wenmai.config.profile import in_language
 from wenmai.errors import BudgetExhausted, InvalidInput, StoreError, TraceNotFound, WenmaiError
-from wenmai.grounding.types import PolicyMode
+from wenmai.grounding.types import SEARCHING, PolicyMode
 from wenmai.memory.idempotency import Claim, WorkResult, checked_key
 from wenmai.memory.ids import checked_id, new_session_id, new_trace_id
 from wenmai.resilience.degradation import collected_degradation
@@ -76,7 +76,7 @@ def _record(run: TurnRun, name: str, status: StepStatus, began: float) -> StepEn
 
 
 def _status(name: str, state: TurnState) -> StepStatus:
-    if name == "retrieve" and not state["retrieved"].passages and state["understanding"].dialogue_act != "fact_seeking":
+    if name == "retrieve" and not state["retrieved"].passages and state["understanding"].dialogue_act not in SEARCHING:
         return "skipped"
     if name == "retrieve" and state["retrieved"].degraded:
         return "degraded"

@@ -13,8 +13,11 @@ from wenmai.chat.budgets import BudgetKeeper
 from wenmai.chat.metering import UsageMeter
 from wenmai.chat.persona import ActivePersona, PersonaRegistry
 from wenmai.chat.prompts import Prompt, PromptRegistry
+from wenmai.chat.suggestions import Suggestions
 from wenmai.chat.trace import TraceLedger
 from wenmai.chat.understanding.dialogue_acts import Understanding
+from wenmai.chat.understanding.focus import CitedTurns
+from wenmai.chat.understanding.plan import Plan
 from wenmai.chat.understanding.rewrite import Rewrite
 from wenmai.chat.verifier import ModelVerifier
 from wenmai.clock import Clock
@@ -165,10 +168,22 @@ class Recalled(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Retrieved(msgspec.Struct, frozen=True, kw_only=True):
-    """The passages found, best first, and the parts that failed."""
+    """The passages found, best first, and the parts that failed.
+
+    Attributes:
+        found_for: the passages of each text that was searched for.
+    """
 
     passages: list[Passage] = []
+    found_for: dict[str, list[Passage]] = {}
     degraded: list[str] = []
+
+
+class AnswerPart(msgspec.Struct, frozen=True, kw_only=True):
+    """One question of a message, as the user asked it, with its verdict."""
+
+    asked: str
+    verdict: Verdict
 
 
 class Draft(msgspec.Struct, frozen=True, kw_only=True):
@@ -213,10 +228,13 @@ class TurnState(TypedDict, total=False):
     persona: ActivePersona
     opened: Opened
     recalled: Recalled
+    focus: CitedTurns
+    plan: Plan
     rewritten: Rewrite
     understanding: Understanding
     retrieved: Retrieved
     verdict: Verdict
+    parts: list[AnswerPart]
     prompt: Prompt
     draft: Draft
     checked: CheckedAnswer
@@ -240,6 +258,7 @@ class Services:
     evidence: EvidenceBase
     personas: PersonaRegistry
     prompts: PromptRegistry
+    suggestions: Suggestions
     traces: TraceLedger
     budgets: BudgetKeeper
     profile: Profile

@@ -33,6 +33,13 @@ def in_language(texts: Mapping[str, Any], language: str) -> Any:
     return next(iter(texts.values()))
 
 
+def _default_courtesies() -> dict[str, list[str]]:
+    return {
+        "zh": ["好的，还想知道什么，随时可以问。", "多谢。有想了解的，尽管说。"],
+        "en": ["Of course; ask whenever there is something you would like to know.", "Thank you. Feel free to ask."],
+    }
+
+
 class Persona(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A persona: who answers.
 
@@ -46,6 +53,7 @@ class Persona(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         out_of_scope: answers to a question outside the persona's scope.
         clarifications: questions back when a question is unclear even with the conversation history.
         acknowledgements: answers to a wish about the conversation itself.
+        courtesies: answers to thanks, a farewell, interest, a wish or small talk.
         followups: suggested follow-up questions, by evidence domain; ``""`` for any.
         domains: evidence domains that the persona may use; empty means all.
         policy: overrides of the grounding policy, see :mod:`wenmai.grounding.policy`.
@@ -63,6 +71,7 @@ class Persona(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     out_of_scope: Phrases
     clarifications: Phrases
     acknowledgements: Phrases
+    courtesies: Phrases = msgspec.field(default_factory=_default_courtesies)
     followups: dict[str, Phrases] = {}
     domains: list[str] = []
     policy: dict[str, Any] = {}

@@ -9,13 +9,23 @@ from msgspec import Meta
 
 
 class DialogueAct(StrEnum):
-    """Dialogue act of a message; `fact_seeking` if no rule matches."""
+    """Dialogue act of a message; `fact_seeking` if no rule matches.
+
+    A courtesy is thanks, a farewell, interest, a wish or small talk; a challenge questions an answer. Evidence is
+    searched for a challenge and for fact seeking only.
+    """
 
     GREETING = "greeting"
+    COURTESY = "courtesy"
     CONTEXT_PREFERENCE = "context_preference"
     CLARIFICATION = "clarification"
+    CHALLENGE = "challenge"
     OUT_OF_SCOPE = "out_of_scope"
     FACT_SEEKING = "fact_seeking"
+
+
+SEARCHING = frozenset({DialogueAct.FACT_SEEKING, DialogueAct.CHALLENGE})
+"""The dialogue acts that are answered from evidence."""
 
 
 class AnswerType(StrEnum):

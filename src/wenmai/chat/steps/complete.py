@@ -7,6 +7,7 @@ import msgspec
 
 from wenmai.chat.trace import trace_ref
 from wenmai.chat.turn import TurnAnswer, TurnRun, TurnState
+from wenmai.chat.understanding.focus import CITED
 from wenmai.config.profile import in_language
 from wenmai.errors import SessionNotFound
 from wenmai.grounding.types import PolicyMode
@@ -35,7 +36,10 @@ async def complete(state: TurnState, run: TurnRun) -> TurnState:
 
 
 async def _complete(state: TurnState, run: TurnRun) -> TurnState:
-    answer = _answer(state, run)
+    offered = _offered(state)
+    scope, language = state["request"].scope, state["recalled"].language
+    followups = await run.services.suggestions.pick(scope, state["persona"], language, offered, FOLLOWUPS)
+    answer = _answer(state, run, followups)
     opened = state["opened"]
     filled, _ = await all_of(_store(state, run, answer), record_usage(state, run))
     if opened.first:
@@ -79,7 +83,11 @@ async def _store(state: TurnState, run: TurnRun, answer: TurnAnswer) -> bool:
         opened.thread,
         opened.answer,
         content=answer.answer_text,
-        metadata={"trace_id": run.trace_id, "policy_mode": answer.policy_mode},
+        metadata={
+            "trace_id": run.trace_id,
+            "policy_mode": answer.policy_mode,
+            CITED: [citation.evidence_id for citation in answer.citations],
+        },
     )
     if request.idempotency_key is None:
         filled, _ = await all_of(filling, tracing)
@@ -104,7 +112,7 @@ async def _earlier_attempt(state: TurnState, run: TurnRun) -> Message | None:
     return found[0]
 
 
-def _answer(state: TurnState, run: TurnRun) -> TurnAnswer:
+def _answer(state: TurnState, run: TurnRun, followups: list[str]) -> TurnAnswer:
     checked, opened = state["checked"], state["opened"]
     persona, language = state["persona"].persona, state["recalled"].language
     return TurnAnswer(
@@ -114,7 +122,7 @@ def _answer(state: TurnState, run: TurnRun) -> TurnAnswer:
         policy_mode=checked.mode,
         answer_text=checked.text,
         citations=checked.citations,
-        followup_questions=_followups(state),
+        followup_questions=followups,
         persona_id=persona.persona_id,
         persona_name=in_language(persona.name, language),
         latency_ms=round((time.perf_counter() - run.started) * 1000, 3),
@@ -133,8 +141,8 @@ def degraded(state: TurnState, run: TurnRun) -> list[str]:
     return sorted(found)
 
 
-def _followups(state: TurnState) -> list[str]:
-    """Suggested next questions: of the cited domains first, without those asked already."""
+def _offered(state: TurnState) -> list[str]:
+    """Questions to suggest, best first: of the cited domains, then the others, without those asked already."""
     if state["checked"].mode is PolicyMode.REFUSE:
         return []
     persona, language = state["persona"].persona, state["recalled"].language
@@ -150,7 +158,7 @@ def _followups(state: TurnState) -> list[str]:
     asked = {message.content for message in state["opened"].window} | {state["request"].query}
     new = [question for question in dict.fromkeys(offered) if question not in asked]
     start = state["opened"].turn_id % max(1, len(new) - FOLLOWUPS + 1)
-    return new[start : start + FOLLOWUPS]
+    return new[start:] + new[:start]
 
 
 def trace_of(state: TurnState, run: TurnRun, answer: TurnAnswer | None, error: str | None = None) -> TraceRecord:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import msgspec
 
 from wenmai.chat.budgets import exhausted
-from wenmai.chat.extractive import compose
+from wenmai.chat.parts import compose_parts
 from wenmai.chat.prompts import build_prompt
 from wenmai.chat.steps.answerability import NOT_SEARCHED
 from wenmai.chat.turn import VERIFIED_AT_ONCE, Draft, Token, TurnRun, TurnState
@@ -96,10 +96,11 @@ def _composed(state: TurnState, run: TurnRun, verdict: Verdict) -> Draft:
     recalled = state["recalled"]
     if verdict.reason == NOT_SEARCHED:
         return Draft(text=in_language(_NOT_SEARCHED_TEXT, recalled.language), model=OFFLINE)
-    composed = compose(
+    composed = compose_parts(
+        state["parts"],
+        verdict,
         question=state["request"].query,
         dialogue_act=state["understanding"].dialogue_act,
-        verdict=verdict,
         persona=state["persona"].persona,
         language=recalled.language,
         verbosity=recalled.verbosity,

@@ -91,6 +91,7 @@ class EvidenceBase:
             else PassageIndex(EVIDENCE, documents, search, embedder, policy=policy, search_seconds=search_seconds)
         )
         self._rebuilding = asyncio.Lock()
+        self._changes: dict[tuple[str, str], int] = {}
         self.files: FileReader = FileReader()
         searching = (self._index.search_breaker,)
         self.breakers: tuple[Breaker, ...] = (self._index.embedder_breaker, *searching) if embedder else searching
@@ -131,7 +132,7 @@ class EvidenceBase:
                 if on_progress:
                     on_progress(report)
         finally:
-            await self._index.bump_revision(scope)
+            await self._changed(scope)
         if not replace_source:
             return report
         removed = [await self._remove(scope, await self._ids(scope, source) - seen) for source in sources]
@@ -176,6 +177,15 @@ class EvidenceBase:
     async def get(self, scope: Scope, evidence_id: str) -> Stored[EvidenceRecord] | None:
         """The passage of that id, or None."""
         return await self._documents.get(scope, EvidenceRecord, evidence_id)
+
+    async def passages(self, scope: Scope, evidence_ids: Sequence[str]) -> Mapping[str, Passage]:
+        """The passages of these ids that exist, by id, with score 0 and number 0: they were not searched for."""
+        stored = await self._documents.get_many(scope, EvidenceRecord, evidence_ids)
+        return {id_: _passage(found.record, {id_: 0.0}, 0) for id_, found in stored.items()}
+
+    def changes(self, scope: Scope) -> int:
+        """The number of changes of the site's evidence by this process; what is derived from it depends on that."""
+        return self._changes.get((scope.tenant_id, scope.site_id), 0)
 
     async def delete(self, scope: Scope, evidence_id: str) -> bool:
         """Remove the passage of that id; True if there was one."""
@@ -257,8 +267,13 @@ class EvidenceBase:
         removed = [await self._documents.delete(scope, EvidenceRecord, id_) for id_ in sorted(ids)]
         if ids:
             await self._index.remove(scope, sorted(ids))
-            await self._index.bump_revision(scope)
+            await self._changed(scope)
         return sum(removed)
+
+    async def _changed(self, scope: Scope) -> None:
+        site = scope.tenant_id, scope.site_id
+        self._changes[site] = self._changes.get(site, 0) + 1
+        await self._index.bump_revision(scope)
 
     async def _ids(self, scope: Scope, source_ref: str) -> set[str]:
         found = EVIDENCE.pages(self._documents, scope, {"source_ref": source_ref})
