@@ -22,9 +22,16 @@ class AnswerType(StrEnum):
     """Expected kind of answer to a question."""
 
     WHEN = "when"
+    HOW_LONG = "how_long"
     HOW_MANY = "how_many"
     WHO = "who"
     WHERE = "where"
+    WHY = "why"
+    HOW = "how"
+    LIST = "list"
+    YES_NO = "yes_no"
+    DEFINITION = "definition"
+    WHICH = "which"
 
 
 class PolicyMode(StrEnum):
