@@ -9,7 +9,7 @@ import msgspec
 import yaml
 
 from wenmai.grounding.types import AnswerType
-from wenmai.text.cjk import has_cjk, normalise, query_terms
+from wenmai.text.cjk import content_words, has_cjk, normalise, query_terms
 from wenmai.text.folding import fold
 
 _MAX_TERMS = 64
@@ -23,21 +23,37 @@ class _Patterns(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     answer: list[str]
 
 
+class Synonym(msgspec.Struct, frozen=True, kw_only=True):
+    """A word of a question that has synonyms.
+
+    Attributes:
+        terms: its index terms.
+        pattern: of the word and its synonyms, in normalised text.
+    """
+
+    terms: frozenset[str]
+    pattern: re.Pattern[str]
+
+
 class Question(msgspec.Struct, frozen=True, kw_only=True):
     """A parsed question.
 
     Attributes:
         text: normalised, with simplified characters.
         answer_type: the expected kind of answer; None if no pattern of a question occurs.
-        terms: its content words as index terms, in order.
+        words: its content words; a run of Chinese may be a phrase.
+        terms: the same as index terms.
         soft: those of the noun that is asked about, such as *country* in *which country*: a sentence that answers
             need not have them.
+        synonyms: its words that have synonyms.
     """
 
     text: str
     answer_type: AnswerType | None
+    words: tuple[str, ...]
     terms: tuple[str, ...]
     soft: frozenset[str]
+    synonyms: tuple[Synonym, ...]
 
 
 @lru_cache(maxsize=256)
@@ -51,18 +67,27 @@ def parse_question(text: str) -> Question:
             answer_type = type_
             break
     rest = normal
-    soft: list[str] = []
     for pattern in _asking().values():
         rest = pattern.sub(" ", rest)
-    if match and has_cjk(match[0]):
-        noun = _NOUN_AFTER.match(normal, match.end())
-        soft = query_terms(noun[0]) if noun else []
-        soft += list(noun[0]) if noun else []
+    soft: list[str] = []
+    if match and has_cjk(match[0]) and (noun := _NOUN_AFTER.match(normal, match.end())):
+        soft = [*query_terms(noun[0]), *noun[0]]
+    synonyms: list[Synonym] = []
+    for pattern in _synonyms().values():
+        found = [word[0] for word in pattern.finditer(rest)]
+        synonyms += [Synonym(terms=frozenset(_terms_of(word)), pattern=pattern) for word in dict.fromkeys(found)]
+        for word in found:
+            if has_cjk(word) and len(word) > 1:
+                rest = rest.replace(word, f" {word} ")
+    words = tuple(dict.fromkeys(content_words(rest)))
+    terms = tuple(dict.fromkeys(term for word in words for term in query_terms(word)))[:_MAX_TERMS]
     return Question(
         text=normal,
         answer_type=answer_type,
-        terms=tuple(query_terms(rest)[:_MAX_TERMS]),
+        words=words,
+        terms=terms,
         soft=frozenset(soft),
+        synonyms=tuple(synonyms),
     )
 
 
@@ -71,10 +96,13 @@ def answer_pattern(answer_type: AnswerType) -> re.Pattern[str] | None:
     return _answering()[answer_type]
 
 
+def _terms_of(word: str) -> list[str]:
+    return [*query_terms(word), *word] if has_cjk(word) else query_terms(word)
+
+
 @cache
 def _patterns() -> Mapping[AnswerType, _Patterns]:
-    raw = yaml.safe_load((files(__package__) / "data" / "question_patterns.yaml").read_text(encoding="utf-8"))
-    return msgspec.convert(raw["types"], dict[AnswerType, _Patterns])
+    return msgspec.convert(_data("question_patterns")["types"], dict[AnswerType, _Patterns])
 
 
 @cache
@@ -87,6 +115,15 @@ def _answering() -> Mapping[AnswerType, re.Pattern[str] | None]:
     return {
         type_: _joined(patterns.answer) if patterns.answer else None for type_, patterns in _patterns().items()
     }
+
+
+@cache
+def _synonyms() -> Mapping[str, re.Pattern[str]]:
+    return {name: re.compile(pattern) for name, pattern in _data("synonyms").items()}
+
+
+def _data(name: str) -> dict:
+    return yaml.safe_load((files(__package__) / "data" / f"{name}.yaml").read_text(encoding="utf-8"))
 
 
 def _joined(alternatives: Sequence[str]) -> re.Pattern[str]:

@@ -1,0 +1,111 @@
+"""Features of the sentences that may answer a question."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from math import log
+
+import msgspec
+
+from wenmai.grounding.answers.passages import PassageText, Sentence
+from wenmai.grounding.answers.question import Question, answer_pattern
+from wenmai.text.cjk import has_cjk, query_terms
+
+PRIOR = 20
+"""Passages without the term that are added to those found, so that one passage alone is not its own measure."""
+
+FEATURES = (
+    "sentence", "beside", "passage", "characters", "characters_beside", "characters_in_passage", "rarest_missing",
+    "weakest_word", "longest_run", "has_type", "near_type", "lead", "title", "rank", "score",
+)
+
+
+class Weights(msgspec.Struct, frozen=True):
+    """Rarity of a question's terms, and of its characters and Latin words, by term."""
+
+    terms: Mapping[str, float]
+    units: Mapping[str, float]
+
+
+def weigh(question: Question, passages: Sequence[PassageText]) -> Weights:
+    """Inverse document frequency over the passages found; a noun that is only asked about counts less."""
+
+    def rarity(term: str) -> float:
+        frequency = sum(term in passage.terms for passage in passages)
+        weight = log((len(passages) + PRIOR + 1) / (frequency + 0.5))
+        return weight * (0.3 if term in question.soft else 1.0)
+
+    units = dict.fromkeys(chain.from_iterable(term if has_cjk(term) else [term] for term in question.terms))
+    return Weights({term: rarity(term) for term in question.terms}, {unit: rarity(unit) for unit in units})
+
+
+def features(
+    question: Question, weights: Weights, passages: Sequence[PassageText], scores: Sequence[float]
+) -> Iterator[tuple[int, int, list[float]]]:
+    """The index of the passage, that of the sentence, and the features of each sentence."""
+    pattern = answer_pattern(question.answer_type) if question.answer_type else None
+    terms, units = weights.terms, weights.units
+    per_term, per_unit = 1 / (sum(terms.values()) or 1), 1 / (sum(units.values()) or 1)
+    largest = max(units.values(), default=1.0)
+    letters = "".join(char for char in question.text if char.isalnum())
+    words = [[t for t in query_terms(w) if t in terms] for w in question.words]
+    for rank, passage in enumerate(passages):
+        expanded = [_with_synonyms(question, sentence.folded, sentence.terms) for sentence in passage.sentences]
+        whole = passage.terms.union(*expanded)
+        in_passage = _sum(terms, whole) * per_term
+        units_in_passage = _sum(units, whole) * per_unit
+        missing = max((weight for unit, weight in units.items() if unit not in whole), default=0.0) / largest
+        title = _sum(terms, passage.title) * per_term
+        for index, sentence in enumerate(passage.sentences):
+            own = expanded[index]
+            beside = own.union(passage.title, *expanded[max(0, index - 1) : index], *expanded[index + 1 : index + 2])
+            covered = _sum(terms, own) * per_term
+            has_type, near = _expected(pattern, sentence, terms)
+            weakest = min((sum(terms[t] for t in w if t in beside) / sum(terms[t] for t in w) for w in words if w), default=1.0)
+            yield rank, index, [
+                covered,
+                _sum(terms, own | passage.title) * per_term - covered,
+                in_passage,
+                _sum(units, own) * per_unit,
+                _sum(units, beside) * per_unit,
+                units_in_passage,
+                missing,
+                weakest,
+                min(_longest_run(letters, sentence.folded), 8) / 8,
+                has_type,
+                near,
+                1 / (1 + index),
+                title,
+                1 / (1 + rank),
+                scores[rank],
+            ]
+
+
+def _sum(weights: Mapping[str, float], present: frozenset[str]) -> float:
+    return sum(weight for term, weight in weights.items() if term in present)
+
+
+def _with_synonyms(question: Question, folded: str, terms: frozenset[str]) -> frozenset[str]:
+    for synonym in question.synonyms:
+        if not synonym.terms <= terms and synonym.pattern.search(folded):
+            terms |= synonym.terms
+    return terms
+
+
+def _expected(pattern, sentence: Sentence, terms: Iterable[str]) -> tuple[float, float]:
+    if pattern is None:
+        return 0.5, 0.5
+    starts = [match.start() for match in pattern.finditer(sentence.folded)]
+    if not starts:
+        return 0.0, 0.0
+    positions = [sentence.folded.find(term) for term in terms if term in sentence.terms]
+    distance = min((abs(one - other) for one in positions if one >= 0 for other in starts), default=1000)
+    return 1.0, 1 / (1 + distance / 5)
+
+
+def _longest_run(letters: str, text: str) -> int:
+    """The length of the longest common run of characters, up to 8."""
+    longest = 0
+    for start in range(len(letters)):
+        while longest < 8 and start + longest < len(letters) and letters[start : start + longest + 1] in text:
+            longest += 1
+    return longest

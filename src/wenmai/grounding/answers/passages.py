@@ -1,0 +1,50 @@
+"""Passages as they are compared with questions: their sentences and index terms."""
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+import msgspec
+
+from wenmai.text.cjk import normalise, sentences, terms
+from wenmai.text.folding import fold
+
+
+class Sentence(msgspec.Struct, frozen=True, kw_only=True):
+    """A sentence of a passage.
+
+    Attributes:
+        text: verbatim.
+        folded: normalised, with simplified characters.
+        terms: its index terms.
+    """
+
+    text: str
+    folded: str
+    terms: frozenset[str]
+
+
+class PassageText(msgspec.Struct, frozen=True, kw_only=True):
+    """A passage, analysed.
+
+    Attributes:
+        title: the title's index terms.
+        sentences: in order.
+        terms: of title and text.
+    """
+
+    title: frozenset[str]
+    sentences: tuple[Sentence, ...]
+    terms: frozenset[str]
+
+
+@lru_cache(maxsize=512)
+def analyse(title: str, text: str) -> PassageText:
+    """Split a passage into sentences and index terms."""
+    found = tuple(
+        Sentence(text=sentence, folded=fold(normalise(sentence)), terms=frozenset(terms(sentence)))
+        for sentence in sentences(text)
+    )
+    in_title = frozenset(terms(title))
+    return PassageText(
+        title=in_title, sentences=found, terms=in_title.union(*(sentence.terms for sentence in found))
+    )
