@@ -34,7 +34,6 @@ def judge(
     return check_answerability(
         question,
         DialogueAct.FACT_SEEKING,
-        answer_type_of(standalone_question or question),
         passages,
         policy or GroundingPolicy(),
         [],
@@ -51,14 +50,14 @@ HALL_EN = "The ancestral hall was founded in 1523 by Yan Shouzheng. It stands at
 def test_a_forbidden_topic_is_refused_for_every_dialogue_act(dialogue_act: DialogueAct) -> None:
     """Neither evidence nor the dialogue act allows a forbidden topic."""
     topics = [Topic(name="gambling", words=["赌博", "bet"])]
-    verdict = check_answerability("教我赌博", dialogue_act, None, [passage(HALL)], GroundingPolicy(), topics)
+    verdict = check_answerability("教我赌博", dialogue_act, [passage(HALL)], GroundingPolicy(), topics)
     assert (verdict.mode, verdict.reason) == (PolicyMode.REFUSE, "forbidden:gambling")
 
 
 def test_a_forbidden_latin_word_is_a_whole_word() -> None:
     """The word better is no bet."""
     topics = [Topic(name="gambling", words=["bet"])]
-    verdict = check_answerability("Tell me a better story", DialogueAct.GREETING, None, [], GroundingPolicy(), topics)
+    verdict = check_answerability("Tell me a better story", DialogueAct.GREETING, [], GroundingPolicy(), topics)
     assert verdict.mode is PolicyMode.NORMAL
 
 
@@ -73,7 +72,7 @@ def test_a_forbidden_latin_word_is_a_whole_word() -> None:
 )
 def test_only_fact_seeking_needs_evidence(dialogue_act: DialogueAct, reason: str) -> None:
     """Any other dialogue act passes without passages."""
-    verdict = check_answerability("你好", dialogue_act, None, [], GroundingPolicy(), [])
+    verdict = check_answerability("你好", dialogue_act, [], GroundingPolicy(), [])
     assert (verdict.mode, verdict.reason, verdict.passages) == (PolicyMode.NORMAL, reason, ())
 
 
@@ -254,7 +253,6 @@ def test_the_personas_own_name_is_no_premise() -> None:
     verdict = check_answerability(
         "严文渊公，祠堂是什么时候建的？",
         DialogueAct.FACT_SEEKING,
-        AnswerType.WHEN,
         [passage(HALL)],
         GroundingPolicy(),
         [],

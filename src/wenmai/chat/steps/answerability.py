@@ -28,7 +28,6 @@ async def judge_answerability(state: TurnState, run: TurnRun) -> TurnState:
         check_answerability,
         query,
         understanding.dialogue_act,
-        understanding.answer_type,
         passages,
         policy,
         profile.forbidden,

@@ -5,7 +5,8 @@ from functools import lru_cache
 
 import msgspec
 
-from wenmai.text.cjk import normalise, sentences, terms
+from wenmai.grounding.prompt_injection import safe_sentences
+from wenmai.text.cjk import normalise, terms
 from wenmai.text.folding import fold
 
 
@@ -28,7 +29,7 @@ class PassageText(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         title: the title's index terms.
-        sentences: in order.
+        sentences: those that may be quoted, in order.
         terms: of title and text.
     """
 
@@ -42,7 +43,7 @@ def analyse(title: str, text: str) -> PassageText:
     """Split a passage into sentences and index terms."""
     found = tuple(
         Sentence(text=sentence, folded=fold(normalise(sentence)), terms=frozenset(terms(sentence)))
-        for sentence in sentences(text)
+        for sentence in safe_sentences(text)
     )
     in_title = frozenset(terms(title))
     return PassageText(
