@@ -1,5 +1,6 @@
 """Features of the sentences that may answer a question."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from math import log
@@ -15,7 +16,7 @@ PRIOR = 20
 
 FEATURES = (
     "sentence", "beside", "passage", "characters", "characters_beside", "characters_in_passage", "rarest_missing",
-    "weakest_word", "longest_run", "has_type", "near_type", "lead", "title", "rank", "score",
+    "weakest_word", "absent", "focus", "focus_beside", "synonyms_missing", "clause", "longest_run", "has_type", "near_type", "lead", "title", "rank", "score",
 )
 
 
@@ -61,6 +62,15 @@ def features(
             covered = _sum(terms, own) * per_term
             has_type, near = _expected(pattern, sentence, terms)
             weakest = min((sum(terms[t] for t in w if t in beside) / sum(terms[t] for t in w) for w in words if w), default=1.0)
+            shares = [sum(terms[t] for t in w if t in own) / sum(terms[t] for t in w) for w in words if w]
+            absent = sum(not any(t in beside for t in w) and not any(c in beside for c in chain.from_iterable(w)) for w in words if w) / (len(words) or 1)
+            focus = {t: weights.terms.get(t, 1.0) for t in question.focus}
+            per_focus = sum(focus.values())
+            focused = _sum(focus, own) / per_focus if per_focus else 0.5
+            focused_beside = _sum(focus, beside) / per_focus if per_focus else 0.5
+            unmatched = [not (one.terms <= own) and not one.pattern.search(sentence.folded) for one in question.synonyms]
+            synonyms_missing = sum(unmatched) / len(unmatched) if unmatched else 0.0
+            clause = _clause_cover(pattern, question, sentence, terms) * per_term if pattern else covered
             yield rank, index, [
                 covered,
                 _sum(terms, own | passage.title) * per_term - covered,
@@ -70,6 +80,11 @@ def features(
                 units_in_passage,
                 missing,
                 weakest,
+                absent,
+                focused,
+                focused_beside,
+                synonyms_missing,
+                clause,
                 min(_longest_run(letters, sentence.folded), 8) / 8,
                 has_type,
                 near,
@@ -78,6 +93,26 @@ def features(
                 1 / (1 + rank),
                 scores[rank],
             ]
+
+
+_CLAUSE = re.compile(r"[^,;:，；：]+[,;:，；：]?")
+
+
+def _clause_cover(pattern, question, sentence, terms) -> float:
+    """The best covered clause with an expected value, with the clause before it."""
+    best = 0.0
+    previous = ""
+    for match in _CLAUSE.finditer(sentence.folded):
+        clause = match[0]
+        if pattern.search(clause):
+            text = previous + clause
+            matched = {t for t in terms if t in text} | {t for t in terms if not has_cjk(t) and t in sentence.terms}
+            for one in question.synonyms:
+                if one.pattern.search(text):
+                    matched |= one.terms
+            best = max(best, _sum(terms, matched))
+        previous = clause
+    return best
 
 
 def _sum(weights: Mapping[str, float], present: frozenset[str]) -> float:

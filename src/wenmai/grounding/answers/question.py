@@ -45,6 +45,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
         terms: the same as index terms.
         soft: those of the noun that is asked about, such as *country* in *which country*: a sentence that answers
             need not have them.
+        focus: those beside the pattern of the question: what is asked of the subject.
         synonyms: its words that have synonyms.
     """
 
@@ -53,6 +54,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     words: tuple[str, ...]
     terms: tuple[str, ...]
     soft: frozenset[str]
+    focus: frozenset[str]
     synonyms: tuple[Synonym, ...]
 
 
@@ -87,6 +89,7 @@ def parse_question(text: str) -> Question:
         words=words,
         terms=terms,
         soft=frozenset(soft),
+        focus=frozenset(_focus(normal, match, terms)),
         synonyms=tuple(synonyms),
     )
 
@@ -98,6 +101,16 @@ def answer_pattern(answer_type: AnswerType) -> re.Pattern[str] | None:
 
 def _terms_of(word: str) -> list[str]:
     return [*query_terms(word), *word] if has_cjk(word) else query_terms(word)
+
+
+def _focus(text: str, asked: re.Match[str] | None, terms: Sequence[str]) -> list[str]:
+    """The terms beside the pattern of the question: at most four characters or one Latin word on each side."""
+    if asked is None:
+        return []
+    before, after = text[: asked.start()], text[asked.end() :]
+    beside = [*content_words(before)[-1:], *content_words(after)[:1]]
+    cut = [beside[0][-4:] if has_cjk(beside[0]) else beside[0], *(word[:4] if has_cjk(word) else word for word in beside[1:])] if beside else []
+    return [term for word in cut for term in _terms_of(word) if term in terms]
 
 
 @cache
