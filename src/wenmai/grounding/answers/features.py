@@ -9,6 +9,8 @@ import msgspec
 
 from wenmai.grounding.answers.passages import PassageText, Sentence
 from wenmai.grounding.answers.question import Question, answer_pattern
+from wenmai.grounding.types import Passage
+from wenmai.retrieval.ranking import SEMANTIC_WEIGHT
 from wenmai.text.cjk import has_cjk, query_terms
 
 PRIOR = 20
@@ -16,7 +18,7 @@ PRIOR = 20
 
 FEATURES = (
     "sentence", "beside", "passage", "characters", "characters_beside", "characters_in_passage", "rarest_missing",
-    "weakest_word", "absent", "focus", "focus_beside", "synonyms_missing", "clause", "longest_run", "has_type", "near_type", "lead", "title", "rank", "score",
+    "weakest_word", "absent", "focus", "focus_beside", "synonyms_missing", "clause", "longest_run", "has_type", "near_type", "lead", "title", "rank", "score", "nearness", "with_vectors",
 )
 
 
@@ -40,7 +42,7 @@ def weigh(question: Question, passages: Sequence[PassageText]) -> Weights:
 
 
 def features(
-    question: Question, weights: Weights, passages: Sequence[PassageText], scores: Sequence[float]
+    question: Question, weights: Weights, texts: Sequence[PassageText], passages: Sequence[Passage]
 ) -> Iterator[tuple[int, int, list[float]]]:
     """The index of the passage, that of the sentence, and the features of each sentence."""
     pattern = answer_pattern(question.answer_type) if question.answer_type else None
@@ -49,7 +51,7 @@ def features(
     largest = max(units.values(), default=1.0)
     letters = "".join(char for char in question.text if char.isalnum())
     words = [[t for t in query_terms(w) if t in terms] for w in question.words]
-    for rank, passage in enumerate(passages):
+    for rank, passage in enumerate(texts):
         expanded = [_with_synonyms(question, sentence.folded, sentence.terms) for sentence in passage.sentences]
         whole = passage.terms.union(*expanded)
         in_passage = _sum(terms, whole) * per_term
@@ -91,7 +93,9 @@ def features(
                 1 / (1 + index),
                 title,
                 1 / (1 + rank),
-                scores[rank],
+                coverage(passages[rank]),
+                passages[rank].nearness or 0.0,
+                float(passages[rank].nearness is not None),
             ]
 
 
@@ -113,6 +117,12 @@ def _clause_cover(pattern, question, sentence, terms) -> float:
             best = max(best, _sum(terms, matched))
         previous = clause
     return best
+
+
+def coverage(passage: Passage) -> float:
+    """The lexical part of a passage's score."""
+    part = SEMANTIC_WEIGHT * (passage.nearness or 0.0)
+    return (passage.score - part) / (1 - part)
 
 
 def _sum(weights: Mapping[str, float], present: frozenset[str]) -> float:

@@ -15,6 +15,7 @@ import yaml
 from wenmai.grounding.answers.features import FEATURES, features, weigh
 from wenmai.grounding.answers.passages import analyse
 from wenmai.grounding.answers.question import Question
+from wenmai.grounding.answers.relevance import holds_value
 from wenmai.grounding.types import Passage
 
 
@@ -55,9 +56,9 @@ def find_answers(question: Question, passages: Sequence[Passage]) -> list[Answer
     texts = [analyse(passage.title, passage.text) for passage in passages]
     best: dict[int, tuple[float, int, list[float]]] = {}
     scorer = _scorer()
-    for rank, index, values in features(question, weigh(question, texts), texts, [each.score for each in passages]):
+    for rank, index, values in features(question, weigh(question, texts), texts, passages):
         ranked = sum(map(float.__mul__, scorer.ranking, values))
-        if rank not in best or ranked > best[rank][0]:
+        if (rank not in best or ranked > best[rank][0]) and holds_value(question, texts[rank], index):
             best[rank] = (ranked, index, values)
     order = sorted(best, key=lambda rank: (-best[rank][0], rank))
     return [

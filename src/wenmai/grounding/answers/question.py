@@ -27,10 +27,14 @@ class Synonym(msgspec.Struct, frozen=True, kw_only=True):
     """A word of a question that has synonyms.
 
     Attributes:
+        word: as the question has it.
         terms: its index terms.
         pattern: of the word and its synonyms, in normalised text.
+        is_event: whether it is a deed or an event.
     """
 
+    word: str
+    is_event: bool
     terms: frozenset[str]
     pattern: re.Pattern[str]
 
@@ -75,9 +79,12 @@ def parse_question(text: str) -> Question:
     if match and has_cjk(match[0]) and (noun := _NOUN_AFTER.match(normal, match.end())):
         soft = [*query_terms(noun[0]), *noun[0]]
     synonyms: list[Synonym] = []
-    for pattern in _synonyms().values():
+    for pattern, is_event in _synonyms().items():
         found = [word[0] for word in pattern.finditer(rest)]
-        synonyms += [Synonym(terms=frozenset(_terms_of(word)), pattern=pattern) for word in dict.fromkeys(found)]
+        synonyms += [
+            Synonym(word=word, terms=frozenset(_terms_of(word)), pattern=pattern, is_event=is_event)
+            for word in dict.fromkeys(found)
+        ]
         for word in found:
             if has_cjk(word) and len(word) > 1:
                 rest = rest.replace(word, f" {word} ")
@@ -97,6 +104,11 @@ def parse_question(text: str) -> Question:
 def answer_pattern(answer_type: AnswerType) -> re.Pattern[str] | None:
     """The pattern of a sentence that gives such an answer, in normalised text; None if any may."""
     return _answering()[answer_type]
+
+
+def any_event(text: str) -> bool:
+    """Whether a normalised text has a word of any group of events."""
+    return any(pattern.search(text) for pattern, is_event in _synonyms().items() if is_event)
 
 
 def _terms_of(word: str) -> list[str]:
@@ -131,8 +143,10 @@ def _answering() -> Mapping[AnswerType, re.Pattern[str] | None]:
 
 
 @cache
-def _synonyms() -> Mapping[str, re.Pattern[str]]:
-    return {name: re.compile(pattern) for name, pattern in _data("synonyms").items()}
+def _synonyms() -> Mapping[re.Pattern[str], bool]:
+    """Patterns of groups, each with whether it is of events."""
+    groups = _data("synonyms")
+    return {re.compile(pattern): kind == "events" for kind in groups for pattern in groups[kind].values()}
 
 
 def _data(name: str) -> dict:

@@ -1,0 +1,89 @@
+"""Whether a sentence gives a date, a number or a person for what the question asks about, and not for another thing.
+
+A year answers *when was the tower built* only in a clause about building the tower, not beside a flood, a repair or
+the bridge in front of the tower.
+"""
+
+import re
+
+from wenmai.grounding.answers.passages import PassageText, Sentence
+from wenmai.grounding.answers.question import Question, Synonym, answer_pattern, any_event
+from wenmai.grounding.types import AnswerType
+from wenmai.text.cjk import content_words, has_cjk
+
+_TIMES_AND_COUNTS = frozenset({AnswerType.WHEN, AnswerType.HOW_MANY, AnswerType.HOW_LONG})
+_CLAUSE = re.compile(r"[^,;:，；：。]+")
+_BARE = 2
+"""Characters beside its value from which a clause says something of its own."""
+
+_MODIFIES_ZH = re.compile(r"[一-鿿]{0,2}[前后旁边里外上下内侧口]?[面边]?的[一-鿿]")
+_MODIFIES_EN = re.compile(
+    r"\w+ (?:(?:in|near|beside|of|by|at|behind|before|opposite|next|outside|inside|across|under|above|on|to|front) )+"
+    r"(?:the |a |an )?(?:\w+ )?$"
+)
+_ADVERBS_ZH = re.compile(r"[始初原曾又再已共约仅即便就才乃后先于在由从至到自是为被将了的]|[\d〇零一二三四五六七八九十百]|年|月|日|间|时|代|朝|中")
+
+
+def holds_value(question: Question, passage: PassageText, index: int) -> bool:
+    """Whether a sentence holds a value of the expected type for the event and the subject that are asked about."""
+    sentence = passage.sentences[index]
+    events = [each for each in question.synonyms if each.is_event]
+    if question.answer_type is AnswerType.WHO:
+        return _says_more(question, sentence, events)
+    if question.answer_type is AnswerType.WHERE:
+        pattern = answer_pattern(AnswerType.WHERE)
+        return pattern is None or pattern.search(sentence.folded) is not None
+    if question.answer_type not in _TIMES_AND_COUNTS:
+        return True
+    pattern = answer_pattern(question.answer_type)
+    if pattern is None or not pattern.search(sentence.folded):
+        return False
+    if not events:
+        return True
+    subjects = _subjects(question, events)
+    clauses = [match[0] for match in _CLAUSE.finditer(sentence.folded)]
+    for number, clause in enumerate(clauses):
+        if pattern.search(clause):
+            following = clauses[number + 1] if number + 1 < len(clauses) else ""
+            span = clause if any_event(clause) else f"{clause} {following}"
+            before = " ".join(clauses[:number])
+            if any(_happens(each, subjects, span, before) for each in events):
+                return True
+    return False
+
+
+def _says_more(question: Question, sentence: Sentence, events: list[Synonym]) -> bool:
+    """Whether a sentence has words beside those of the question and numbers, such as a name."""
+    rest = sentence.folded
+    for event in events:
+        rest = event.pattern.sub(" ", rest)
+    if has_cjk(rest):
+        rest = _ADVERBS_ZH.sub("", rest)
+        return sum(char.isalpha() and char not in question.text for char in rest) >= _BARE
+    return any(not word[0].isdigit() and word not in question.text for word in content_words(rest))
+
+
+def _subjects(question: Question, events: list[Synonym]) -> list[str]:
+    """The content words that are no event, each without the events in it."""
+    words = " ".join(word for word in question.words)
+    for event in events:
+        words = words.replace(event.word, " ")
+    return [word for word in content_words(words) if len(word) > 1 or not has_cjk(word)]
+
+
+def _happens(event: Synonym, subjects: list[str], clause: str, earlier: str) -> bool:
+    """Whether the clause has the event, and names no other subject."""
+    match = event.pattern.search(clause)
+    if match is None:
+        return False
+    if not subjects:
+        return True
+    before, after = clause[: match.start()], clause[match.end() :]
+    if not has_cjk(clause):
+        return not any(_MODIFIES_EN.search(before[: before.find(each)]) for each in subjects if each in before)
+    named = [each for each in subjects if each in before]
+    if named:
+        return any(not _MODIFIES_ZH.match(before, before.find(each) + len(each)) for each in named)
+    if any(each in earlier for each in subjects):
+        return True
+    return any(each in after for each in subjects) or len(_ADVERBS_ZH.sub("", before).strip()) < _BARE
