@@ -25,7 +25,6 @@ _BOOK = re.compile(r"《[^《》]{1,60}》")
 _BOOK_EN = re.compile(r"[A-Z][A-Za-z'’ -]{3,80}(?=,|$)")
 _NAMES_SOURCE = re.compile(r"据[^：]{2,20}[，,]|(?i:according to\b)")
 _MIN_TITLE_OVERLAP = 0.5
-_TOLD_FROM_THE_BEGINNING = frozenset({None, AnswerType.DEFINITION})
 _VALUES = frozenset({AnswerType.WHEN, AnswerType.WHO, AnswerType.HOW_MANY, AnswerType.HOW_LONG})
 """Types whose answer is in one sentence."""
 _REFERS_BACK = re.compile(r"(?:[它他她其此这那]|(?:It|He|She|They|This|These|That|Those|Its|His|Her|Their)\b)")
@@ -161,8 +160,8 @@ def _select(verdict: Verdict, answer: AnswerSpan, passage: Passage, limit: int) 
     """
     sentences = [sentence.text for sentence in analyse(passage.title, passage.text).sentences]
     first, end = answer.index, answer.index + 1
-    if verdict.answer_type in _TOLD_FROM_THE_BEGINNING and answer.in_title >= _MIN_TITLE_OVERLAP:
-        first, end = 0, max(end, limit) if limit > 1 else 1
+    if verdict.answer_type not in _VALUES and answer.in_title >= _MIN_TITLE_OVERLAP and first < limit:
+        first, end = 0, limit
     elif limit > 1:
         if first and _REFERS_BACK.match(sentences[first]):
             first -= 1

@@ -7,7 +7,7 @@ from itertools import islice
 import msgspec
 
 from wenmai.config.profile import Topic
-from wenmai.grounding.answers.finder import AnswerSpan, answers_from, find_answers
+from wenmai.grounding.answers.finder import ANSWERED, AnswerSpan, find_answers
 from wenmai.grounding.answers.passages import analyse
 from wenmai.grounding.answers.question import parse_question
 from wenmai.grounding.claims.claim import NAMES, TIMES, Claim, ClaimKind
@@ -29,6 +29,7 @@ _LENGTH_REQUEST = re.compile(
 
 _CLAUSE_END = re.compile(r"[，,；;：:。！？!?]")
 _WHEN = " 什么时候 "
+_ASKS = dict.fromkeys(TIMES, _WHEN) | {ClaimKind.NUMBER: " 多少 "}
 _MAX_PREMISES = 20
 """Claims of a question that are looked up; the rest is ignored."""
 
@@ -114,9 +115,9 @@ def _judge(
     *,
     needs_answer: bool,
 ) -> Verdict:
-    parsed = parse_question(standalone_question)
-    answers = tuple(each for each in find_answers(parsed, strong) if each.probability >= answers_from())
     missing = _unsupported(question, strong, known, lexicon)
+    parsed = parse_question(_without_premises(standalone_question, missing, known))
+    answers = tuple(each for each in find_answers(parsed, strong) if each.probability >= ANSWERED)
     unsupported_premises = tuple(dict.fromkeys(claim.text for claim in missing))
     mode, reason = PolicyMode.NORMAL, ""
     if missing:
@@ -135,6 +136,17 @@ def _judge(
         sources_conflict=_sources_conflict(answers, parsed.answer_type, lexicon),
         unsupported_premises=unsupported_premises,
     )
+
+
+def _without_premises(question: str, missing: Sequence[Claim], known: Sequence[str]) -> str:
+    """The question without unsupported claims, asking for their true value, and without the persona's names."""
+    for name in known:
+        question = question.replace(name, " ")
+    for claim in missing:
+        open_question = parse_question(question).answer_type in {None, AnswerType.YES_NO}
+        asks = _ASKS.get(claim.kind, "") if open_question and has_cjk(question) else " "
+        question = question.replace(claim.text, asks)
+    return question
 
 
 def _unsupported(
@@ -185,7 +197,7 @@ def _is_contradicted(claim: Claim, clause: str, passages: Sequence[Passage], lex
     keys = {
         key
         for answer in find_answers(event, passages)
-        if answer.probability >= answers_from()
+        if answer.probability >= ANSWERED
         for each in find_claims(answer.sentence, lexicon)
         if each.kind in TIMES
         for key in implied_keys(each)

@@ -16,12 +16,6 @@ from wenmai.text.cjk import has_cjk, query_terms
 PRIOR = 20
 """Passages without the term that are added to those found, so that one passage alone is not its own measure."""
 
-FEATURES = (
-    "sentence", "beside", "passage", "characters", "characters_beside", "characters_in_passage", "rarest_missing",
-    "weakest_word", "absent", "focus", "focus_beside", "synonyms_missing", "clause", "longest_run", "has_type", "near_type", "lead", "title", "rank", "score", "nearness", "with_vectors",
-)
-
-
 class Weights(msgspec.Struct, frozen=True):
     """Rarity of a question's terms, and of its characters and Latin words, by term."""
 
@@ -43,7 +37,7 @@ def weigh(question: Question, passages: Sequence[PassageText]) -> Weights:
 
 def features(
     question: Question, weights: Weights, texts: Sequence[PassageText], passages: Sequence[Passage]
-) -> Iterator[tuple[int, int, list[float]]]:
+) -> Iterator[tuple[int, int, dict[str, float]]]:
     """The index of the passage, that of the sentence, and the features of each sentence."""
     pattern = answer_pattern(question.answer_type) if question.answer_type else None
     terms, units = weights.terms, weights.units
@@ -73,32 +67,36 @@ def features(
             unmatched = [not (one.terms <= own) and not one.pattern.search(sentence.folded) for one in question.synonyms]
             synonyms_missing = sum(unmatched) / len(unmatched) if unmatched else 0.0
             clause = _clause_cover(pattern, question, sentence, terms) * per_term if pattern else covered
-            yield rank, index, [
-                covered,
-                _sum(terms, own | passage.title) * per_term - covered,
-                in_passage,
-                _sum(units, own) * per_unit,
-                _sum(units, beside) * per_unit,
-                units_in_passage,
-                missing,
-                weakest,
-                absent,
-                focused,
-                focused_beside,
-                synonyms_missing,
-                clause,
-                min(_longest_run(letters, sentence.folded), 8) / 8,
-                has_type,
-                near,
-                1 / (1 + index),
-                title,
-                1 / (1 + rank),
-                coverage(passages[rank]),
-                passages[rank].nearness or 0.0,
-                float(passages[rank].nearness is not None),
-            ]
+            yield rank, index, {
+                "sentence": covered,
+                "beside": _sum(terms, own | passage.title) * per_term - covered,
+                "passage": in_passage,
+                "characters": _sum(units, own) * per_unit,
+                "characters_beside": _sum(units, beside) * per_unit,
+                "characters_in_passage": units_in_passage,
+                "rarest_missing": missing,
+                "weakest_word": weakest,
+                "absent": absent,
+                "focus": focused,
+                "focus_beside": focused_beside,
+                "synonyms_missing": synonyms_missing,
+                "clause": clause,
+                "longest_run": min(_longest_run(letters, sentence.folded), 8) / 8,
+                "has_type": has_type,
+                "near_type": near,
+                "unit": float(counts(question, sentence)) if question.unit else 0.5,
+                "lead": 1 / (1 + index),
+                "title": title,
+                "rank": 1 / (1 + rank),
+                "score": coverage(passages[rank]),
+                "nearness": passages[rank].nearness or 0.0,
+            }
 
 
+_NUMBER_EN = (
+    r"\d|\b(?:an?|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|thirteen|fourteen|fifteen|twenty|thirty"
+    r"|forty|fifty|sixty|hundred|thousand|million|half|both|no)\b"
+)
 _CLAUSE = re.compile(r"[^,;:，；：]+[,;:，；：]?")
 
 
@@ -117,6 +115,15 @@ def _clause_cover(pattern, question, sentence, terms) -> float:
             best = max(best, _sum(terms, matched))
         previous = clause
     return best
+
+
+def counts(question: Question, sentence: Sentence) -> bool:
+    """Whether a sentence has a number of the unit that is asked about."""
+    unit = question.unit
+    if has_cjk(unit):
+        return re.search(rf"[\d〇零一二三四五六七八九十百千万亿两半数][多余来]?{re.escape(unit)}", sentence.folded) is not None
+    found = re.search(rf"(?:{_NUMBER_EN})(?: \w+){{0,2}}? {re.escape(unit[:-1] or unit)}", sentence.folded)
+    return found is not None
 
 
 def coverage(passage: Passage) -> float:

@@ -4,19 +4,23 @@ Two linear models over the features of :mod:`.features`, in ``data/scorer.yaml``
 passages, the second decides from the best sentence of a passage whether that answers the question.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
-from math import exp
+from math import exp, log
 
 import msgspec
 import yaml
 
-from wenmai.grounding.answers.features import FEATURES, features, weigh
+from wenmai.grounding.answers.features import features, weigh
 from wenmai.grounding.answers.passages import analyse
 from wenmai.grounding.answers.question import Question
 from wenmai.grounding.answers.relevance import holds_value
 from wenmai.grounding.types import Passage
+
+
+ANSWERED = 0.5
+"""The probability from which a sentence answers."""
 
 
 class Scorer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -26,6 +30,15 @@ class Scorer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     decide: dict[str, float]
     constant: float
     answered: float
+
+    def ranking(self, values: Mapping[str, float]) -> float:
+        """How well a sentence suits, for comparison with others."""
+        return sum(weight * values[name] for name, weight in self.rank.items())
+
+    def probability(self, values: Mapping[str, float]) -> float:
+        """The probability, 0 to 1, that a sentence answers; half where the file says that it does."""
+        evidence = self.constant + sum(weight * values[name] for name, weight in self.decide.items())
+        return 1 / (1 + exp(-evidence - log(1 / self.answered - 1)))
 
 
 class AnswerSpan(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,47 +67,26 @@ def find_answers(question: Question, passages: Sequence[Passage]) -> list[Answer
         passages: in the order retrieved, with their scores.
     """
     texts = [analyse(passage.title, passage.text) for passage in passages]
-    best: dict[int, tuple[float, int, list[float]]] = {}
-    scorer = _scorer()
+    scorer = _scorers()["vectors" if any(each.nearness is not None for each in passages) else "words"]
+    best: dict[int, tuple[float, int, Mapping[str, float]]] = {}
     for rank, index, values in features(question, weigh(question, texts), texts, passages):
-        ranked = sum(map(float.__mul__, scorer.ranking, values))
+        ranked = scorer.ranking(values)
         if (rank not in best or ranked > best[rank][0]) and holds_value(question, texts[rank], index):
             best[rank] = (ranked, index, values)
-    order = sorted(best, key=lambda rank: (-best[rank][0], rank))
     return [
         AnswerSpan(
             number=passages[rank].number,
-            index=best[rank][1],
-            sentence=texts[rank].sentences[best[rank][1]].text,
-            probability=scorer.probability(best[rank][2]),
-            in_title=best[rank][2][FEATURES.index("title")],
+            index=index,
+            sentence=texts[rank].sentences[index].text,
+            probability=scorer.probability(values),
+            in_title=values["title"],
         )
-        for rank in order
+        for rank, (_, index, values) in sorted(best.items(), key=lambda item: (-item[1][0], item[0]))
     ]
 
 
-def answers_from() -> float:
-    """The probability from which a sentence answers."""
-    return _scorer().answered
-
-
-class _Compiled(msgspec.Struct, frozen=True, kw_only=True):
-    ranking: list[float]
-    deciding: list[float]
-    constant: float
-    answered: float
-
-    def probability(self, values: Sequence[float]) -> float:
-        return 1 / (1 + exp(-sum(map(float.__mul__, self.deciding, values)) - self.constant))
-
-
 @cache
-def _scorer() -> _Compiled:
+def _scorers() -> Mapping[str, Scorer]:
+    """The weights for passages found by words alone, and by words and vectors."""
     raw = yaml.safe_load((files(__package__) / "data" / "scorer.yaml").read_text(encoding="utf-8"))
-    scorer = msgspec.convert(raw, Scorer)
-    return _Compiled(
-        ranking=[scorer.rank[name] for name in FEATURES],
-        deciding=[scorer.decide[name] for name in FEATURES],
-        constant=scorer.constant,
-        answered=scorer.answered,
-    )
+    return msgspec.convert(raw, dict[str, Scorer])

@@ -15,6 +15,7 @@ from wenmai.text.folding import fold
 _MAX_TERMS = 64
 """Terms of a question that passages are compared with."""
 
+_UNIT_ZH = re.compile(r"(?:多少|几)(个?[^\W\d_a-z个]+|个)(?:[内前后]|之内|以内|以上)?$")
 _NOUN_AFTER = re.compile(r"[^\W\d_a-z]{1,2}")
 
 
@@ -45,6 +46,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         text: normalised, with simplified characters.
         answer_type: the expected kind of answer; None if no pattern of a question occurs.
+        unit: the measure word or noun that is counted; empty if it is not known.
         words: its content words; a run of Chinese may be a phrase.
         terms: the same as index terms.
         soft: those of the noun that is asked about, such as *country* in *which country*: a sentence that answers
@@ -55,6 +57,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
 
     text: str
     answer_type: AnswerType | None
+    unit: str
     words: tuple[str, ...]
     terms: tuple[str, ...]
     soft: frozenset[str]
@@ -78,6 +81,9 @@ def parse_question(text: str) -> Question:
     soft: list[str] = []
     if match and has_cjk(match[0]) and (noun := _NOUN_AFTER.match(normal, match.end())):
         soft = [*query_terms(noun[0]), *noun[0]]
+    for noun in _generic().findall(rest):
+        soft += _terms_of(noun)
+        rest = rest.replace(noun, f" {noun} ") if has_cjk(noun) else rest
     synonyms: list[Synonym] = []
     for pattern, is_event in _synonyms().items():
         found = [word[0] for word in pattern.finditer(rest)]
@@ -93,6 +99,7 @@ def parse_question(text: str) -> Question:
     return Question(
         text=normal,
         answer_type=answer_type,
+        unit=_unit(answer_type, normal, match),
         words=words,
         terms=terms,
         soft=frozenset(soft),
@@ -115,6 +122,17 @@ def _terms_of(word: str) -> list[str]:
     return [*query_terms(word), *word] if has_cjk(word) else query_terms(word)
 
 
+def _unit(answer_type: AnswerType | None, text: str, asked: re.Match[str] | None) -> str:
+    if asked is None or answer_type not in {AnswerType.HOW_MANY, AnswerType.HOW_LONG}:
+        return ""
+    if has_cjk(asked[0]):
+        unit = _UNIT_ZH.search(asked[0])
+        noun = _NOUN_AFTER.match(text, asked.end())
+        return unit[1] if unit else noun[0] if noun else ""
+    following = re.match(r"\W*([a-z]+)", text[asked.end() :]) if asked[0].endswith(("many", "much")) else None
+    return following[1] if following else ""
+
+
 def _focus(text: str, asked: re.Match[str] | None, terms: Sequence[str]) -> list[str]:
     """The terms beside the pattern of the question: at most four characters or one Latin word on each side."""
     if asked is None:
@@ -128,6 +146,11 @@ def _focus(text: str, asked: re.Match[str] | None, terms: Sequence[str]) -> list
 @cache
 def _patterns() -> Mapping[AnswerType, _Patterns]:
     return msgspec.convert(_data("question_patterns")["types"], dict[AnswerType, _Patterns])
+
+
+@cache
+def _generic() -> re.Pattern[str]:
+    return re.compile(_data("question_patterns")["generic"])
 
 
 @cache
