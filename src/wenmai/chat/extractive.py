@@ -27,7 +27,7 @@ _NAMES_SOURCE = re.compile(r"据[^：]{2,20}[，,]|(?i:according to\b)")
 _MIN_TITLE_OVERLAP = 0.5
 _VALUES = frozenset({AnswerType.WHEN, AnswerType.WHO, AnswerType.HOW_MANY, AnswerType.HOW_LONG})
 """Types whose answer is in one sentence."""
-_REFERS_BACK = re.compile(r"(?:[它他她其此这那]|(?:It|He|She|They|This|These|That|Those|Its|His|Her|Their)\b)")
+_REFERS_BACK = re.compile(r"(?:[^，。]{0,4}[它他她此这那]|(?:It|He|She|They|This|These|That|Those|Its|His|Her|Their)\b)")
 
 
 class ExtractiveAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -165,8 +165,10 @@ def _select(verdict: Verdict, answer: AnswerSpan, passage: Passage, limit: int) 
     elif limit > 1:
         if first and _REFERS_BACK.match(sentences[first]):
             first -= 1
-        if verdict.answer_type not in _VALUES and end - first < limit:
+        if verdict.answer_type is AnswerType.WHICH:
             end += 1
+        elif verdict.answer_type not in _VALUES:
+            end = first + limit
     return sentences[first : min(end, first + limit)]
 
 

@@ -141,7 +141,7 @@ def _judge(
 def _without_premises(question: str, missing: Sequence[Claim], known: Sequence[str]) -> str:
     """The question without unsupported claims, asking for their true value, and without the persona's names."""
     for name in known:
-        question = question.replace(name, " ")
+        question = re.sub(rf"{re.escape(name)}(?:[^，,。\s]{{0,2}}[，,])?", " ", question)
     for claim in missing:
         open_question = parse_question(question).answer_type in {None, AnswerType.YES_NO}
         asks = _ASKS.get(claim.kind, "") if open_question and has_cjk(question) else " "

@@ -39,7 +39,7 @@ def holds_value(question: Question, passage: PassageText, index: int) -> bool:
     if pattern is None or not pattern.search(sentence.folded):
         return False
     if not events:
-        return True
+        return not _last_word_is_absent(question, passage)
     subjects = _subjects(question, events)
     clauses = [match[0] for match in _CLAUSE.finditer(sentence.folded)]
     for number, clause in enumerate(clauses):
@@ -50,6 +50,12 @@ def holds_value(question: Question, passage: PassageText, index: int) -> bool:
             if any(_happens(each, subjects, span, before) for each in events):
                 return True
     return False
+
+
+def _last_word_is_absent(question: Question, passage: PassageText) -> bool:
+    """Whether no character of the question's last word, in Chinese usually what happened, is in the passage."""
+    last = question.words[-1] if question.words else ""
+    return len(last) > 1 and has_cjk(last) and not any(char in passage.terms for char in last)
 
 
 def _says_more(question: Question, sentence: Sentence, events: list[Synonym]) -> bool:
