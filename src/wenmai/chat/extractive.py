@@ -159,17 +159,18 @@ def _select(verdict: Verdict, answer: AnswerSpan, passage: Passage, limit: int) 
     if it needs one.
     """
     sentences = [sentence.text for sentence in analyse(passage.title, passage.text).sentences]
+    if limit == 1:
+        return [answer.sentence]
     first, end = answer.index, answer.index + 1
-    if verdict.answer_type not in _VALUES and answer.in_title >= _MIN_TITLE_OVERLAP and first < limit:
-        first, end = 0, limit
-    elif limit > 1:
-        if first and _REFERS_BACK.match(sentences[first]):
-            first -= 1
-        if verdict.answer_type is AnswerType.WHICH:
-            end += 1
-        elif verdict.answer_type not in _VALUES:
-            end = first + limit
-    return sentences[first : min(end, first + limit)]
+    if verdict.answer_type not in _VALUES:
+        if answer.in_title >= _MIN_TITLE_OVERLAP and first < limit:
+            first = 0
+        end = min(first + (2 if verdict.answer_type is AnswerType.WHICH else limit), len(sentences))
+        first = max(0, min(first, end - limit)) if verdict.answer_type is not AnswerType.WHICH else first
+        end = max(end, answer.index + 1)
+    while first and end - first < limit and _REFERS_BACK.match(sentences[first]):
+        first -= 1
+    return sentences[first:end]
 
 
 def _attribute(passage: Passage, sentences: Sequence[str], language: str) -> str:
