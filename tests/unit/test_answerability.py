@@ -7,7 +7,7 @@ from wenmai.chat.understanding.dialogue_acts import answer_type_of
 from wenmai.config.profile import Topic
 from wenmai.grounding.answerability import Verdict, check_answerability
 from wenmai.grounding.policy import GroundingPolicy
-from wenmai.grounding.types import AnswerType, DialogueAct, Passage, PolicyMode
+from wenmai.grounding.types import DialogueAct, Passage, PolicyMode
 
 
 def passage(text: str, *, title: str = "", number: int = 1, score: float = 0.8, verified: bool = True) -> Passage:
@@ -78,14 +78,15 @@ def test_only_fact_seeking_needs_evidence(dialogue_act: DialogueAct, reason: str
 
 def test_too_few_strong_passages_make_it_conservative() -> None:
     """Weak ones do not count, and the reason says how many there were."""
-    verdict = judge("讲讲祠堂", passage(HALL, score=0.29))
+    verdict = judge("讲讲祠堂", passage(HALL, score=0.29), policy=GroundingPolicy(min_score=0.3))
     assert verdict.mode is PolicyMode.CONSERVATIVE
     assert verdict.reason == "too_thin: 0 of 1 passages score 0.3 or more"
 
 
 def test_a_score_at_the_threshold_is_strong_enough() -> None:
     """The threshold is inclusive."""
-    assert judge("讲讲祠堂", passage(HALL, score=0.3)).mode is PolicyMode.NORMAL
+    policy = GroundingPolicy(min_score=0.3)
+    assert judge("讲讲祠堂", passage(HALL, score=0.3), policy=policy).mode is PolicyMode.NORMAL
 
 
 def test_a_policy_of_zero_requires_no_passage() -> None:

@@ -27,7 +27,9 @@ _NAMES_SOURCE = re.compile(r"据[^：]{2,20}[，,]|(?i:according to\b)")
 _MIN_TITLE_OVERLAP = 0.5
 _VALUES = frozenset({AnswerType.WHEN, AnswerType.WHO, AnswerType.HOW_MANY, AnswerType.HOW_LONG})
 """Types whose answer is in one sentence."""
-_REFERS_BACK = re.compile(r"(?:[^，。]{0,4}[它他她此这那]|(?:It|He|She|They|This|These|That|Those|Its|His|Her|Their)\b)")
+_REFERS_BACK = re.compile(
+    r"(?:[^，。]{0,4}[它他她此这那]|(?:It|He|She|They|This|These|That|Those|Its|His|Her|Their)\b)"
+)
 
 
 class ExtractiveAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -144,7 +146,9 @@ def _quote_evidence(verdict: Verdict, language: str, verbosity: str) -> tuple[st
     used: set[str] = set()
     for answer in order[: _PASSAGES.get(verbosity, 1)]:
         passage = passages[answer.number]
-        selected = [each for each in _select(verdict, answer, passage, _SENTENCES.get(verbosity, 3)) if each not in used]
+        selected = [
+            each for each in _select(verdict, answer, passage, _SENTENCES.get(verbosity, 3)) if each not in used
+        ]
         if selected:
             used.update(selected)
             quotes.append(_attribute(passage, selected, language))

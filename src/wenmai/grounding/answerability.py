@@ -9,7 +9,7 @@ import msgspec
 from wenmai.config.profile import Topic
 from wenmai.grounding.answers.finder import ANSWERED, AnswerSpan, find_answers
 from wenmai.grounding.answers.passages import analyse
-from wenmai.grounding.answers.question import parse_question
+from wenmai.grounding.answers.question import Question, parse_question
 from wenmai.grounding.claims.claim import NAMES, TIMES, Claim, ClaimKind
 from wenmai.grounding.claims.counts import ITEM
 from wenmai.grounding.claims.extraction import find_claims
@@ -116,7 +116,7 @@ def _judge(
     needs_answer: bool,
 ) -> Verdict:
     missing = _unsupported(question, strong, known, lexicon)
-    parsed = parse_question(_without_premises(standalone_question, missing, known))
+    parsed = parse_question(_without_premises(standalone_question, missing, known), lexicon)
     answers = tuple(each for each in find_answers(parsed, strong) if each.probability >= ANSWERED)
     unsupported_premises = tuple(dict.fromkeys(claim.text for claim in missing))
     mode, reason = PolicyMode.NORMAL, ""
@@ -133,7 +133,7 @@ def _judge(
         standalone_question=standalone_question,
         answer_type=parsed.answer_type,
         answers=answers,
-        sources_conflict=_sources_conflict(answers, parsed.answer_type, lexicon),
+        sources_conflict=_sources_conflict(answers, parsed, lexicon),
         unsupported_premises=unsupported_premises,
     )
 
@@ -149,9 +149,7 @@ def _without_premises(question: str, missing: Sequence[Claim], known: Sequence[s
     return question
 
 
-def _unsupported(
-    question: str, passages: Sequence[Passage], known: Sequence[str], lexicon: Lexicon
-) -> list[Claim]:
+def _unsupported(question: str, passages: Sequence[Passage], known: Sequence[str], lexicon: Lexicon) -> list[Claim]:
     premises = list(islice(_premises(question, known, lexicon), _MAX_PREMISES))
     if not premises:
         return []
@@ -193,7 +191,7 @@ def _is_contradicted(claim: Claim, clause: str, passages: Sequence[Passage], lex
     """Whether the sentence that answers when the clause's event was gives another time."""
     if claim.kind not in TIMES:
         return False
-    event = parse_question(clause.replace(claim.text, _WHEN))
+    event = parse_question(clause.replace(claim.text, _WHEN), lexicon)
     keys = {
         key
         for answer in find_answers(event, passages)
@@ -205,14 +203,13 @@ def _is_contradicted(claim: Claim, clause: str, passages: Sequence[Passage], lex
     return bool(keys) and (claim.kind, claim.value) not in keys
 
 
-def _sources_conflict(answers: Sequence[AnswerSpan], answer_type: AnswerType | None, lexicon: Lexicon) -> bool:
-    """Whether the best passage and another give different years, or different counts in one unit."""
-    if answer_type not in {AnswerType.WHEN, AnswerType.HOW_MANY, AnswerType.HOW_LONG}:
+def _sources_conflict(answers: Sequence[AnswerSpan], question: Question, lexicon: Lexicon) -> bool:
+    """Whether the best passage and another give different years, or different counts in the unit asked about."""
+    if question.answer_type not in {AnswerType.WHEN, AnswerType.HOW_MANY, AnswerType.HOW_LONG}:
         return False
+    asked = "year" if question.answer_type is AnswerType.WHEN else question.unit
     values = [_comparable(answer.sentence, lexicon) for answer in answers]
-    return any(
-        unit in other and other[unit].isdisjoint(values[0][unit]) for other in values[1:] for unit in values[0]
-    )
+    return any(asked in each and each[asked].isdisjoint(values[0].get(asked, each[asked])) for each in values[1:])
 
 
 def _comparable(sentence: str, lexicon: Lexicon) -> dict[str, set[str]]:

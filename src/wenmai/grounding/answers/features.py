@@ -1,7 +1,7 @@
-"""Features of the sentences that may answer a question."""
+"""Features of the sentences that may answer a question; :mod:`.finder` weighs them."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from math import log
 
@@ -10,17 +10,37 @@ import msgspec
 from wenmai.grounding.answers.passages import PassageText, Sentence
 from wenmai.grounding.answers.question import Question, answer_pattern
 from wenmai.grounding.types import Passage
-from wenmai.retrieval.ranking import SEMANTIC_WEIGHT
 from wenmai.text.cjk import has_cjk, query_terms
 
-PRIOR = 20
+_PRIOR = 20
 """Passages without the term that are added to those found, so that one passage alone is not its own measure."""
 
+_SOFT = 0.3
+"""Weight of a noun that is only asked about."""
+
+_COMPARED, _LONGEST = 200, 8
+"""Characters of a question whose longest run is sought in sentences, and the length from which longer is not better."""
+
+_NUMBER_ZH = "[\\d〇零一二三四五六七八九十百千万亿两半数][多余来]?"
+_NUMBER_EN = (
+    r"(?:\d|\b(?:an?|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|thirteen|fourteen|fifteen|twenty"
+    r"|thirty|forty|fifty|sixty|hundred|thousand|million|half|both|no)\b)(?: \w+){0,2}? "
+)
+_CLAUSE = re.compile(r"[^,;:，；：]+[,;:，；：]?")
+
+
 class Weights(msgspec.Struct, frozen=True):
-    """Rarity of a question's terms, and of its characters and Latin words, by term."""
+    """Rarity of what a question asks, by term.
+
+    Attributes:
+        terms: its terms.
+        units: its Chinese characters and its Latin words.
+        words: its words, each as its terms.
+    """
 
     terms: Mapping[str, float]
     units: Mapping[str, float]
+    words: Sequence[Sequence[str]]
 
 
 def weigh(question: Question, passages: Sequence[PassageText]) -> Weights:
@@ -28,136 +48,131 @@ def weigh(question: Question, passages: Sequence[PassageText]) -> Weights:
 
     def rarity(term: str) -> float:
         frequency = sum(term in passage.terms for passage in passages)
-        weight = log((len(passages) + PRIOR + 1) / (frequency + 0.5))
-        return weight * (0.3 if term in question.soft else 1.0)
+        return log((len(passages) + _PRIOR + 1) / (frequency + 0.5)) * (_SOFT if term in question.soft else 1.0)
 
-    units = dict.fromkeys(chain.from_iterable(term if has_cjk(term) else [term] for term in question.terms))
-    return Weights({term: rarity(term) for term in question.terms}, {unit: rarity(unit) for unit in units})
+    terms = {term: rarity(term) for term in question.terms}
+    units = dict.fromkeys(chain.from_iterable(term if has_cjk(term) else [term] for term in terms))
+    words = ([term for term in query_terms(word) if term in terms] for word in question.words)
+    return Weights(terms, {unit: rarity(unit) for unit in units}, [word for word in words if word])
 
 
 def features(
     question: Question, weights: Weights, texts: Sequence[PassageText], passages: Sequence[Passage]
 ) -> Iterator[tuple[int, int, dict[str, float]]]:
-    """The index of the passage, that of the sentence, and the features of each sentence."""
-    pattern = answer_pattern(question.answer_type) if question.answer_type else None
+    """The features of each sentence, with the index of its passage and its own.
+
+    Args:
+        question: parsed.
+        weights: of the question.
+        texts: the passages, analysed.
+        passages: the same as retrieved, best first.
+    """
+    for rank, (text, passage) in enumerate(zip(texts, passages, strict=True)):
+        retrieved = {"rank": 1 / (1 + rank), "score": passage.score, "nearness": passage.nearness or 0.0}
+        for index, own in enumerate(_of_sentences(question, weights, text)):
+            yield rank, index, own | retrieved | {"lead": 1 / (1 + index)}
+
+
+def _of_sentences(question: Question, weights: Weights, text: PassageText) -> Iterator[dict[str, float]]:
     terms, units = weights.terms, weights.units
-    per_term, per_unit = 1 / (sum(terms.values()) or 1), 1 / (sum(units.values()) or 1)
-    largest = max(units.values(), default=1.0)
-    letters = "".join(char for char in question.text if char.isalnum())
-    words = [[t for t in query_terms(w) if t in terms] for w in question.words]
-    for rank, passage in enumerate(texts):
-        expanded = [_with_synonyms(question, sentence.folded, sentence.terms) for sentence in passage.sentences]
-        whole = passage.terms.union(*expanded)
-        in_passage = _sum(terms, whole) * per_term
-        units_in_passage = _sum(units, whole) * per_unit
-        missing = max((weight for unit, weight in units.items() if unit not in whole), default=0.0) / largest
-        title = _sum(terms, passage.title) * per_term
-        for index, sentence in enumerate(passage.sentences):
-            own = expanded[index]
-            beside = own.union(passage.title, *expanded[max(0, index - 1) : index], *expanded[index + 1 : index + 2])
-            covered = _sum(terms, own) * per_term
-            has_type, near = _expected(pattern, sentence, terms)
-            weakest = min((sum(terms[t] for t in w if t in beside) / sum(terms[t] for t in w) for w in words if w), default=1.0)
-            shares = [sum(terms[t] for t in w if t in own) / sum(terms[t] for t in w) for w in words if w]
-            absent = sum(not any(t in beside for t in w) and not any(c in beside for c in chain.from_iterable(w)) for w in words if w) / (len(words) or 1)
-            focus = {t: weights.terms.get(t, 1.0) for t in question.focus}
-            per_focus = sum(focus.values())
-            focused = _sum(focus, own) / per_focus if per_focus else 0.5
-            focused_beside = _sum(focus, beside) / per_focus if per_focus else 0.5
-            unmatched = [not (one.terms <= own) and not one.pattern.search(sentence.folded) for one in question.synonyms]
-            synonyms_missing = sum(unmatched) / len(unmatched) if unmatched else 0.0
-            clause = _clause_cover(pattern, question, sentence, terms) * per_term if pattern else covered
-            yield rank, index, {
+    matched = [_with_synonyms(question, sentence) for sentence in text.sentences]
+    whole = text.terms.union(*matched)
+    missing = max((weight for unit, weight in units.items() if unit not in whole), default=0.0)
+    of_passage = {
+        "passage": _share(terms, whole),
+        "characters_in_passage": _share(units, whole),
+        "rarest_missing": missing / max(units.values(), default=1.0),
+        "title": _share(terms, text.title),
+    }
+    focus = {term: terms.get(term, 1.0) for term in question.focus}
+    for index, (sentence, own) in enumerate(zip(text.sentences, matched, strict=True)):
+        beside = own.union(text.title, *matched[max(0, index - 1) : index], *matched[index + 1 : index + 2])
+        covered = _share(terms, own)
+        yield (
+            of_passage
+            | _of_answer(question, sentence, terms, covered)
+            | {
                 "sentence": covered,
-                "beside": _sum(terms, own | passage.title) * per_term - covered,
-                "passage": in_passage,
-                "characters": _sum(units, own) * per_unit,
-                "characters_beside": _sum(units, beside) * per_unit,
-                "characters_in_passage": units_in_passage,
-                "rarest_missing": missing,
-                "weakest_word": weakest,
-                "absent": absent,
-                "focus": focused,
-                "focus_beside": focused_beside,
-                "synonyms_missing": synonyms_missing,
-                "clause": clause,
-                "longest_run": min(_longest_run(letters, sentence.folded), 8) / 8,
-                "has_type": has_type,
-                "near_type": near,
-                "unit": float(counts(question, sentence)) if question.unit else 0.5,
-                "lead": 1 / (1 + index),
-                "title": title,
-                "rank": 1 / (1 + rank),
-                "score": coverage(passages[rank]),
-                "nearness": passages[rank].nearness or 0.0,
+                "beside": _share(terms, own | text.title) - covered,
+                "characters": _share(units, own),
+                "characters_beside": _share(units, beside),
+                "weakest_word": min(
+                    (_share({t: terms[t] for t in word}, beside) for word in weights.words), default=1.0
+                ),
+                "absent": sum(beside.isdisjoint(chain(word, *word)) for word in weights.words)
+                / (len(question.words) or 1),
+                "focus": _share(focus, own) if focus else 0.5,
+                "focus_beside": _share(focus, beside) if focus else 0.5,
+                "synonyms_missing": sum(not each.terms <= own for each in question.synonyms)
+                / (len(question.synonyms) or 1),
+                "longest_run": _longest_run(question.text, sentence.folded) / _LONGEST,
             }
+        )
 
 
-_NUMBER_EN = (
-    r"\d|\b(?:an?|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|thirteen|fourteen|fifteen|twenty|thirty"
-    r"|forty|fifty|sixty|hundred|thousand|million|half|both|no)\b"
-)
-_CLAUSE = re.compile(r"[^,;:，；：]+[,;:，；：]?")
+def _of_answer(question: Question, sentence: Sentence, terms: Mapping[str, float], covered: float) -> dict[str, float]:
+    """Whether the sentence has an answer of the expected type, and how near to the words of the question."""
+    unit = 0.5 if not question.unit else float(_counts(question.unit, sentence.folded))
+    pattern = answer_pattern(question.answer_type) if question.answer_type else None
+    if pattern is None:
+        return {"has_type": 0.5, "near_type": 0.5, "clause": covered, "unit": unit}
+    answers = [match.start() for match in pattern.finditer(sentence.folded)]
+    asked = [at for at in (sentence.folded.find(term) for term in terms if term in sentence.terms) if at >= 0]
+    near = 1 / (1 + _nearest(asked, answers) / 5) if asked and answers else 0.0
+    if answers and not asked:
+        near = 1 / 201
+    clause = _clause_share(pattern, question, sentence, terms)
+    return {"has_type": float(bool(answers)), "near_type": near, "clause": clause, "unit": unit}
 
 
-def _clause_cover(pattern, question, sentence, terms) -> float:
-    """The best covered clause with an expected value, with the clause before it."""
-    best = 0.0
-    previous = ""
-    for match in _CLAUSE.finditer(sentence.folded):
-        clause = match[0]
+def _nearest(asked: Sequence[int], answers: Sequence[int]) -> int:
+    """The least distance between the two; both have few elements or are sorted."""
+    return min(min(abs(at - answer) for answer in answers[:64]) for at in asked)
+
+
+def _clause_share(
+    pattern: re.Pattern[str], question: Question, sentence: Sentence, terms: Mapping[str, float]
+) -> float:
+    """The share of the question in the best clause with an expected answer, and the clause before it."""
+    best, previous = 0.0, ""
+    for clause in _CLAUSE.findall(sentence.folded):
         if pattern.search(clause):
             text = previous + clause
-            matched = {t for t in terms if t in text} | {t for t in terms if not has_cjk(t) and t in sentence.terms}
-            for one in question.synonyms:
-                if one.pattern.search(text):
-                    matched |= one.terms
-            best = max(best, _sum(terms, matched))
+            present = {term for term in terms if term in (text if has_cjk(term) else sentence.terms)}
+            best = max(best, _share(terms, _with(question, text, frozenset(present))))
         previous = clause
     return best
 
 
-def counts(question: Question, sentence: Sentence) -> bool:
-    """Whether a sentence has a number of the unit that is asked about."""
-    unit = question.unit
-    if has_cjk(unit):
-        return re.search(rf"[\d〇零一二三四五六七八九十百千万亿两半数][多余来]?{re.escape(unit)}", sentence.folded) is not None
-    found = re.search(rf"(?:{_NUMBER_EN})(?: \w+){{0,2}}? {re.escape(unit[:-1] or unit)}", sentence.folded)
-    return found is not None
+def _share(weights: Mapping[str, float], present: frozenset[str]) -> float:
+    """The share of the weights that is present."""
+    total = sum(weights.values())
+    return sum(weight for term, weight in weights.items() if term in present) / total if total else 0.0
 
 
-def coverage(passage: Passage) -> float:
-    """The lexical part of a passage's score."""
-    part = SEMANTIC_WEIGHT * (passage.nearness or 0.0)
-    return (passage.score - part) / (1 - part)
+def _with_synonyms(question: Question, sentence: Sentence) -> frozenset[str]:
+    return _with(question, sentence.folded, sentence.terms)
 
 
-def _sum(weights: Mapping[str, float], present: frozenset[str]) -> float:
-    return sum(weight for term, weight in weights.items() if term in present)
-
-
-def _with_synonyms(question: Question, folded: str, terms: frozenset[str]) -> frozenset[str]:
+def _with(question: Question, text: str, terms: frozenset[str]) -> frozenset[str]:
+    """The terms, with those of the question's words that have a synonym in the text."""
     for synonym in question.synonyms:
-        if not synonym.terms <= terms and synonym.pattern.search(folded):
+        if not synonym.terms <= terms and synonym.pattern.search(text):
             terms |= synonym.terms
     return terms
 
 
-def _expected(pattern, sentence: Sentence, terms: Iterable[str]) -> tuple[float, float]:
-    if pattern is None:
-        return 0.5, 0.5
-    starts = [match.start() for match in pattern.finditer(sentence.folded)]
-    if not starts:
-        return 0.0, 0.0
-    positions = [sentence.folded.find(term) for term in terms if term in sentence.terms]
-    distance = min((abs(one - other) for one in positions if one >= 0 for other in starts), default=1000)
-    return 1.0, 1 / (1 + distance / 5)
+def _counts(unit: str, text: str) -> bool:
+    """Whether a text has a number of that unit."""
+    pattern = f"{_NUMBER_ZH}{re.escape(unit)}" if has_cjk(unit) else f"{_NUMBER_EN}{re.escape(unit[:-1] or unit)}"
+    return re.search(pattern, text) is not None
 
 
-def _longest_run(letters: str, text: str) -> int:
-    """The length of the longest common run of characters, up to 8."""
+def _longest_run(question: str, text: str) -> int:
+    """The length of the longest common run of characters, up to a bound."""
+    letters = "".join(char for char in question if char.isalnum())[:_COMPARED]
     longest = 0
     for start in range(len(letters)):
-        while longest < 8 and start + longest < len(letters) and letters[start : start + longest + 1] in text:
+        while longest < _LONGEST and start + longest < len(letters) and letters[start : start + longest + 1] in text:
             longest += 1
     return longest

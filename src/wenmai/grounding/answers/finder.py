@@ -18,7 +18,6 @@ from wenmai.grounding.answers.question import Question
 from wenmai.grounding.answers.relevance import holds_value
 from wenmai.grounding.types import Passage
 
-
 ANSWERED = 0.5
 """The probability from which a sentence answers."""
 

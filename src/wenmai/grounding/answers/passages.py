@@ -1,6 +1,5 @@
 """Passages as they are compared with questions: their sentences and index terms."""
 
-from collections.abc import Sequence
 from functools import lru_cache
 
 import msgspec
@@ -46,6 +45,4 @@ def analyse(title: str, text: str) -> PassageText:
         for sentence in safe_sentences(text)
     )
     in_title = frozenset(terms(title))
-    return PassageText(
-        title=in_title, sentences=found, terms=in_title.union(*(sentence.terms for sentence in found))
-    )
+    return PassageText(title=in_title, sentences=found, terms=in_title.union(*(sentence.terms for sentence in found)))

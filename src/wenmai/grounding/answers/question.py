@@ -4,18 +4,22 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import cache, lru_cache
 from importlib.resources import files
+from itertools import islice
+from typing import Any
 
 import msgspec
 import yaml
 
+from wenmai.grounding.lexicon import EMPTY, Lexicon
 from wenmai.grounding.types import AnswerType
 from wenmai.text.cjk import content_words, has_cjk, normalise, query_terms
 from wenmai.text.folding import fold
 
-_MAX_TERMS = 64
-"""Terms of a question that passages are compared with."""
+_MAX_TERMS, _MAX_WORDS, _MAX_SYNONYMS = 64, 32, 16
+"""Terms, words, and words with synonyms, of a question that passages are compared with."""
 
 _UNIT_ZH = re.compile(r"(?:多少|几)(个?[^\W\d_a-z个]+|个)(?:[内前后]|之内|以内|以上)?$")
+_BESIDE = 4
 _NOUN_AFTER = re.compile(r"[^\W\d_a-z]{1,2}")
 
 
@@ -66,8 +70,13 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @lru_cache(maxsize=256)
-def parse_question(text: str) -> Question:
-    """Parse a question, rewritten with context if need be."""
+def parse_question(text: str, lexicon: Lexicon = EMPTY) -> Question:
+    """Parse a question, rewritten with context if need be.
+
+    Args:
+        text: in Chinese, English or both.
+        lexicon: its synonyms are added to those of the language.
+    """
     normal = fold(normalise(text))
     answer_type, match = None, None
     for type_, pattern in _asking().items():
@@ -75,26 +84,22 @@ def parse_question(text: str) -> Question:
         if match:
             answer_type = type_
             break
-    rest = normal
-    for pattern in _asking().values():
-        rest = pattern.sub(" ", rest)
     soft: list[str] = []
     if match and has_cjk(match[0]) and (noun := _NOUN_AFTER.match(normal, match.end())):
         soft = [*query_terms(noun[0]), *noun[0]]
-    for noun in _generic().findall(rest):
-        soft += _terms_of(noun)
-        rest = rest.replace(noun, f" {noun} ") if has_cjk(noun) else rest
+    rest = normal
+    for pattern in _asking().values():
+        rest = pattern.sub(" ", rest)
+    soft += [term for noun in dict.fromkeys(_generic().findall(rest)) for term in _terms_of(noun)]
+    rest = _apart(_generic(), rest)
     synonyms: list[Synonym] = []
-    for pattern, is_event in _synonyms().items():
-        found = [word[0] for word in pattern.finditer(rest)]
+    for pattern, is_event in [*_synonyms().items(), *lexicon.synonyms]:
         synonyms += [
             Synonym(word=word, terms=frozenset(_terms_of(word)), pattern=pattern, is_event=is_event)
-            for word in dict.fromkeys(found)
+            for word in dict.fromkeys(word[0] for word in pattern.finditer(rest))
         ]
-        for word in found:
-            if has_cjk(word) and len(word) > 1:
-                rest = rest.replace(word, f" {word} ")
-    words = tuple(dict.fromkeys(content_words(rest)))
+        rest = _apart(pattern, rest)
+    words = tuple(islice(dict.fromkeys(content_words(rest)), _MAX_WORDS))
     terms = tuple(dict.fromkeys(term for word in words for term in query_terms(word)))[:_MAX_TERMS]
     return Question(
         text=normal,
@@ -104,8 +109,13 @@ def parse_question(text: str) -> Question:
         terms=terms,
         soft=frozenset(soft),
         focus=frozenset(_focus(normal, match, terms)),
-        synonyms=tuple(synonyms),
+        synonyms=tuple(synonyms[:_MAX_SYNONYMS]),
     )
+
+
+def _apart(pattern: re.Pattern[str], text: str) -> str:
+    """The text with blanks around each Chinese word of a pattern that has more than one character."""
+    return pattern.sub(lambda match: f" {match[0]} " if len(match[0]) > 1 and has_cjk(match[0]) else match[0], text)
 
 
 def answer_pattern(answer_type: AnswerType) -> re.Pattern[str] | None:
@@ -137,10 +147,10 @@ def _focus(text: str, asked: re.Match[str] | None, terms: Sequence[str]) -> list
     """The terms beside the pattern of the question: at most four characters or one Latin word on each side."""
     if asked is None:
         return []
-    before, after = text[: asked.start()], text[asked.end() :]
-    beside = [*content_words(before)[-1:], *content_words(after)[:1]]
-    cut = [beside[0][-4:] if has_cjk(beside[0]) else beside[0], *(word[:4] if has_cjk(word) else word for word in beside[1:])] if beside else []
-    return [term for word in cut for term in _terms_of(word) if term in terms]
+    before, after = content_words(text[: asked.start()])[-1:], content_words(text[asked.end() :])[:1]
+    beside = [word[-_BESIDE:] if has_cjk(word) else word for word in before]
+    beside += [word[:_BESIDE] if has_cjk(word) else word for word in after]
+    return [term for word in beside for term in _terms_of(word) if term in terms]
 
 
 @cache
@@ -160,9 +170,7 @@ def _asking() -> Mapping[AnswerType, re.Pattern[str]]:
 
 @cache
 def _answering() -> Mapping[AnswerType, re.Pattern[str] | None]:
-    return {
-        type_: _joined(patterns.answer) if patterns.answer else None for type_, patterns in _patterns().items()
-    }
+    return {type_: _joined(patterns.answer) if patterns.answer else None for type_, patterns in _patterns().items()}
 
 
 @cache
@@ -172,7 +180,7 @@ def _synonyms() -> Mapping[re.Pattern[str], bool]:
     return {re.compile(pattern): kind == "events" for kind in groups for pattern in groups[kind].values()}
 
 
-def _data(name: str) -> dict:
+def _data(name: str) -> Any:
     return yaml.safe_load((files(__package__) / "data" / f"{name}.yaml").read_text(encoding="utf-8"))
 
 

@@ -1,10 +1,12 @@
 """Whether a sentence gives a date, a number or a person for what the question asks about, and not for another thing.
 
 A year answers *when was the tower built* only in a clause about building the tower, not beside a flood, a repair or
-the bridge in front of the tower.
+the lamp in front of the tower.
 """
 
 import re
+from collections.abc import Iterator
+from itertools import zip_longest
 
 from wenmai.grounding.answers.passages import PassageText, Sentence
 from wenmai.grounding.answers.question import Question, Synonym, answer_pattern, any_event
@@ -12,6 +14,9 @@ from wenmai.grounding.types import AnswerType
 from wenmai.text.cjk import content_words, has_cjk
 
 _TIMES_AND_COUNTS = frozenset({AnswerType.WHEN, AnswerType.HOW_MANY, AnswerType.HOW_LONG})
+_EARLIER = 100
+"""Characters before a clause in which its subject is sought."""
+
 _CLAUSE = re.compile(r"[^,;:，；：。]+")
 _BARE = 2
 """Characters beside its value from which a clause says something of its own."""
@@ -21,7 +26,9 @@ _MODIFIES_EN = re.compile(
     r"\w+ (?:(?:in|near|beside|of|by|at|behind|before|opposite|next|outside|inside|across|under|above|on|to|front) )+"
     r"(?:the |a |an )?(?:\w+ )?$"
 )
-_ADVERBS_ZH = re.compile(r"[始初原曾又再已共约仅即便就才乃后先于在由从至到自是为被将了的]|[\d〇零一二三四五六七八九十百]|年|月|日|间|时|代|朝|中")
+_ADVERBS_ZH = re.compile(
+    r"[始初原曾又再已共约仅即便就才乃后先于在由从至到自是为被将了的年月日间时代朝中]|[\d〇零一二三四五六七八九十百]"
+)
 
 
 def holds_value(question: Question, passage: PassageText, index: int) -> bool:
@@ -30,26 +37,30 @@ def holds_value(question: Question, passage: PassageText, index: int) -> bool:
     events = [each for each in question.synonyms if each.is_event]
     if question.answer_type is AnswerType.WHO:
         return _says_more(question, sentence, events)
-    if question.answer_type is AnswerType.WHERE:
-        pattern = answer_pattern(AnswerType.WHERE)
-        return pattern is None or pattern.search(sentence.folded) is not None
-    if question.answer_type not in _TIMES_AND_COUNTS:
+    if question.answer_type not in _TIMES_AND_COUNTS | {AnswerType.WHERE}:
         return True
     pattern = answer_pattern(question.answer_type)
     if pattern is None or not pattern.search(sentence.folded):
         return False
+    if question.answer_type is AnswerType.WHERE:
+        return True
     if not events:
         return not _last_word_is_absent(question, passage)
     subjects = _subjects(question, events)
-    clauses = [match[0] for match in _CLAUSE.finditer(sentence.folded)]
-    for number, clause in enumerate(clauses):
-        if pattern.search(clause):
-            following = clauses[number + 1] if number + 1 < len(clauses) else ""
-            span = clause if any_event(clause) else f"{clause} {following}"
-            before = " ".join(clauses[:number])
-            if any(_happens(each, subjects, span, before) for each in events):
-                return True
-    return False
+    return any(
+        _happens(event, subjects, clause, earlier)
+        for clause, earlier in _clauses_with(pattern, sentence.folded)
+        for event in events
+    )
+
+
+def _clauses_with(pattern: re.Pattern[str], text: str) -> Iterator[tuple[str, str]]:
+    """The clauses that match, each with the next one if it has no event of its own, and the text before it."""
+    clauses = list(_CLAUSE.finditer(text))
+    for clause, following in zip_longest(clauses, clauses[1:]):
+        if pattern.search(clause[0]):
+            alone = following is None or any_event(clause[0])
+            yield text[clause.start() : clause.end() if alone else following.end()], text[: clause.start()][-_EARLIER:]
 
 
 def _last_word_is_absent(question: Question, passage: PassageText) -> bool:

@@ -272,9 +272,7 @@ class EvidenceBase:
             return await self._index.is_empty(scope) and await self.reindex(scope) > 0
 
 
-def _passage(
-    record: EvidenceRecord, score: Mapping[str, float], near: Mapping[str, float], number: int
-) -> Passage:
+def _passage(record: EvidenceRecord, score: Mapping[str, float], near: Mapping[str, float], number: int) -> Passage:
     return Passage(
         evidence_id=record.evidence_id,
         title=record.title,
