@@ -35,12 +35,14 @@ class Weights(msgspec.Struct, frozen=True):
     Attributes:
         terms: its terms.
         units: its Chinese characters and its Latin words.
-        words: its words, each as its terms.
+        words: its words, each as its terms; without nouns that are only asked about.
+        letters: its letters and digits.
     """
 
     terms: Mapping[str, float]
     units: Mapping[str, float]
     words: Sequence[Sequence[str]]
+    letters: str
 
 
 def weigh(question: Question, passages: Sequence[PassageText]) -> Weights:
@@ -52,8 +54,14 @@ def weigh(question: Question, passages: Sequence[PassageText]) -> Weights:
 
     terms = {term: rarity(term) for term in question.terms}
     units = dict.fromkeys(chain.from_iterable(term if has_cjk(term) else [term] for term in terms))
+    letters = "".join(char for char in question.text if char.isalnum())[:_COMPARED]
     words = ([term for term in query_terms(word) if term in terms] for word in question.words)
-    return Weights(terms, {unit: rarity(unit) for unit in units}, [word for word in words if word])
+    return Weights(
+        terms,
+        {unit: rarity(unit) for unit in units},
+        [word for word in words if not question.soft.issuperset(word)],
+        letters,
+    )
 
 
 def features(
@@ -100,12 +108,12 @@ def _of_sentences(question: Question, weights: Weights, text: PassageText) -> It
                     (_share({t: terms[t] for t in word}, beside) for word in weights.words), default=1.0
                 ),
                 "absent": sum(beside.isdisjoint(chain(word, *word)) for word in weights.words)
-                / (len(question.words) or 1),
+                / (len(weights.words) or 1),
                 "focus": _share(focus, own) if focus else 0.5,
                 "focus_beside": _share(focus, beside) if focus else 0.5,
                 "synonyms_missing": sum(not each.terms <= own for each in question.synonyms)
                 / (len(question.synonyms) or 1),
-                "longest_run": _longest_run(question.text, sentence.folded) / _LONGEST,
+                "longest_run": _longest_run(weights.letters, sentence.folded) / _LONGEST,
             }
         )
 
@@ -168,9 +176,8 @@ def _counts(unit: str, text: str) -> bool:
     return re.search(pattern, text) is not None
 
 
-def _longest_run(question: str, text: str) -> int:
+def _longest_run(letters: str, text: str) -> int:
     """The length of the longest common run of characters, up to a bound."""
-    letters = "".join(char for char in question if char.isalnum())[:_COMPARED]
     longest = 0
     for start in range(len(letters)):
         while longest < _LONGEST and start + longest < len(letters) and letters[start : start + longest + 1] in text:

@@ -19,6 +19,7 @@ _MAX_TERMS, _MAX_WORDS, _MAX_SYNONYMS = 64, 32, 16
 """Terms, words, and words with synonyms, of a question that passages are compared with."""
 
 _UNIT_ZH = re.compile(r"(?:多少|几)(个?[^\W\d_a-z个]+|个)(?:[内前后]|之内|以内|以上)?$")
+_INSIDE = re.compile(r"(?<=[一-鿿])[里中内](?=有|\s|$)")
 _BESIDE = 4
 _NOUN_AFTER = re.compile(r"[^\W\d_a-z]{1,2}")
 
@@ -90,6 +91,7 @@ def parse_question(text: str, lexicon: Lexicon = EMPTY) -> Question:
     rest = normal
     for pattern in _asking().values():
         rest = pattern.sub(" ", rest)
+    rest = _INSIDE.sub(" ", rest)
     soft += [term for noun in dict.fromkeys(_generic().findall(rest)) for term in _terms_of(noun)]
     rest = _apart(_generic(), rest)
     synonyms: list[Synonym] = []
