@@ -1,7 +1,9 @@
 """Features of the sentences that may answer a question; :mod:`.finder` weighs them."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from heapq import nlargest
 from itertools import chain
 from math import log
 
@@ -21,6 +23,12 @@ _SOFT = 0.3
 _COMPARED, _LONGEST = 200, 8
 """Characters of a question whose longest run is sought in sentences, and the length from which longer is not better."""
 
+_CONSIDERED = 7
+"""Sentences of a passage that are looked at closely."""
+
+_FAR = 1000
+"""Distance of an answer from the question's words if none is beside it."""
+
 _NUMBER_ZH = "[\\d〇零一二三四五六七八九十百千万亿两半数][多余来]?"
 _NUMBER_EN = (
     r"(?:\d|\b(?:an?|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|thirteen|fourteen|fifteen|twenty"
@@ -30,37 +38,44 @@ _CLAUSE = re.compile(r"[^,;:，；：]+[,;:，；：]?")
 
 
 class Weights(msgspec.Struct, frozen=True):
-    """Rarity of what a question asks, by term.
+    """Rarity of what a question asks, by term; each mapping sums up to 1.
 
     Attributes:
         terms: its terms.
         units: its Chinese characters and its Latin words.
-        words: its words, each as its terms; without nouns that are only asked about.
+        words: the terms of each word; without nouns that are only asked about.
+        focus: the terms of its focus.
         letters: its letters and digits.
     """
 
     terms: Mapping[str, float]
     units: Mapping[str, float]
-    words: Sequence[Sequence[str]]
+    words: Sequence[Mapping[str, float]]
+    focus: Mapping[str, float]
     letters: str
 
 
 def weigh(question: Question, passages: Sequence[PassageText]) -> Weights:
     """Inverse document frequency over the passages found; a noun that is only asked about counts less."""
 
+    def rarities(terms: Iterable[str]) -> dict[str, float]:
+        found = {term: rarity(term) for term in terms}
+        total = sum(found.values())
+        return {term: weight / total for term, weight in found.items()}
+
     def rarity(term: str) -> float:
         frequency = sum(term in passage.terms for passage in passages)
         return log((len(passages) + _PRIOR + 1) / (frequency + 0.5)) * (_SOFT if term in question.soft else 1.0)
 
-    terms = {term: rarity(term) for term in question.terms}
-    units = dict.fromkeys(chain.from_iterable(term if has_cjk(term) else [term] for term in terms))
-    letters = "".join(char for char in question.text if char.isalnum())[:_COMPARED]
+    terms = frozenset(question.terms)
+    units = dict.fromkeys(chain.from_iterable(term if has_cjk(term) else [term] for term in question.terms))
     words = ([term for term in query_terms(word) if term in terms] for word in question.words)
     return Weights(
-        terms,
-        {unit: rarity(unit) for unit in units},
-        [word for word in words if not question.soft.issuperset(word)],
-        letters,
+        terms=rarities(question.terms),
+        units=rarities(units),
+        words=[rarities(word) for word in words if word and not question.soft.issuperset(word)],
+        focus=rarities(question.focus),
+        letters="".join(char for char in question.text if char.isalnum())[:_COMPARED],
     )
 
 
@@ -77,13 +92,14 @@ def features(
     """
     for rank, (text, passage) in enumerate(zip(texts, passages, strict=True)):
         retrieved = {"rank": 1 / (1 + rank), "score": passage.score, "nearness": passage.nearness or 0.0}
-        for index, own in enumerate(_of_sentences(question, weights, text)):
+        for index, own in _of_sentences(question, weights, text):
             yield rank, index, own | retrieved | {"lead": 1 / (1 + index)}
 
 
-def _of_sentences(question: Question, weights: Weights, text: PassageText) -> Iterator[dict[str, float]]:
+def _of_sentences(question: Question, weights: Weights, text: PassageText) -> Iterator[tuple[int, dict[str, float]]]:
+    """The features of the sentences that have most of the question, themselves or beside them."""
     terms, units = weights.terms, weights.units
-    matched = [_with_synonyms(question, sentence) for sentence in text.sentences]
+    matched = [_with(question, sentence.folded, sentence.terms) for sentence in text.sentences]
     whole = text.terms.union(*matched)
     missing = max((weight for unit, weight in units.items() if unit not in whole), default=0.0)
     of_passage = {
@@ -92,30 +108,39 @@ def _of_sentences(question: Question, weights: Weights, text: PassageText) -> It
         "rarest_missing": missing / max(units.values(), default=1.0),
         "title": _share(terms, text.title),
     }
-    focus = {term: terms.get(term, 1.0) for term in question.focus}
-    for index, (sentence, own) in enumerate(zip(text.sentences, matched, strict=True)):
+    shares = [_share(units, own) for own in matched]
+    for index in _most(shares):
+        sentence, own = text.sentences[index], matched[index]
         beside = own.union(text.title, *matched[max(0, index - 1) : index], *matched[index + 1 : index + 2])
         covered = _share(terms, own)
         yield (
+            index,
             of_passage
             | _of_answer(question, sentence, terms, covered)
             | {
                 "sentence": covered,
                 "beside": _share(terms, own | text.title) - covered,
-                "characters": _share(units, own),
+                "characters": shares[index],
                 "characters_beside": _share(units, beside),
-                "weakest_word": min(
-                    (_share({t: terms[t] for t in word}, beside) for word in weights.words), default=1.0
-                ),
+                "weakest_word": min((_share(word, beside) for word in weights.words), default=1.0),
                 "absent": sum(beside.isdisjoint(chain(word, *word)) for word in weights.words)
                 / (len(weights.words) or 1),
-                "focus": _share(focus, own) if focus else 0.5,
-                "focus_beside": _share(focus, beside) if focus else 0.5,
+                "focus": _share(weights.focus, own) if weights.focus else 0.5,
+                "focus_beside": _share(weights.focus, beside) if weights.focus else 0.5,
                 "synonyms_missing": sum(not each.terms <= own for each in question.synonyms)
                 / (len(question.synonyms) or 1),
                 "longest_run": _longest_run(weights.letters, sentence.folded) / _LONGEST,
-            }
+            },
         )
+
+
+def _most(shares: Sequence[float]) -> list[int]:
+    """The indexes of the sentences that are worth considering."""
+
+    def promise(index: int) -> float:
+        return shares[index] + max(shares[max(0, index - 1) : index + 2]) / 2
+
+    return sorted(nlargest(_CONSIDERED, range(len(shares)), key=promise))
 
 
 def _of_answer(question: Question, sentence: Sentence, terms: Mapping[str, float], covered: float) -> dict[str, float]:
@@ -126,40 +151,28 @@ def _of_answer(question: Question, sentence: Sentence, terms: Mapping[str, float
         return {"has_type": 0.5, "near_type": 0.5, "clause": covered, "unit": unit}
     answers = [match.start() for match in pattern.finditer(sentence.folded)]
     asked = [at for at in (sentence.folded.find(term) for term in terms if term in sentence.terms) if at >= 0]
-    near = 1 / (1 + _nearest(asked, answers) / 5) if asked and answers else 0.0
-    if answers and not asked:
-        near = 1 / 201
-    clause = _clause_share(pattern, question, sentence, terms)
+    distance = min((abs(at - answer) for at in asked for answer in answers[:_COMPARED]), default=_FAR)
+    clause = _clause_share(answers, question, sentence, terms)
+    near = 1 / (1 + distance / 5) if answers else 0.0
     return {"has_type": float(bool(answers)), "near_type": near, "clause": clause, "unit": unit}
 
 
-def _nearest(asked: Sequence[int], answers: Sequence[int]) -> int:
-    """The least distance between the two; both have few elements or are sorted."""
-    return min(min(abs(at - answer) for answer in answers[:64]) for at in asked)
-
-
-def _clause_share(
-    pattern: re.Pattern[str], question: Question, sentence: Sentence, terms: Mapping[str, float]
-) -> float:
+def _clause_share(answers: Sequence[int], question: Question, sentence: Sentence, terms: Mapping[str, float]) -> float:
     """The share of the question in the best clause with an expected answer, and the clause before it."""
     best, previous = 0.0, ""
-    for clause in _CLAUSE.findall(sentence.folded):
-        if pattern.search(clause):
-            text = previous + clause
+    for clause in _CLAUSE.finditer(sentence.folded):
+        at = bisect_left(answers, clause.start())
+        if at < len(answers) and answers[at] < clause.end():
+            text = previous + clause[0]
             present = {term for term in terms if term in (text if has_cjk(term) else sentence.terms)}
             best = max(best, _share(terms, _with(question, text, frozenset(present))))
-        previous = clause
+        previous = clause[0]
     return best
 
 
 def _share(weights: Mapping[str, float], present: frozenset[str]) -> float:
-    """The share of the weights that is present."""
-    total = sum(weights.values())
-    return sum(weight for term, weight in weights.items() if term in present) / total if total else 0.0
-
-
-def _with_synonyms(question: Question, sentence: Sentence) -> frozenset[str]:
-    return _with(question, sentence.folded, sentence.terms)
+    """The share of the question that is present."""
+    return sum(weight for term, weight in weights.items() if term in present)
 
 
 def _with(question: Question, text: str, terms: frozenset[str]) -> frozenset[str]:

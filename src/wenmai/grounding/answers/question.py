@@ -21,6 +21,7 @@ _MAX_TERMS, _MAX_WORDS, _MAX_SYNONYMS = 64, 32, 16
 _UNIT_ZH = re.compile(r"(?:多少|几)(个?[^\W\d_a-z个]+|个)(?:[内前后]|之内|以内|以上)?$")
 _INSIDE = re.compile(r"(?<=[一-鿿])[里中内](?=有|\s|$)")
 _BESIDE = 4
+_NOUN_FOLLOWS = frozenset({AnswerType.WHICH, AnswerType.LIST, AnswerType.HOW_MANY})
 _NOUN_AFTER = re.compile(r"[^\W\d_a-z]{1,2}")
 
 
@@ -86,7 +87,7 @@ def parse_question(text: str, lexicon: Lexicon = EMPTY) -> Question:
             answer_type = type_
             break
     soft: list[str] = []
-    if match and has_cjk(match[0]) and (noun := _NOUN_AFTER.match(normal, match.end())):
+    if match and answer_type in _NOUN_FOLLOWS and (noun := _NOUN_AFTER.match(normal, match.end())):
         soft = [*query_terms(noun[0]), *noun[0]]
     rest = normal
     for pattern in _asking().values():

@@ -65,7 +65,8 @@ def _clauses_with(pattern: re.Pattern[str], text: str) -> Iterator[tuple[str, st
 
 def _last_word_is_absent(question: Question, passage: PassageText) -> bool:
     """Whether no character of the question's last word, in Chinese usually what happened, is in the passage."""
-    last = question.words[-1] if question.words else ""
+    words = [word for word in question.words if not question.soft.issuperset(word)]
+    last = words[-1] if words else ""
     return len(last) > 1 and has_cjk(last) and not any(char in passage.terms for char in last)
 
 
