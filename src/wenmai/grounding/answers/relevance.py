@@ -11,9 +11,12 @@ from itertools import zip_longest
 from wenmai.grounding.answers.passages import PassageText, Sentence
 from wenmai.grounding.answers.question import Question, Synonym, answer_pattern, any_event
 from wenmai.grounding.types import AnswerType
-from wenmai.text.cjk import content_words, has_cjk
+from wenmai.text.cjk import content_words, has_cjk, query_terms
 
 _TIMES_AND_COUNTS = frozenset({AnswerType.WHEN, AnswerType.HOW_MANY, AnswerType.HOW_LONG})
+_SHORT = 2
+"""Words of a question that are all needed."""
+
 _EARLIER = 100
 """Characters before a clause in which its subject is sought."""
 
@@ -35,17 +38,15 @@ def holds_value(question: Question, passage: PassageText, index: int) -> bool:
     """Whether a sentence holds a value of the expected type for the event and the subject that are asked about."""
     sentence = passage.sentences[index]
     events = [each for each in question.synonyms if each.is_event]
-    if question.answer_type is AnswerType.WHO:
-        return _says_more(question, sentence, events)
+    if _lacks_a_word(question, passage):
+        return False
     if question.answer_type not in _TIMES_AND_COUNTS | {AnswerType.WHERE}:
-        return True
+        return question.answer_type is not AnswerType.WHO or _says_more(question, sentence, events)
     pattern = answer_pattern(question.answer_type)
     if pattern is None or not pattern.search(sentence.folded):
         return False
-    if question.answer_type is AnswerType.WHERE:
+    if question.answer_type is AnswerType.WHERE or not events:
         return True
-    if not events:
-        return not _last_word_is_absent(question, passage)
     subjects = _subjects(question, events)
     return any(
         _happens(event, subjects, clause, earlier)
@@ -63,11 +64,28 @@ def _clauses_with(pattern: re.Pattern[str], text: str) -> Iterator[tuple[str, st
             yield text[clause.start() : clause.end() if alone else following.end()], text[: clause.start()][-_EARLIER:]
 
 
-def _last_word_is_absent(question: Question, passage: PassageText) -> bool:
-    """Whether no character of the question's last word, in Chinese usually what happened, is in the passage."""
-    words = [word for word in question.words if not question.soft.issuperset(word)]
-    last = words[-1] if words else ""
-    return len(last) > 1 and has_cjk(last) and not any(char in passage.terms for char in last)
+def _lacks_a_word(question: Question, passage: PassageText) -> bool:
+    """Whether a passage has no trace of a word of a short question, or of the last one of a longer question in Chinese.
+
+    That one usually says what happened.
+    """
+    words = [word for word in question.words if not question.soft.issuperset([*query_terms(word), *word])]
+    if question.unit:
+        return False
+    if len(words) > _SHORT:
+        words = [word for word in words[-1:] if has_cjk(word) and question.answer_type in _TIMES_AND_COUNTS]
+    return any(_is_absent(word, question, passage) for word in words if len(word) > 1)
+
+
+def _is_absent(word: str, question: Question, passage: PassageText) -> bool:
+    """Whether neither the word, nor one of its characters in Chinese, nor a synonym is in a passage."""
+    parts = frozenset([*query_terms(word), *word] if has_cjk(word) else query_terms(word))
+    return passage.terms.isdisjoint(parts) and not any(
+        each.pattern.search(sentence.folded)
+        for each in question.synonyms
+        if not parts.isdisjoint(each.terms)
+        for sentence in passage.sentences
+    )
 
 
 def _says_more(question: Question, sentence: Sentence, events: list[Synonym]) -> bool:
