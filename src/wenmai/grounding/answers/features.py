@@ -17,7 +17,7 @@ from wenmai.text.cjk import has_cjk, query_terms
 _PRIOR = 20
 """Passages without the term that are added to those found, so that one passage alone is not its own measure."""
 
-_SOFT = 0.3
+_SOFT = 0.15
 """Weight of a noun that is only asked about."""
 
 _COMPARED, _LONGEST = 200, 8
