@@ -7,7 +7,7 @@ from wenmai.chat.understanding.dialogue_acts import answer_type_of
 from wenmai.config.profile import Topic
 from wenmai.grounding.answerability import Verdict, check_answerability
 from wenmai.grounding.policy import GroundingPolicy
-from wenmai.grounding.types import AnswerType, DialogueAct, Passage, PolicyMode
+from wenmai.grounding.types import DialogueAct, Passage, PolicyMode
 
 
 def passage(text: str, *, title: str = "", number: int = 1, score: float = 0.8, verified: bool = True) -> Passage:
@@ -34,7 +34,6 @@ def judge(
     return check_answerability(
         question,
         DialogueAct.FACT_SEEKING,
-        answer_type_of(standalone_question or question),
         passages,
         policy or GroundingPolicy(),
         [],
@@ -51,14 +50,14 @@ HALL_EN = "The ancestral hall was founded in 1523 by Yan Shouzheng. It stands at
 def test_a_forbidden_topic_is_refused_for_every_dialogue_act(dialogue_act: DialogueAct) -> None:
     """Neither evidence nor the dialogue act allows a forbidden topic."""
     topics = [Topic(name="gambling", words=["赌博", "bet"])]
-    verdict = check_answerability("教我赌博", dialogue_act, None, [passage(HALL)], GroundingPolicy(), topics)
+    verdict = check_answerability("教我赌博", dialogue_act, [passage(HALL)], GroundingPolicy(), topics)
     assert (verdict.mode, verdict.reason) == (PolicyMode.REFUSE, "forbidden:gambling")
 
 
 def test_a_forbidden_latin_word_is_a_whole_word() -> None:
     """The word better is no bet."""
     topics = [Topic(name="gambling", words=["bet"])]
-    verdict = check_answerability("Tell me a better story", DialogueAct.GREETING, None, [], GroundingPolicy(), topics)
+    verdict = check_answerability("Tell me a better story", DialogueAct.GREETING, [], GroundingPolicy(), topics)
     assert verdict.mode is PolicyMode.NORMAL
 
 
@@ -73,20 +72,21 @@ def test_a_forbidden_latin_word_is_a_whole_word() -> None:
 )
 def test_only_fact_seeking_needs_evidence(dialogue_act: DialogueAct, reason: str) -> None:
     """Any other dialogue act passes without passages."""
-    verdict = check_answerability("你好", dialogue_act, None, [], GroundingPolicy(), [])
+    verdict = check_answerability("你好", dialogue_act, [], GroundingPolicy(), [])
     assert (verdict.mode, verdict.reason, verdict.passages) == (PolicyMode.NORMAL, reason, ())
 
 
 def test_too_few_strong_passages_make_it_conservative() -> None:
     """Weak ones do not count, and the reason says how many there were."""
-    verdict = judge("讲讲祠堂", passage(HALL, score=0.29))
+    verdict = judge("讲讲祠堂", passage(HALL, score=0.29), policy=GroundingPolicy(min_score=0.3))
     assert verdict.mode is PolicyMode.CONSERVATIVE
     assert verdict.reason == "too_thin: 0 of 1 passages score 0.3 or more"
 
 
 def test_a_score_at_the_threshold_is_strong_enough() -> None:
     """The threshold is inclusive."""
-    assert judge("讲讲祠堂", passage(HALL, score=0.3)).mode is PolicyMode.NORMAL
+    policy = GroundingPolicy(min_score=0.3)
+    assert judge("讲讲祠堂", passage(HALL, score=0.3), policy=policy).mode is PolicyMode.NORMAL
 
 
 def test_a_policy_of_zero_requires_no_passage() -> None:
@@ -254,7 +254,6 @@ def test_the_personas_own_name_is_no_premise() -> None:
     verdict = check_answerability(
         "严文渊公，祠堂是什么时候建的？",
         DialogueAct.FACT_SEEKING,
-        AnswerType.WHEN,
         [passage(HALL)],
         GroundingPolicy(),
         [],

@@ -4,7 +4,6 @@ import pytest
 
 from sample_lexicon import LEXICON
 from wenmai.chat.extractive import ExtractiveAnswer, compose, topic_of
-from wenmai.chat.understanding.dialogue_acts import answer_type_of
 from wenmai.chat.verifying import phrases_of
 from wenmai.config.profile import Persona, Phrases, Topic
 from wenmai.grounding.answerability import check_answerability
@@ -73,9 +72,7 @@ def answer(
 ) -> ExtractiveAnswer:
     """The extractive answer; it must pass the verification of model answers unchanged."""
     topics = [Topic(name="gambling", words=["赌博"])]
-    verdict = check_answerability(
-        question, dialogue_act, answer_type_of(question), passages, GroundingPolicy(), topics, lexicon=LEXICON
-    )
+    verdict = check_answerability(question, dialogue_act, passages, GroundingPolicy(), topics, lexicon=LEXICON)
     composed = compose(
         question=question,
         dialogue_act=dialogue_act,

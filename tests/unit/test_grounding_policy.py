@@ -8,7 +8,7 @@ from wenmai.grounding.policy import GroundingPolicy, merge_policies
 
 def test_the_defaults_require_one_passage() -> None:
     """The default is one strong passage, never none."""
-    assert merge_policies() == GroundingPolicy(min_citations=1, min_score=0.3, max_citations=3, verified_only=False)
+    assert merge_policies() == GroundingPolicy(min_citations=1, min_score=0.05, max_citations=3, verified_only=False)
 
 
 def test_a_later_layer_overrides_only_the_keys_it_names() -> None:

@@ -12,7 +12,7 @@ from wenmai.chat.context_verdicts import confirmation, continuation, is_about
 from wenmai.chat.extractive import topic_of
 from wenmai.chat.title_wording import extract_title
 from wenmai.chat.understanding.clauses import clauses
-from wenmai.chat.understanding.dialogue_acts import answer_type_of, classify
+from wenmai.chat.understanding.dialogue_acts import classify
 from wenmai.chat.understanding.focus import CITED, CitedTurns, focus_of
 from wenmai.chat.understanding.plan import Plan, plan_answer
 from wenmai.chat.understanding.questions import questions_of
@@ -26,7 +26,7 @@ from wenmai.grounding.policy import GroundingPolicy
 from wenmai.grounding.prompt_injection import safe_sentences
 from wenmai.grounding.segments import Segment
 from wenmai.grounding.statements import Statement, StatementSplitter
-from wenmai.grounding.types import AnswerType, DialogueAct, Passage
+from wenmai.grounding.types import DialogueAct, Passage
 from wenmai.grounding.verification import verify_answer
 from wenmai.memory.sessions import title_from_question
 from wenmai.stores.records import Message
@@ -104,12 +104,11 @@ def passage(text: str) -> Passage:
     )
 
 
-def answerability(question: str, text: str, answer_type: AnswerType | None) -> object:
+def answerability(question: str, text: str) -> object:
     """The answerability check, for any score."""
     return check_answerability(
         question,
         DialogueAct.FACT_SEEKING,
-        answer_type,
         [passage(text)],
         GroundingPolicy(min_score=0),
         [],
@@ -144,10 +143,10 @@ def confirmed(doubt: str, text: str) -> object:
     )
 
 
-def clauses_of_claims(text: str) -> object:
-    """A fully analysed sentence: claims with their clauses, events, entities."""
-    segment = Segment(text, lexicon=LEXICON)
-    return segment.events, [(segment.clause_of(claim), segment.heads_in(claim)) for claim in segment.claims]
+def segment(text: str) -> object:
+    """A fully analysed sentence: claims, terms, list positions."""
+    analysed = Segment(text, lexicon=LEXICON)
+    return analysed.claims, analysed.terms, analysed.ordinals
 
 
 LONG, MIDDLE, SHORT = TEXT_CHARACTERS, 8_000, 4_000
@@ -167,11 +166,11 @@ FUNCTIONS: dict[str, tuple[int, Callable[[str], object]]] = {
     "expected units": (LONG, lambda text: expected_units(text, LEXICON)),
     "safe sentences": (LONG, safe_sentences),
     "statements of an answer": (LONG, statements_of),
-    "segment": (MIDDLE, clauses_of_claims),
+    "segment": (MIDDLE, segment),
     "attribution": (LONG, lambda text: Attribution(text, LEXICON).is_attributed(len(text) // 2, len(text) // 2 + 1)),
-    "answerability, question": (SHORT, lambda text: answerability(text, EVIDENCE, answer_type_of(text))),
-    "answerability, passage": (SHORT, lambda text: answerability(QUESTION, text, AnswerType.WHEN)),
-    "answerability, both": (SHORT, lambda text: answerability(text, text, answer_type_of(text))),
+    "answerability, question": (SHORT, lambda text: answerability(text, EVIDENCE)),
+    "answerability, passage": (SHORT, lambda text: answerability(QUESTION, text)),
+    "answerability, both": (SHORT, lambda text: answerability(text, text)),
     "verification, answer": (SHORT, lambda text: verified(text, QUESTION, EVIDENCE)),
     "verification, all": (SHORT, lambda text: verified(text, text, text)),
     "citations": (MIDDLE, lambda text: citations([passage(text)], [1], answer=text, limit=3)),

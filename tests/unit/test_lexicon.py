@@ -13,9 +13,11 @@ from wenmai.config.lexicon import LexiconWords
 from wenmai.config.profile import Profile, load_profile
 from wenmai.config.sources import profile_path
 from wenmai.errors import InvalidInput
+from wenmai.grounding.answers.passages import analyse
+from wenmai.grounding.answers.question import parse_question
+from wenmai.grounding.answers.relevance import holds_value
 from wenmai.grounding.claims.extraction import find_claims
-from wenmai.grounding.lexicon import EMPTY, EVENTS, Lexicon
-from wenmai.grounding.segments import Segment
+from wenmai.grounding.lexicon import Lexicon
 
 SOURCE = Path(__file__).parents[2] / "src" / "wenmai"
 
@@ -94,17 +96,18 @@ def test_the_engine_has_no_domain_words() -> None:
 def test_a_word_matches_as_its_form_says(word: str, text: str, found: str) -> None:
     """Latin words whole, with a star any ending; Chinese ones anywhere; between slashes an expression."""
     lexicon = Lexicon(LexiconWords(entities={"lamp": [word]}))
-    assert "".join(Segment(text, lexicon=lexicon).entities) == found
+    match = lexicon.entities.search(text)
+    assert (match.lastgroup if match else "") == found
 
 
-def test_a_group_of_events_extends_the_one_of_the_engine() -> None:
-    """A group of a new name is added, searched last, and may be one of a single time."""
-    words = LexiconWords(events={"build": ["砌"], "launch": ["下水"]}, one_time_events=["launch"])
-    lexicon = Lexicon(words)
-    assert list(lexicon.events) == [*EVENTS, "launch"]
-    assert Segment("塔砌于1874年，船同年下水", lexicon=lexicon).events == {"build", "launch"}
-    assert Segment("塔建于1874年", lexicon=lexicon).events == Segment("塔建于1874年").events == {"build"}
-    assert lexicon.one_time_events - EMPTY.one_time_events == {"launch"}
+def test_synonyms_of_a_lexicon_match_one_another() -> None:
+    """A question with one word of a group is matched by another; one of events must be in the clause of a date."""
+    lexicon = Lexicon(LexiconWords(events={"launch": ["下水", "出坞"]}))
+    assert [each.word for each in parse_question("这艘船哪年出坞？", lexicon).synonyms if each.is_event] == ["出坞"]
+    assert parse_question("这艘船哪年出坞？").synonyms == ()
+    text = analyse("", "这艘船1874年下水，1901年拆解。")
+    assert holds_value(parse_question("这艘船哪年出坞？", lexicon), text, 0)
+    assert not holds_value(parse_question("这艘船哪年出坞？", lexicon), analyse("", "这艘船1901年拆解。"), 0)
 
 
 def test_words_of_a_lexicon_reach_the_claims() -> None:

@@ -10,7 +10,8 @@ import msgspec
 from wenmai.chat.understanding import courtesies
 from wenmai.chat.understanding.clauses import ClauseKind, clauses, readable
 from wenmai.chat.understanding.focus import CitedPassage, CitedTurn
-from wenmai.grounding.answerability import AnswerSpan, Verdict
+from wenmai.grounding.answerability import Verdict
+from wenmai.grounding.answers.finder import AnswerSpan
 from wenmai.grounding.claims.claim import NAMES, TIMES, Claim, ClaimKind
 from wenmai.grounding.claims.extraction import find_claims
 from wenmai.grounding.lexicon import Lexicon
@@ -161,8 +162,8 @@ def _quoting(passages: Sequence[Passage], question: str) -> Verdict:
     """A verdict that has each passage quoted."""
     numbered = tuple(msgspec.structs.replace(each, number=number) for number, each in enumerate(passages, start=1))
     spans = tuple(
-        AnswerSpan(number=passage.number, sentence=sentence, claims=())
+        AnswerSpan(number=passage.number, index=0, sentence=sentences(passage.text)[0], probability=1.0, in_title=1.0)
         for passage in numbered
-        for sentence in sentences(passage.text)[:_SENTENCES]
+        if sentences(passage.text)
     )
     return Verdict(mode=PolicyMode.NORMAL, reason="", passages=numbered, standalone_question=question, answers=spans)

@@ -5,31 +5,29 @@ that an answer can be reproduced.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
 from wenmai.config.profile import Persona, Phrases, in_language
-from wenmai.grounding.answerability import AnswerSpan, Verdict
+from wenmai.grounding.answerability import Verdict
+from wenmai.grounding.answers.finder import AnswerSpan
+from wenmai.grounding.answers.passages import analyse
 from wenmai.grounding.claims.claim import NAMES
 from wenmai.grounding.claims.extraction import find_claims
 from wenmai.grounding.lexicon import EMPTY, Lexicon
 from wenmai.grounding.quoting import quote_sentences
-from wenmai.grounding.relevance import QuestionTarget, overlap, parse_target
-from wenmai.grounding.segments import Segment
-from wenmai.grounding.support import facts_of
-from wenmai.grounding.types import DialogueAct, Passage, PolicyMode
+from wenmai.grounding.types import AnswerType, DialogueAct, Passage, PolicyMode
 from wenmai.text.cjk import find_words, has_cjk
 
 _PASSAGES = {"brief": 1, "normal": 1, "detailed": 3}
 _SENTENCES = {"brief": 1, "normal": 3, "detailed": 3}
-_LISTING = re.compile(
-    r"哪些|哪几|都有什么|都有啥|列出|列举|\bwhat are\b|\bwhich are\b|\blist\b|\bname the\b|"
-    r"\bwhat (?:\w+ ){0,3}are there\b",
-    re.IGNORECASE,
-)
-_LIST_SENTENCE = 3
 _MIN_TITLE_OVERLAP = 0.5
+_VALUES = frozenset({AnswerType.WHEN, AnswerType.WHO, AnswerType.HOW_MANY, AnswerType.HOW_LONG})
+"""Types whose answer is in one sentence."""
+_REFERS_BACK = re.compile(
+    r"(?:[^，。]{0,4}[它他她此这那]|(?:It|He|She|They|This|These|That|Those|Its|His|Her|Their)\b)"
+)
 
 
 class ExtractiveAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,29 +35,6 @@ class ExtractiveAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
     text: str
     cited: list[int]
-
-
-class _Candidate(msgspec.Struct, frozen=True, kw_only=True):
-    """A sentence that may be quoted.
-
-    Attributes:
-        index: its position in its passage.
-        own_score: relevance of the sentence itself.
-        passage_score: relevance of the title and the passage as a whole.
-        leads: the passage as a whole is about the question, so it is quoted from its beginning.
-    """
-
-    passage: Passage
-    index: int
-    sentence: str
-    own_score: float
-    passage_score: float
-    leads: bool
-    answers: bool
-
-    @property
-    def score(self) -> float:
-        return self.own_score + self.passage_score
 
 
 def compose(
@@ -98,7 +73,7 @@ def compose(
         return _phrase_answer(phrases_of[dialogue_act], language, turn_id)
     premise = _premise(verdict, language)
     answers = verdict.mode is PolicyMode.NORMAL
-    quotes, cited = _quote_evidence(verdict, language, verbosity, lexicon) if answers else ("", [])
+    quotes, cited = _quote_evidence(verdict, language, verbosity) if answers else ("", [])
     if not quotes:
         topic = topic_of(question, language, lexicon, unsupported=verdict.unsupported_premises)
         phrase = pick_phrase(persona.conservative, language, turn_id).replace("{topic}", topic)
@@ -159,86 +134,46 @@ def _premise(verdict: Verdict, language: str) -> str:
     return f"您提到的{premises}，手边的记载没有这样写。"
 
 
-def _quote_evidence(verdict: Verdict, language: str, verbosity: str, lexicon: Lexicon) -> tuple[str, list[int]]:
-    target = parse_target(verdict.standalone_question, lexicon)
+def _quote_evidence(verdict: Verdict, language: str, verbosity: str) -> tuple[str, list[int]]:
+    passages = {passage.number: passage for passage in verdict.passages}
     if verdict.sources_conflict:
-        return _quote_conflict(verdict, target, language)
-    candidates = sorted(
-        _candidates(verdict, target, lexicon),
-        key=lambda candidate: (-candidate.answers, not _is_in_language(candidate.passage, language), -candidate.score),
-    )
-    best = candidates[0].score if candidates else 0.0
-    order = list(dict.fromkeys(each.passage.number for each in candidates if each.score >= best / 2))
-    quotes: list[str] = []
-    cited: list[int] = []
+        lead = "The sources differ here." if language.startswith("en") else "几处记载不一致，一并说来。"
+        quotes = [quote_sentences(passages[each.number], [each.sentence], language) for each in verdict.answers]
+        return _join([lead, *quotes], language), [each.number for each in verdict.answers]
+    order = sorted(verdict.answers, key=lambda each: not _is_in_language(passages[each.number], language))
+    quotes, cited = [], []
     used: set[str] = set()
-    for number in order[: _PASSAGES.get(verbosity, 1)]:
-        of_passage = [each for each in candidates if each.passage.number == number and each.sentence not in used]
-        selected = _select(of_passage, _SENTENCES.get(verbosity, 3))
+    for answer in order[: _PASSAGES.get(verbosity, 1)]:
+        passage = passages[answer.number]
+        selected = [
+            each for each in _select(verdict, answer, passage, _SENTENCES.get(verbosity, 3)) if each not in used
+        ]
         if selected:
-            used |= {each.sentence for each in selected}
-            quotes.append(quote_sentences(selected[0].passage, [each.sentence for each in selected], language))
-            cited.append(number)
+            used.update(selected)
+            quotes.append(quote_sentences(passage, selected, language))
+            cited.append(answer.number)
     return _join(quotes, language), cited
 
 
-def _candidates(verdict: Verdict, target: QuestionTarget, lexicon: Lexicon) -> Iterator[_Candidate]:
-    """The sentences of the passages that may be quoted, scored by relevance to the question."""
-    answers = {(answer.number, answer.sentence): answer for answer in verdict.answers}
-    listing = _LISTING.search(verdict.standalone_question) is not None
-    for passage in verdict.passages:
-        facts = facts_of(passage, lexicon)
-        in_title = overlap(target, facts.title)
-        same_position = bool(target.ordinals & facts.title.ordinals)
-        named = sum(facts.supports(name) for name in target.names)
-        passage_score = 0.5 * in_title + 0.5 * passage.score + same_position + named - 0.5 * (not passage.verified)
-        for index, sentence in enumerate(facts.sentences):
-            answer = answers.get((passage.number, sentence.text))
-            own_score = overlap(target, sentence) + 0.5 * bool(target.events & sentence.events) + _figure_bonus(answer)
-            own_score += bool(target.ordinals & sentence.ordinals) + (listing and _is_list(sentence))
-            yield _Candidate(
-                passage=passage,
-                index=index,
-                sentence=sentence.text,
-                own_score=own_score,
-                passage_score=passage_score,
-                leads=verdict.answer_type is None and not listing and in_title >= _MIN_TITLE_OVERLAP,
-                answers=answer is not None,
-            )
+def _select(verdict: Verdict, answer: AnswerSpan, passage: Passage, limit: int) -> list[str]:
+    """Sentences to quote from one passage, in order.
 
-
-def _figure_bonus(answer: AnswerSpan | None) -> float:
-    """A year answers better than a season, and any figure better than none."""
-    if answer is None:
-        return 0.0
-    return 0.5 if any(char.isdigit() for claim in answer.claims for char in claim.value) else 0.25
-
-
-def _is_list(sentence: Segment) -> bool:
-    parts = sum(sentence.text.count(mark) for mark in ("、", "，", ", ", "；"))
-    return parts >= _LIST_SENTENCE or len(sentence.ordinals) >= _LIST_SENTENCE
-
-
-def _select(candidates: Sequence[_Candidate], limit: int) -> list[_Candidate]:
-    """Sentences to quote from one passage, in order: its beginning, or those that score close to its best."""
-    if candidates and candidates[0].leads:
-        return sorted(candidates, key=lambda each: each.index)[:limit]
-    ranked = sorted(candidates, key=lambda each: (-each.answers, -each.own_score, each.index))
-    kept = [each for each in ranked[:limit] if each is ranked[0] or each.own_score > ranked[0].own_score / 2]
-    return sorted(kept, key=lambda each: each.index)
-
-
-def _quote_conflict(verdict: Verdict, target: QuestionTarget, language: str) -> tuple[str, list[int]]:
-    """Quote the answer of each passage, and say that they differ."""
-    numbers = list(dict.fromkeys(answer.number for answer in verdict.answers))
-    passages = {passage.number: passage for passage in verdict.passages}
-    quotes: list[str] = []
-    for number in numbers:
-        sentences = [answer.sentence for answer in verdict.answers if answer.number == number]
-        best = max(sentences, key=lambda sentence: overlap(target, Segment(sentence)))
-        quotes.append(quote_sentences(passages[number], [best], language))
-    lead = "The sources differ here." if language.startswith("en") else "几处记载不一致，一并说来。"
-    return _join([lead, *quotes], language), numbers
+    The passage's beginning if it is about the question as a whole, else the sentence that answers, with its neighbour
+    if it needs one.
+    """
+    sentences = [sentence.text for sentence in analyse(passage.title, passage.text).sentences]
+    if limit == 1:
+        return [answer.sentence]
+    first, end = answer.index, answer.index + 1
+    if verdict.answer_type not in _VALUES:
+        if answer.in_title >= _MIN_TITLE_OVERLAP and first < limit:
+            first = 0
+        end = min(first + (2 if verdict.answer_type is AnswerType.WHICH else limit), len(sentences))
+        first = max(0, min(first, end - limit)) if verdict.answer_type is not AnswerType.WHICH else first
+        end = max(end, answer.index + 1)
+    while first and end - first < limit and _REFERS_BACK.match(sentences[first]):
+        first -= 1
+    return sentences[first:end]
 
 
 def _is_in_language(passage: Passage, language: str) -> bool:

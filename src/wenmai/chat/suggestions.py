@@ -78,7 +78,6 @@ class Suggestions:
         verdict = check_answerability(
             question,
             understanding.dialogue_act,
-            understanding.answer_type,
             found.passages,
             merge_policies(profile.policy, persona.policy, profile.intent_policy.get(understanding.dialogue_act, {})),
             profile.forbidden,

@@ -23,12 +23,10 @@ class LexiconWords(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     Attributes:
         topics: names and subjects of the evidence. A question that leaves its subject out gets the latest of the
             conversation; they are counted as interests.
-        entities: what can be asked about, by kind, with synonyms; an answer about one kind is none about another.
-        events: synonyms of events. They extend the group of that name in
-            :data:`wenmai.grounding.lexicon.EVENTS`; other groups are added.
-        one_time_events: added groups of events that happen once, so that two years for one conflict.
-        persons: words for persons without a name; they answer *who*.
-        locations: words that give a location; they answer *where*.
+        entities: things that can be asked about, by kind; the persona names them when it cannot answer.
+        synonyms: words of the field that stand for one another, by group.
+        events: the same for deeds and events: a date, a number or a person answers only in a clause with the one that
+            is asked about.
         place_kinds: words for places: at the end of a Chinese name, or in an English one.
         titles: titles of persons, at the end of a Chinese name.
         not_names: words that have the form of a name and are none.
@@ -40,10 +38,8 @@ class LexiconWords(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
     topics: list[str] = []
     entities: Groups = {}
+    synonyms: Groups = {}
     events: Groups = {}
-    one_time_events: list[str] = []
-    persons: list[str] = []
-    locations: list[str] = []
     place_kinds: list[str] = []
     titles: list[str] = []
     not_names: list[str] = []
@@ -62,8 +58,7 @@ class LexiconWords(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
                 raise ValueError(f"`{word}` is no word and no regular expression without groups")
 
     def all_words(self) -> Iterator[str]:
-        """Every word of every field but ``one_time_events``."""
+        """Every word of every field."""
         for field in self.__struct_fields__:
             value = getattr(self, field)
-            if field != "one_time_events":
-                yield from (word for words in value.values() for word in words) if isinstance(value, dict) else value
+            yield from (word for words in value.values() for word in words) if isinstance(value, dict) else value

@@ -2,19 +2,20 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from itertools import combinations, islice
+from itertools import islice
 
 import msgspec
 
 from wenmai.config.profile import Topic
+from wenmai.grounding.answers.finder import ANSWERED, AnswerSpan, find_answers
+from wenmai.grounding.answers.passages import analyse
+from wenmai.grounding.answers.question import Question, parse_question
 from wenmai.grounding.claims.claim import NAMES, TIMES, Claim, ClaimKind
 from wenmai.grounding.claims.counts import ITEM
 from wenmai.grounding.claims.extraction import find_claims
 from wenmai.grounding.lexicon import EMPTY, Lexicon
 from wenmai.grounding.policy import GroundingPolicy
-from wenmai.grounding.relevance import QuestionTarget, find_answers, mentions, parse_target
-from wenmai.grounding.segments import Segment
-from wenmai.grounding.support import PassageFacts, collect_facts, facts_of, implied_keys, supporting_passages
+from wenmai.grounding.support import PassageFacts, collect_facts, implied_keys, supporting_passages
 from wenmai.grounding.types import AnswerType, DialogueAct, Passage, PolicyMode
 from wenmai.text.cjk import find_words, has_cjk
 
@@ -26,16 +27,11 @@ _LENGTH_REQUEST = re.compile(
 )
 
 
+_CLAUSE_END = re.compile(r"[，,；;：:。！？!?]")
+_WHEN = " 什么时候 "
+_ASKS = dict.fromkeys(TIMES, _WHEN) | {ClaimKind.NUMBER: " 多少 "}
 _MAX_PREMISES = 20
 """Claims of a question that are looked up; the rest is ignored."""
-
-
-class AnswerSpan(msgspec.Struct, frozen=True, kw_only=True):
-    """A sentence of a passage that answers the question, with its answering claims."""
-
-    number: int
-    sentence: str
-    claims: tuple[Claim, ...]
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,7 +43,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
         passages: the evidence that is strong enough, in the order retrieved.
         standalone_question: the question as rewritten for the search; sentences are compared with it.
         answer_type: the expected kind of answer.
-        answers: the sentences that give such an answer; empty without an answer type.
+        answers: the best sentence of each passage that answers, best first.
         sources_conflict: passages give conflicting answers; the answer quotes each.
         unsupported_premises: claims of the question that no passage supports, as the user wrote them.
     """
@@ -65,7 +61,6 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 def check_answerability(
     question: str,
     dialogue_act: DialogueAct,
-    answer_type: AnswerType | None,
     passages: Sequence[Passage],
     policy: GroundingPolicy,
     forbidden: Sequence[Topic],
@@ -82,7 +77,6 @@ def check_answerability(
     Args:
         question: as the user wrote it; its claims are the user's.
         dialogue_act: only ``fact_seeking`` needs evidence.
-        answer_type: the expected kind of answer, if any.
         passages: as retrieved, with their scores.
         policy: how strict to be.
         forbidden: topics that are refused whatever the dialogue act.
@@ -97,71 +91,90 @@ def check_answerability(
     standalone_question = standalone_question or question
     if dialogue_act is not DialogueAct.FACT_SEEKING:
         reason = "out_of_scope" if dialogue_act is DialogueAct.OUT_OF_SCOPE else ""
-        return Verdict(
-            mode=PolicyMode.NORMAL, reason=reason, standalone_question=standalone_question, answer_type=answer_type
-        )
-    strong = tuple(each for each in passages if _is_strong(each, policy, lexicon))
+        return Verdict(mode=PolicyMode.NORMAL, reason=reason, standalone_question=standalone_question)
+    strong = tuple(each for each in passages if _is_strong(each, policy))
     if len(strong) < policy.min_citations:
         reason = f"too_thin: {len(strong)} of {policy.min_citations} passages score {policy.min_score:g} or more"
         return Verdict(
-            mode=PolicyMode.CONSERVATIVE,
-            reason=reason,
-            passages=strong,
-            standalone_question=standalone_question,
-            answer_type=answer_type,
+            mode=PolicyMode.CONSERVATIVE, reason=reason, passages=strong, standalone_question=standalone_question
         )
-    return _judge(question, standalone_question, answer_type, strong, known, lexicon)
+    return _judge(question, standalone_question, strong, known, lexicon, needs_answer=policy.min_citations > 0)
 
 
-def _is_strong(passage: Passage, policy: GroundingPolicy, lexicon: Lexicon) -> bool:
+def _is_strong(passage: Passage, policy: GroundingPolicy) -> bool:
     allowed = passage.verified or not policy.verified_only
-    return allowed and passage.score >= policy.min_score and bool(facts_of(passage, lexicon).sentences)
+    return allowed and passage.score >= policy.min_score and bool(analyse(passage.title, passage.text).sentences)
 
 
 def _judge(
     question: str,
     standalone_question: str,
-    answer_type: AnswerType | None,
     strong: tuple[Passage, ...],
     known: Sequence[str],
     lexicon: Lexicon,
+    *,
+    needs_answer: bool,
 ) -> Verdict:
-    facts = collect_facts(strong, lexicon)
-    target = parse_target(standalone_question, lexicon)
-    missing = [
-        claim
-        for claim, clause in islice(_premises(question, known, lexicon), _MAX_PREMISES)
-        if _is_missing(claim, facts) or _is_contradicted(claim, clause, facts)
-    ]
+    missing = _unsupported(question, strong, known, lexicon)
+    parsed = parse_question(_without_premises(standalone_question, missing, known), lexicon)
+    answers = tuple(each for each in find_answers(parsed, strong) if each.probability >= ANSWERED)
     unsupported_premises = tuple(dict.fromkeys(claim.text for claim in missing))
-    answers = _answers(target, answer_type, facts) if answer_type else ()
     mode, reason = PolicyMode.NORMAL, ""
     if missing:
         reason = f"premise_unsupported: {', '.join(unsupported_premises)}"
     if any(claim.kind in NAMES for claim in missing):
         mode = PolicyMode.CONSERVATIVE
-    elif answer_type and not answers:
-        mode, reason = PolicyMode.CONSERVATIVE, reason or f"not_answered: {answer_type.value}"
+    elif needs_answer and not answers:
+        mode, reason = PolicyMode.CONSERVATIVE, reason or f"not_answered: {parsed.answer_type or 'topic'}"
     return Verdict(
         mode=mode,
         reason=reason,
         passages=strong,
         standalone_question=standalone_question,
-        answer_type=answer_type,
+        answer_type=parsed.answer_type,
         answers=answers,
-        sources_conflict=_sources_conflict(answers, answer_type, target, lexicon),
+        sources_conflict=_sources_conflict(answers, parsed, lexicon),
         unsupported_premises=unsupported_premises,
     )
 
 
-def _premises(question: str, known: Sequence[str], lexicon: Lexicon) -> Iterator[tuple[Claim, Segment]]:
+def _without_premises(question: str, missing: Sequence[Claim], known: Sequence[str]) -> str:
+    """The question without unsupported claims, asking for their true value, and without the persona's names."""
+    for name in known:
+        question = re.sub(rf"{re.escape(name)}(?:[^，,。\s]{{0,2}}[，,])?", " ", question)
+    for claim in missing:
+        open_question = parse_question(question).answer_type in {None, AnswerType.YES_NO}
+        asks = _ASKS.get(claim.kind, "") if open_question and has_cjk(question) else " "
+        question = question.replace(claim.text, asks)
+    return question
+
+
+def _unsupported(question: str, passages: Sequence[Passage], known: Sequence[str], lexicon: Lexicon) -> list[Claim]:
+    premises = list(islice(_premises(question, known, lexicon), _MAX_PREMISES))
+    if not premises:
+        return []
+    facts = collect_facts(passages, lexicon)
+    return [
+        claim
+        for claim, clause in premises
+        if _is_missing(claim, facts) or _is_contradicted(claim, clause, passages, lexicon)
+    ]
+
+
+def _premises(question: str, known: Sequence[str], lexicon: Lexicon) -> Iterator[tuple[Claim, str]]:
     """The question's claims, once each, with their clauses; a requested length (“in 100 words”) is no claim."""
-    whole = Segment(question, lexicon=lexicon)
     once = {(claim.kind, claim.value): claim for claim in reversed(find_claims(question, lexicon, known=known))}
     for claim in reversed(once.values()):
-        clause = whole.clause_of(claim)
-        if claim.kind is not ClaimKind.NUMBER or not _LENGTH_REQUEST.search(clause.text):
+        clause = _clause(question, claim)
+        if claim.kind is not ClaimKind.NUMBER or not _LENGTH_REQUEST.search(clause):
             yield claim, clause
+
+
+def _clause(question: str, claim: Claim) -> str:
+    """The clause of a claim."""
+    before = max((mark.end() for mark in _CLAUSE_END.finditer(question, 0, claim.start)), default=0)
+    after = _CLAUSE_END.search(question, claim.end)
+    return question[before : after.start() if after else len(question)]
 
 
 def _is_missing(claim: Claim, facts: Sequence[PassageFacts]) -> bool:
@@ -174,53 +187,38 @@ def _is_missing(claim: Claim, facts: Sequence[PassageFacts]) -> bool:
     return claim.kind not in NAMES or same_script
 
 
-def _is_contradicted(claim: Claim, clause: Segment, facts: Sequence[PassageFacts]) -> bool:
-    """Whether the passages give another time for the event that the question's clause dates."""
+def _is_contradicted(claim: Claim, clause: str, passages: Sequence[Passage], lexicon: Lexicon) -> bool:
+    """Whether the sentence that answers when the clause's event was gives another time."""
     if claim.kind not in TIMES:
         return False
-    target = parse_target(clause.text, clause.lexicon)
-    answers = _answers(target, AnswerType.WHEN, facts) if target.events else ()
-    keys = {key for answer in answers for each in answer.claims for key in implied_keys(each)}
-    return bool(answers) and (claim.kind, claim.value) not in keys
+    event = parse_question(clause.replace(claim.text, _WHEN), lexicon)
+    keys = {
+        key
+        for answer in find_answers(event, passages)
+        if answer.probability >= ANSWERED
+        for each in find_claims(answer.sentence, lexicon)
+        if each.kind in TIMES
+        for key in implied_keys(each)
+    }
+    return bool(keys) and (claim.kind, claim.value) not in keys
 
 
-def _answers(target: QuestionTarget, answer_type: AnswerType, facts: Sequence[PassageFacts]) -> tuple[AnswerSpan, ...]:
-    needed = [name for name in target.names if supporting_passages(name, facts)]
-    return tuple(
-        AnswerSpan(number=passage.number, sentence=sentence.text, claims=claims)
-        for passage in facts
-        if all(passage.supports(name) for name in needed)
-        for sentence, claims in find_answers(target, answer_type, passage.title, passage.sentences)
-    )
-
-
-def _sources_conflict(
-    answers: Sequence[AnswerSpan], answer_type: AnswerType | None, target: QuestionTarget, lexicon: Lexicon
-) -> bool:
-    """Whether two passages give different years, or different counts in one unit, for the same event.
-
-    Events that can recur, such as a repair, have several years without conflict. Counts are only compared if the
-    question says of what.
-    """
-    events = target.events & lexicon.one_time_events
-    if not events and (answer_type is not AnswerType.HOW_MANY or not target.keywords):
+def _sources_conflict(answers: Sequence[AnswerSpan], question: Question, lexicon: Lexicon) -> bool:
+    """Whether the best passage and another give different years, or different counts in the unit asked about."""
+    if question.answer_type not in {AnswerType.WHEN, AnswerType.HOW_MANY, AnswerType.HOW_LONG}:
         return False
-    values: dict[tuple[int, frozenset[str], str], set[str]] = {}
-    for answer in answers:
-        sentence = Segment(answer.sentence, lexicon=lexicon)
-        subject = events & sentence.events or frozenset(word for word in target.keywords if mentions(word, sentence))
-        for unit, claim in ((_comparable(claim), claim) for claim in answer.claims if subject):
-            if unit:
-                values.setdefault((answer.number, subject, unit), set()).add(claim.value)
-    return any(
-        one[0] != other[0] and one[1:] == other[1:] and values[one].isdisjoint(values[other])
-        for one, other in combinations(values, 2)
-    )
+    asked = "year" if question.answer_type is AnswerType.WHEN else question.unit
+    values = [_comparable(answer.sentence, lexicon) for answer in answers]
+    return any(asked in each and each[asked].isdisjoint(values[0].get(asked, each[asked])) for each in values[1:])
 
 
-def _comparable(claim: Claim) -> str:
-    """The unit in which claims can conflict; ``""`` for a claim that cannot."""
-    if claim.kind is ClaimKind.YEAR:
-        return "year" if claim.value.lstrip("-").isdecimal() else ""
-    unit = claim.value.partition(" ")[2]
-    return unit if claim.kind is ClaimKind.NUMBER and unit != ITEM else ""
+def _comparable(sentence: str, lexicon: Lexicon) -> dict[str, set[str]]:
+    """The values of a sentence that can conflict, by unit."""
+    values: dict[str, set[str]] = {}
+    for claim in find_claims(sentence, lexicon):
+        unit = claim.value.partition(" ")[2]
+        if claim.kind is ClaimKind.YEAR and claim.value.lstrip("-").isdecimal():
+            values.setdefault("year", set()).add(claim.value)
+        elif claim.kind is ClaimKind.NUMBER and unit and unit != ITEM:
+            values.setdefault(unit, set()).add(claim.value)
+    return values

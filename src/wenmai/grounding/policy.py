@@ -19,7 +19,7 @@ class GroundingPolicy(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     min_citations: Annotated[int, msgspec.Meta(ge=0)] = 1
-    min_score: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.3
+    min_score: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.05
     max_citations: Annotated[int, msgspec.Meta(ge=0)] = 3
     verified_only: bool = False
 

@@ -32,9 +32,16 @@ class AnswerType(StrEnum):
     """Expected kind of answer to a question."""
 
     WHEN = "when"
+    HOW_LONG = "how_long"
     HOW_MANY = "how_many"
     WHO = "who"
     WHERE = "where"
+    WHY = "why"
+    HOW = "how"
+    LIST = "list"
+    YES_NO = "yes_no"
+    DEFINITION = "definition"
+    WHICH = "which"
 
 
 class PolicyMode(StrEnum):
@@ -64,6 +71,9 @@ class Passage(msgspec.Struct, frozen=True, kw_only=True):
         list[str], Meta(description="Domains of the passage; a persona is limited to its own domains.")
     ] = []
     verified: Annotated[bool, Meta(description="Whether the passage has been verified.")] = True
+    nearness: Annotated[
+        float | None, Meta(description="Its semantic nearness to the query among those found, 0 to 1.")
+    ] = None
     confidence: Annotated[float, Meta(description="Reliability of the source, 0 to 1.")] = 1.0
 
 

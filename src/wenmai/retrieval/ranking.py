@@ -26,13 +26,17 @@ SEMANTIC_WEIGHT = 0.3
 
 def scores(hits: Sequence[Hit]) -> dict[str, float]:
     """The score of each hit, by id; see the module."""
-    lowest = min((hit.similarity for hit in hits if hit.similarity is not None), default=1.0)
-    found: dict[str, float] = {}
-    for hit in hits:
-        similarity = lowest if hit.similarity is None else hit.similarity
-        nearness = (similarity - lowest) / (1 - lowest) if lowest < 1 else 0.0
-        found[hit.id] = hit.coverage + SEMANTIC_WEIGHT * (1 - hit.coverage) * nearness
-    return found
+    near = nearness(hits)
+    return {hit.id: hit.coverage + SEMANTIC_WEIGHT * (1 - hit.coverage) * near.get(hit.id, 0.0) for hit in hits}
+
+
+def nearness(hits: Sequence[Hit]) -> dict[str, float]:
+    """The semantic nearness of each hit that has a vector, by id; see the module."""
+    similarities = {hit.id: hit.similarity for hit in hits if hit.similarity is not None}
+    lowest = min(similarities.values(), default=1.0)
+    return {
+        id_: (similarity - lowest) / (1 - lowest) if lowest < 1 else 0.0 for id_, similarity in similarities.items()
+    }
 
 
 def fused_order(hits: Sequence[Hit], score: dict[str, float]) -> list[str]:

@@ -7,7 +7,6 @@ import msgspec
 from wenmai.chat.context_verdicts import confirmation, continuation, contradiction, is_about
 from wenmai.chat.steps.retrieve import PASSAGES, SEARCH
 from wenmai.chat.turn import LARGE, AnswerPart, TurnRun, TurnState
-from wenmai.chat.understanding.dialogue_acts import answer_type_of
 from wenmai.chat.understanding.focus import CitedTurn
 from wenmai.chat.understanding.plan import JudgedOn, Query, QueryKind, Wording
 from wenmai.grounding.answerability import Verdict, check_answerability
@@ -114,7 +113,6 @@ class _Judge:
         return check_answerability(
             asked,
             dialogue_act,
-            answer_type_of(standalone),
             passages,
             self._policy(),
             self._profile.forbidden,

@@ -23,7 +23,7 @@ from wenmai.resilience.breaker import Breaker, BreakerPolicy
 from wenmai.retrieval.embedding import EmbeddingProgress, OnEmbedded
 from wenmai.retrieval.index import BATCH, BATCH_CHARACTERS, SEARCH_SECONDS, PassageIndex
 from wenmai.retrieval.local_index import LocalIndex
-from wenmai.retrieval.ranking import fused_order, scores
+from wenmai.retrieval.ranking import fused_order, nearness, scores
 from wenmai.scope import Scope
 from wenmai.stores.contracts import Documents, Page, Range, Search, Stored
 from wenmai.stores.records import EvidenceRecord
@@ -166,12 +166,12 @@ class EvidenceBase:
         found = await self._index.search(scope, query, where=where, preferred=preferred, limit=candidates)
         if not found.hits and await self._rebuild_if_empty(scope):
             found = await self._index.search(scope, query, where=where, preferred=preferred, limit=candidates)
-        score = scores(found.hits)
+        score, near = scores(found.hits), nearness(found.hits)
         order = fused_order(found.hits, score)
         stored = await self._documents.get_many(scope, EvidenceRecord, order)
         records = verified_first([stored[id_].record for id_ in order if id_ in stored], score)
         chosen = drop_translations(records)[:limit]
-        passages = [_passage(record, score, number) for number, record in enumerate(chosen, start=1)]
+        passages = [_passage(record, score, near, number) for number, record in enumerate(chosen, start=1)]
         return SearchResult(passages=passages, degraded=["embedder"] if found.embedder_failed else [])
 
     async def get(self, scope: Scope, evidence_id: str) -> Stored[EvidenceRecord] | None:
@@ -181,7 +181,7 @@ class EvidenceBase:
     async def passages(self, scope: Scope, evidence_ids: Sequence[str]) -> Mapping[str, Passage]:
         """The passages of these ids that exist, by id, with score 0 and number 0: they were not searched for."""
         stored = await self._documents.get_many(scope, EvidenceRecord, evidence_ids)
-        return {id_: _passage(found.record, {id_: 0.0}, 0) for id_, found in stored.items()}
+        return {id_: _passage(found.record, {id_: 0.0}, {}, 0) for id_, found in stored.items()}
 
     def changes(self, scope: Scope) -> int:
         """The number of changes of the site's evidence by this process; what is derived from it depends on that."""
@@ -287,13 +287,14 @@ class EvidenceBase:
             return await self._index.is_empty(scope) and await self.reindex(scope) > 0
 
 
-def _passage(record: EvidenceRecord, score: Mapping[str, float], number: int) -> Passage:
+def _passage(record: EvidenceRecord, score: Mapping[str, float], near: Mapping[str, float], number: int) -> Passage:
     return Passage(
         evidence_id=record.evidence_id,
         title=record.title,
         text=record.text,
         source_ref=record.source_ref,
         score=round(score[record.evidence_id], 4),
+        nearness=round(near[record.evidence_id], 4) if record.evidence_id in near else None,
         number=number,
         language=record.language,
         domains=record.domains,
