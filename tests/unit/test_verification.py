@@ -6,7 +6,8 @@ from sample_lexicon import LEXICON
 from wenmai.grounding.citations import citations
 from wenmai.grounding.prompt_injection import looks_like_instruction, safe_sentences
 from wenmai.grounding.types import Passage, PolicyMode
-from wenmai.grounding.verification import VerifiedAnswer, verify_answer
+from wenmai.grounding.verification import verify_answer
+from wenmai.grounding.verified_answer import VerifiedAnswer
 from wenmai.text.cjk import sentences
 
 HALL = (
