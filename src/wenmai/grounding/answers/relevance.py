@@ -6,7 +6,7 @@ the lamp in front of the tower.
 
 import re
 from collections.abc import Iterator
-from itertools import zip_longest
+from itertools import pairwise, zip_longest
 
 from wenmai.grounding.answers.passages import PassageText, Sentence
 from wenmai.grounding.answers.question import Question, Synonym, answer_pattern, any_event
@@ -65,14 +65,18 @@ def _clauses_with(pattern: re.Pattern[str], text: str) -> Iterator[tuple[str, st
 
 
 def _lacks_a_word(question: Question, passage: PassageText) -> bool:
-    """Whether a passage has no trace of a word of a short question, or of the last one of a longer question in Chinese.
+    """Whether a passage has no trace of a word that a question cannot do without.
 
-    That one usually says what happened.
+    Each word of a short question; of a longer one the object of *who*, or in Chinese the last word, which usually says
+    what happened.
     """
     words = [word for word in question.words if not question.soft.issuperset([*query_terms(word), *word])]
     if question.unit:
         return False
-    if len(words) > _SHORT:
+    if question.answer_type is AnswerType.WHO and len(words) > _SHORT:
+        events = {each.word for each in question.synonyms if each.is_event}
+        words = [word for event, word in pairwise(words) if event in events]
+    elif len(words) > _SHORT:
         words = [word for word in words[-1:] if has_cjk(word) and question.answer_type in _TIMES_AND_COUNTS]
     return any(_is_absent(word, question, passage) for word in words if len(word) > 1)
 
