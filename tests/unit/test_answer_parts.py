@@ -6,6 +6,7 @@ from wenmai.chat.turn import AnswerPart
 from wenmai.config.profile import load_profile
 from wenmai.config.sources import profile_path
 from wenmai.grounding.answerability import Verdict
+from wenmai.grounding.answers.finder import AnswerSpan
 from wenmai.grounding.lexicon import EMPTY
 from wenmai.grounding.types import DialogueAct, Passage, PolicyMode
 
@@ -19,7 +20,8 @@ def held(question: str, text: str, number: int) -> AnswerPart:
     passage = Passage(
         evidence_id=f"e-{number}", title=question, text=text, source_ref="《日志》", score=1.0, number=number
     )
-    verdict = Verdict(mode=PolicyMode.NORMAL, reason="", passages=(passage,), standalone_question=text)
+    span = AnswerSpan(number=number, index=0, sentence=text, probability=1.0, in_title=0.0)
+    verdict = Verdict(mode=PolicyMode.NORMAL, reason="", passages=(passage,), standalone_question=text, answers=(span,))
     return AnswerPart(asked=question, verdict=verdict)
 
 
