@@ -26,7 +26,7 @@ SAMPLE_TEXTS = SOURCE / "stores" / "conformance"
 
 GENERAL = {
     "kinds of settlements, streets and waters, which are in names of any field": "village street 堰 圳",
-    "the calendar": "冬至 festival festivals lantern_festival winter_solstice",
+    "the calendar": "冬至 节日 festival festivals lantern_festival winter_solstice",
     "questions, in an expression": "是谁 由谁 什么时候 何时 哪一",
     "everyday words with other meanings": "和睦 ancestor deep old stone tree well",
 }

@@ -1,4 +1,4 @@
-"""Repair: the passage's own sentence in the place of a removed statement."""
+"""AnswerRepair: the passage's own sentence in the place of a removed statement."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -19,7 +19,7 @@ class Replacement(NamedTuple):
     number: int
 
 
-class Repair:
+class AnswerRepair:
     """Finds replacements for the removed statements of one answer; each sentence of a passage is said once.
 
     Args:

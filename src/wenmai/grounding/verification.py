@@ -12,7 +12,7 @@ from wenmai.grounding.claims.claim import ClaimKind
 from wenmai.grounding.claims.extraction import find_claims
 from wenmai.grounding.content import Content
 from wenmai.grounding.lexicon import EMPTY, Lexicon
-from wenmai.grounding.repair import Repair
+from wenmai.grounding.repair import AnswerRepair
 from wenmai.grounding.statement_verifier import MARK, StatementVerifier
 from wenmai.grounding.statements import Statement, StatementSplitter
 from wenmai.grounding.support import collect_facts
@@ -90,7 +90,7 @@ class AnswerVerification:
             phrases=frozenset(each for phrase in persona_phrases for each in sentences(phrase)),
             lexicon=lexicon,
         )
-        self._repair = Repair(self._passages, self._verifier.alignment, self._verifier.question, language)
+        self._repair = AnswerRepair(self._passages, self._verifier.alignment, self._verifier.question, language)
         self._splitter = StatementSplitter(lexicon)
         self._whitespace = ""
         self._kept: list[KeptStatement] = []

@@ -7,7 +7,7 @@ import msgspec
 from wenmai.grounding.aligned import Alignment
 from wenmai.grounding.checks.statement import Reason
 from wenmai.grounding.content import Content
-from wenmai.grounding.repair import Repair
+from wenmai.grounding.repair import AnswerRepair
 from wenmai.grounding.types import Passage, PolicyMode
 
 
@@ -105,7 +105,7 @@ def reject_statements(
         passages: those that the model was given.
         language: BCP 47 tag of the answer.
     """
-    repair = Repair({each.number: each for each in passages}, Alignment(passages), Content(question), language)
+    repair = AnswerRepair({each.number: each for each in passages}, Alignment(passages), Content(question), language)
     kept: list[KeptStatement] = []
     removed, unsupported = list(answer.removed), list(answer.unsupported)
     for index, each in enumerate(answer.statements):

@@ -109,7 +109,7 @@ def focus_of(window: Sequence[Message], passages: Mapping[str, Passage], domains
 
 
 def next_id(evidence_id: str) -> str:
-    """The id with its last number increased by one: ``hall-02-en`` after ``hall-01-en``; ``""`` without a number."""
+    """The id with its last number increased by one: ``gate-02-en`` after ``gate-01-en``; ``""`` without a number."""
     found = _NUMBERED.fullmatch(evidence_id)
     if not found:
         return ""

@@ -181,7 +181,7 @@ def _is_terse(question: str, lexicon: Lexicon) -> bool:
 
 
 def _asked_about_another(question: str, window: Sequence[Message]) -> str:
-    """The latest question for a fact, asked about another subject: 那祠堂呢; ``""`` if there is none."""
+    """The latest question for a fact, asked about another subject: 那城门呢; ``""`` if there is none."""
     subject = elliptic_subject(question)
     if not subject:
         return ""

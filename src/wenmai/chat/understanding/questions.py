@@ -56,7 +56,7 @@ _ASKED = re.compile(
 def questions_of(asked: str) -> list[str]:
     """The questions of a message, each complete in itself as far as the message completes it.
 
-    A later question without a subject gets that of the first: *who built the hall and when* asks for both of the hall.
+    A later question without a subject gets that of the first: *who built the gate and when* asks for both of the gate.
     At most three; a message that asks one thing is returned as it is.
     """
     if len(asked) > _LONGEST:
@@ -133,7 +133,7 @@ def _completed(parts: Sequence[str]) -> list[str]:
 
 
 def wordings_of(question: str) -> list[str]:
-    """The question; before it, if it asks when of a thing and no deed, when that was built: *when was the hall?*."""
+    """The question; before it, if it asks when of a thing and no deed, when that was built: *when was the gate?*."""
     found = _WHEN_ZH.match(question) or _WHEN_EN.match(question)
     if not found or _PARTICIPLE.search(found[1]):
         return [question]
@@ -142,7 +142,7 @@ def wordings_of(question: str) -> list[str]:
 
 
 def elliptic_subject(question: str) -> str:
-    """The subject of a question that names nothing else: 那祠堂呢, *what about the hall*; else ``""``."""
+    """The subject of a question that names nothing else: 那城门呢, *what about the gate*; else ``""``."""
     found = _ELLIPTIC.match(_stripped(readable(question)))
     subject = (found[1] or found[2]).strip() if found else ""
     return subject if content_words(_PRONOUN.sub(" ", subject)) else ""

@@ -17,7 +17,7 @@ _SPAN = 8
 
 
 def find_other_agents(statement: TestedStatement) -> Iterator[Objection]:
-    """Clauses that give the deed of the closest clause to somebody else."""
+    """Clauses that give the deed of the closest clause to another person."""
     for clause in statement.clauses:
         named = any(token.word.person or token.form in _MARKERS for token in clause.tokens)
         if named and clause.weight and not statement.is_attributed(clause) and not statement.is_verbatim(clause):
@@ -28,7 +28,7 @@ def find_other_agents(statement: TestedStatement) -> Iterator[Objection]:
 
 
 def _differs(tokens: Sequence[Token], other: Sequence[Token]) -> bool | None:
-    """Whether two clauses name different people; None if one of them names nobody."""
+    """Whether two clauses name different people; None if one of them names no person."""
     agent, others = _agent(tokens, _AGENT), _agent(other, _SPAN)
     if agent and others:
         same = sum(word.weight for word in agent if any(same_word(word, each) for each in others))

@@ -16,7 +16,7 @@ _VERBS = frozenset({"be", "have", "had", "do", "it", "they", "he", "she", "you",
 
 _HELD = 0.5
 _SHORT = 3
-"""Words of the longest English item that is told from a clause."""
+"""Words of the longest English item that is distinguished from a clause."""
 
 
 def find_uncovered_items(statement: TestedStatement) -> Iterator[Objection]:

@@ -7,7 +7,7 @@ from wenmai.grounding.checks.statement import Clause, Objection, Reason, TestedS
 
 _SOURCE = (
     r"记载|史料|资料|文献|记录|材料|书中|典籍|办法|指引|章程|守则|条例|公告|手册|"
-    r"说明书?|指南|文件|规定|制度|规则|条款|族谱|原文|文中|内容|证据"
+    r"说明书?|指南|文件|规定|制度|规则|条款|原文|文中|内容|证据"
 )
 _SILENT = r"没有|并无|未见|未载|未有|不见|没|未|从未|并未|未曾|不曾|并没有|无"
 _MENTION = (
