@@ -272,10 +272,12 @@ async def test_a_failing_embedder_does_not_stop_a_turn(monkeypatch: pytest.Monke
         async with open_engine(settings, breaker_policy=AT_ONCE) as engine:
             await engine.evidence.finish_embedding(SITE)
             await proxy.break_with("refuse")
-            answers = [await ask(engine.chat) for _ in range(3)]
+            answers = [await ask(engine.chat)]
+            refused = named(engine, "embedder").status.refused  # of the suggested questions, which are checked once
+            answers += [await ask(engine.chat) for _ in range(2)]
             assert [answer.degraded for answer in answers] == [["embedder"]] * 3
             assert all("1523" in answer.answer_text for answer in answers)
-            assert named(engine, "embedder").status.refused == 2
+            assert named(engine, "embedder").status.refused == refused + 2
 
 
 @pytest.fixture

@@ -358,5 +358,7 @@ def test_grounding_has_one_implementation() -> None:
         defining = [path for path, text in sources.items() if f"def {name}(" in text]
         assert [path.parent.name for path in defining] == ["grounding"]
     for step, name in (("answerability", "check_answerability"), ("check", "verify_answer")):
-        assert re.search(rf"^ +{name}[(,]", sources[ROOT / f"src/wenmai/chat/steps/{step}.py"], re.MULTILINE)
+        assert re.search(
+            rf"^ +(?:return )?{name}[(,]", sources[ROOT / f"src/wenmai/chat/steps/{step}.py"], re.MULTILINE
+        )
     assert [str(path) for path in sources if re.search(r"_(v\d|old|legacy)\.py$", path.name)] == []

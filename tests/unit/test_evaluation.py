@@ -358,7 +358,7 @@ def test_leaks_and_overblocking_are_reported(folder: Path) -> None:
             "[evidence.jsonl, evidence.jsonl]",
             r"evidence_id: 'bridge' is not unique",
         ),
-        ("answers.yaml", "dialogues:", "dialogues: [", r"answers\.yaml' is not a readable file"),
+        ("answers.yaml", "dialogues:", "dialogues: [", "is not a readable file"),
         ("verification.yaml", "true: false", "false: true", r"answers\[0\]\.statements\[1\]: "),
         (
             "verification.yaml",

@@ -64,7 +64,7 @@ async def run_steps(steps: Sequence[tuple[str, Step]], state: TurnState, run: Tu
         seen.update(update)
         added.update(update)
         run.state.update(update)
-        status = _status(name, seen)
+        status = _status(name, seen, run)
         await run.emit(_record(run, name, status, began))
     return added
 
@@ -75,12 +75,12 @@ def _record(run: TurnRun, name: str, status: StepStatus, began: float) -> StepEn
     return ended
 
 
-def _status(name: str, state: TurnState) -> StepStatus:
+def _status(name: str, state: TurnState, run: TurnRun) -> StepStatus:
     if name == "retrieve" and not state["retrieved"].passages and state["understanding"].dialogue_act not in SEARCHING:
         return "skipped"
     if name == "retrieve" and state["retrieved"].degraded:
         return "degraded"
-    if name == "gate" and state["verdict"].mode != "normal":
+    if name == "gate" and state["verdict"].mode != "normal" and not wants_model(state, run):
         return "blocked"
     if name == "generate" and (state["draft"].failure or state["draft"].exhausted or state["draft"].cut_off):
         return "degraded"

@@ -1,7 +1,9 @@
 """Suggested questions: those that the persona answers from the evidence, checked once per state of the evidence."""
 
+import asyncio
 import time
 from collections.abc import Sequence
+from contextvars import Context
 
 from wenmai.chat.persona import ActivePersona
 from wenmai.chat.understanding.dialogue_acts import classify
@@ -61,7 +63,9 @@ class Suggestions:
         answered, until = self._checked.get(key, (False, 0.0))
         if time.monotonic() < until:
             return answered
-        answered = await self._check(scope, active, language, question)
+        # In a context of its own: a failing embedder does not make the turn degraded, whose answer did not need it.
+        checking = asyncio.create_task(self._check(scope, active, language, question), context=Context())
+        answered = await checking
         self._checked.pop(key, None)
         while len(self._checked) >= _MOST_KEPT:
             del self._checked[next(iter(self._checked))]

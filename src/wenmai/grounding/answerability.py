@@ -7,7 +7,7 @@ from itertools import islice
 import msgspec
 
 from wenmai.config.profile import Topic
-from wenmai.grounding.answers.finder import ANSWERED, AnswerSpan, find_answers
+from wenmai.grounding.answers.finder import ANSWERED, MAY_ANSWER, AnswerSpan, find_answers
 from wenmai.grounding.answers.passages import analyse
 from wenmai.grounding.answers.question import Question, parse_question
 from wenmai.grounding.claims.claim import NAMES, TIMES, Claim, ClaimKind
@@ -38,7 +38,9 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     """Decision on a question.
 
     Attributes:
-        mode: ``normal``: answer, with the model if there is one; in any other mode no model is called.
+        mode: ``normal``: answer, with the model if there is one.
+        undecided: in conservative mode: a sentence may answer, so a model that reads the passages decides; without a
+            model the question stays open. In any other verdict that is not ``normal`` no model is called.
         reason: for the trace; empty if there is none.
         passages: the evidence that is strong enough, in the order retrieved.
         standalone_question: the question as rewritten for the search; sentences are compared with it.
@@ -56,6 +58,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     answers: tuple[AnswerSpan, ...] = ()
     sources_conflict: bool = False
     unsupported_premises: tuple[str, ...] = ()
+    undecided: bool = False
 
 
 def check_answerability(
@@ -117,15 +120,17 @@ def _judge(
 ) -> Verdict:
     missing = _unsupported(question, strong, known, lexicon)
     parsed = parse_question(_without_premises(standalone_question, missing, known), lexicon)
-    answers = tuple(each for each in find_answers(parsed, strong) if each.probability >= ANSWERED)
+    found = find_answers(parsed, strong)
+    answers = tuple(each for each in found if each.probability >= ANSWERED)
     unsupported_premises = tuple(dict.fromkeys(claim.text for claim in missing))
-    mode, reason = PolicyMode.NORMAL, ""
+    mode, reason, undecided = PolicyMode.NORMAL, "", False
     if missing:
         reason = f"premise_unsupported: {', '.join(unsupported_premises)}"
     if any(claim.kind in NAMES for claim in missing):
         mode = PolicyMode.CONSERVATIVE
     elif needs_answer and not answers:
         mode, reason = PolicyMode.CONSERVATIVE, reason or f"not_answered: {parsed.answer_type or 'topic'}"
+        undecided = any(each.probability >= MAY_ANSWER for each in found)
     return Verdict(
         mode=mode,
         reason=reason,
@@ -135,6 +140,7 @@ def _judge(
         answers=answers,
         sources_conflict=_sources_conflict(answers, parsed, lexicon),
         unsupported_premises=unsupported_premises,
+        undecided=undecided,
     )
 
 

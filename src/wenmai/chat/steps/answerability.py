@@ -186,14 +186,16 @@ def _combined(verdicts: Sequence[Verdict]) -> Verdict:
     if len(verdicts) == 1:
         return verdicts[0]
     answered = [verdict for verdict in verdicts if verdict.mode is PolicyMode.NORMAL]
+    readable = [verdict for verdict in verdicts if verdict.mode is PolicyMode.NORMAL or verdict.undecided]
     reasons = [verdict.reason for verdict in verdicts if verdict.reason]
     return Verdict(
         mode=PolicyMode.NORMAL if answered else verdicts[0].mode,
         reason="; ".join(dict.fromkeys(reasons)),
-        passages=tuple({each.number: each for verdict in answered or verdicts for each in verdict.passages}.values()),
+        passages=tuple({each.number: each for verdict in readable or verdicts for each in verdict.passages}.values()),
         standalone_question=" ".join(verdict.standalone_question for verdict in verdicts),
         answers=tuple(answer for verdict in answered for answer in verdict.answers),
         unsupported_premises=tuple(
             dict.fromkeys(each for verdict in verdicts for each in verdict.unsupported_premises)
         ),
+        undecided=not answered and bool(readable),
     )

@@ -38,7 +38,10 @@ async def check(state: TurnState, run: TurnRun) -> TurnState:
     text = checked.text or conservative_text(state, run)
     reason = "; ".join(part for part in (CUT_OFF * draft.cut_off, checked.reason) if part) or verdict.reason
     cited = checked.cited if checked.text else []
-    return {"checked": await _answer(state, run, text, checked.mode, reason, cited, checked.removed)}
+    decided = verdict.mode is PolicyMode.NORMAL or cited
+    mode = checked.mode if decided else PolicyMode.CONSERVATIVE
+    reason = reason if decided else "; ".join(dict.fromkeys((verdict.reason, reason)))
+    return {"checked": await _answer(state, run, text, mode, reason, cited, checked.removed)}
 
 
 async def _tightened(checked: VerifiedAnswer, state: TurnState, run: TurnRun) -> VerifiedAnswer:

@@ -47,10 +47,11 @@ async def prompt(state: TurnState, run: TurnRun) -> TurnState:
 
 
 def wants_model(state: TurnState, run: TurnRun) -> bool:
-    """Whether to call a model: there is one, the question is answerable, and it is in the persona's scope."""
+    """Whether to call a model: there is one, it may find an answer, and the question is in the persona's scope."""
+    verdict = state["verdict"]
     return (
         run.services.model is not None
-        and state["verdict"].mode is PolicyMode.NORMAL
+        and (verdict.mode is PolicyMode.NORMAL or verdict.undecided)
         and state["understanding"].dialogue_act is not DialogueAct.OUT_OF_SCOPE
     )
 
