@@ -50,7 +50,7 @@ CITES = {
     "How is the hall laid out?": "hall-03",
     "祠堂是什么时候建的？": "hall-01",
     "长丰渠是谁开的？": "farming-01 people-05",
-    "村里有哪些节日？": "village-08 village-10 village-09 hall-10",
+    "村里的灯会在哪一天？": "village-08",
     "砚田村的村名是怎么来的？": "village-01",
     "冬至祭祖有哪些程序？": "hall-10",
     "祠堂的戏台什么时候演戏？": "hall-11",

@@ -32,10 +32,10 @@ async def test_a_model_answers_from_the_passages_where_the_rules_are_not_sure(mo
     model.answer = "对联刻在门楼两侧的青石柱上[1]。"
     async with engine_at("memory://", **model.settings) as engine:
         answer = await asked(engine, UNDECIDED)
-        steps = {step.name: step.status for step in (await engine.traces.get(Scope(), answer.trace_id)).record.tool_calls}
+        trace = (await engine.traces.get(Scope(), answer.trace_id)).record
     assert (answer.policy_mode, answer.answer_text) == (PolicyMode.NORMAL, model.answer)
     assert [citation.evidence_id for citation in answer.citations] == ["hall-06"]
-    assert steps["gate"] == "ok"
+    assert {step.name: step.status for step in trace.tool_calls}["gate"] == "ok"
     async with engine_at("memory://") as engine:
         assert (await asked(engine, UNDECIDED)).policy_mode is PolicyMode.CONSERVATIVE
 

@@ -16,6 +16,7 @@ from wenmai.grounding.answers.features import features, weigh
 from wenmai.grounding.answers.passages import analyse
 from wenmai.grounding.answers.question import Question
 from wenmai.grounding.answers.relevance import holds_value
+from wenmai.grounding.claims.counts import ordinals
 from wenmai.grounding.types import Passage
 
 ANSWERED = 0.5
@@ -66,7 +67,7 @@ class AnswerSpan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def find_answers(question: Question, passages: Sequence[Passage]) -> list[AnswerSpan]:
-    """The best sentence of each passage, best first.
+    """The best sentence of each passage, best first; those of a passage whose title has the asked list position lead.
 
     Args:
         question: parsed.
@@ -79,6 +80,9 @@ def find_answers(question: Question, passages: Sequence[Passage]) -> list[Answer
         ranked = scorer.ranking(values)
         if (rank not in best or ranked > best[rank][0]) and holds_value(question, texts[rank], index):
             best[rank] = (ranked, index, values)
+    asked = ordinals(question.text)
+    listed = {rank for rank in best if asked and not asked.isdisjoint(ordinals(passages[rank].title))}
+    order = sorted(best, key=lambda rank: (rank not in listed, -best[rank][0], rank))
     return [
         AnswerSpan(
             number=passages[rank].number,
@@ -87,7 +91,8 @@ def find_answers(question: Question, passages: Sequence[Passage]) -> list[Answer
             probability=scorer.probability(values),
             in_title=values["title"],
         )
-        for rank, (_, index, values) in sorted(best.items(), key=lambda item: (-item[1][0], item[0]))
+        for rank in order
+        for _, index, values in [best[rank]]
     ]
 
 
