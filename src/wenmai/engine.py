@@ -102,20 +102,11 @@ async def open_engine(
     """
     path = profile_path(settings.profile)
     profile = load_profile(path)
-    model_breaker = Breaker("model", kind=MODEL, policy=breaker_policy)
-    model = _model(settings, profile, model_breaker)
-    verifier_breaker = Breaker("verifier", kind=MODEL, policy=breaker_policy)
-    verifying = _verifying_model(settings, profile, model, verifier_breaker)
-    own_breakers = ((model, model_breaker), (verifying, verifier_breaker if verifying is not model else None))
-    model_breakers = [breaker for opened, breaker in own_breakers if opened is not None and breaker is not None]
+    model, verifying, model_breakers = _models(settings, profile, breaker_policy)
     connections = AsyncExitStack()
     embedder = open_embedder(settings.embedder, connections=connections)
     lexicon = Lexicon(profile.lexicon)
-    loads: list[Callable[[], object]] = [load_dictionaries, partial(prepare, lexicon)]
-    if model is not None:
-        loads += [load_words, load_readings]
-    for load in loads:
-        await asyncio.to_thread(load)  # else the first question would block the event loop
+    await _load_words(lexicon, verifies=model is not None)
     store_url, hot_url = (with_key_prefix(url, settings.key_prefix) for url in (settings.store, settings.hot))
     async with open_stores(store_url, hot_url, clock=clock, breaker_policy=breaker_policy) as (store, store_breakers):
         documents, logs = required(store, settings.store)
@@ -155,6 +146,27 @@ async def open_engine(
                 await each.close()
             await evidence.close()
             await connections.aclose()
+
+
+async def _load_words(lexicon: Lexicon, *, verifies: bool) -> None:
+    """Load dictionaries and patterns in a thread, or the first question would block the event loop."""
+    loads: list[Callable[[], object]] = [load_dictionaries, partial(prepare, lexicon)]
+    if verifies:
+        loads += [load_words, load_readings]
+    for load in loads:
+        await asyncio.to_thread(load)
+
+
+def _models(
+    settings: Settings, profile: Profile, policy: BreakerPolicy | None
+) -> tuple[ChatModel | None, ChatModel | None, list[Breaker]]:
+    """The model that answers, the one that verifies, which may be the same, and their breakers."""
+    model_breaker = Breaker("model", kind=MODEL, policy=policy)
+    verifier_breaker = Breaker("verifier", kind=MODEL, policy=policy)
+    model = _model(settings, profile, model_breaker)
+    verifying = _verifying_model(settings, profile, model, verifier_breaker)
+    own = ((model, model_breaker), (verifying, verifier_breaker if verifying is not model else None))
+    return model, verifying, [breaker for opened, breaker in own if opened is not None and breaker is not None]
 
 
 def _services(

@@ -273,3 +273,20 @@ def test_citations_are_limited_by_the_policy() -> None:
     shown = citations(PASSAGES, [2, 1, 3], answer="祠堂", limit=2)
     assert [citation.evidence_id for citation in shown] == ["e-2", "e-1"]
     assert citations(PASSAGES, [1], answer="祠堂", limit=0) == []
+
+
+def test_a_chinese_name_that_only_a_title_spells_is_compared() -> None:
+    """The title of an English passage is no sentence of it, and holds the name all the same."""
+    origins = Passage(
+        evidence_id="origins",
+        title="Yan Jingxing",
+        text="He came from the ferry in 1374. He built a hut.",
+        source_ref="Genealogy",
+        score=1.0,
+        number=1,
+        language="en",
+    )
+    verified = verify_answer(
+        "严景行造了一百座大桥。", question="严景行是谁？", passages=[origins], language="zh", persona_names=[]
+    )
+    assert "桥" not in verified.text

@@ -116,11 +116,12 @@ def _window(number: int, count: int, places: Sequence[_Places]) -> Window:
 
 
 def _scores(places: Sequence[_Places], count: int) -> list[float]:
-    """The weight that each sentence holds."""
+    """The weight that each sentence holds, without the title and the source, which stand after them."""
     scores = [0.0] * count
+    sentences = (1 << count) - 1
     for weight, whole, parts in places:
         for bits, share in ((whole, weight), *((part & ~whole, _HALF) for part in parts)):
-            rest = bits
+            rest = bits & sentences
             while rest:
                 lowest = rest & -rest
                 scores[lowest.bit_length() - 1] += share

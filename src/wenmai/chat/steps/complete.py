@@ -164,7 +164,7 @@ def _offered(state: TurnState) -> list[str]:
 def trace_of(state: TurnState, run: TurnRun, answer: TurnAnswer | None, error: str | None = None) -> TraceRecord:
     """The trace of a turn; of a failed one, as far as it got."""
     request = state["request"]
-    opened, rewritten, verdict = state.get("opened"), state.get("rewritten"), state.get("verdict")
+    opened, rewritten = state.get("opened"), state.get("rewritten")
     understanding, built, draft, checked = (
         state.get("understanding"),
         state.get("prompt"),
@@ -205,21 +205,28 @@ def trace_of(state: TurnState, run: TurnRun, answer: TurnAnswer | None, error: s
         started_at=run.started_at,
         completed_at=completed_at,
         error=error,
-        details=TraceDetails(
-            cut=built.cut if built else Cut(),
-            carried=rewritten.carried if rewritten else [],
-            matched=understanding.matched if understanding else [],
-            passages=[
-                ScoredPassage(evidence_id=passage.evidence_id, score=passage.score, number=passage.number)
-                for passage in (state["retrieved"].passages if "retrieved" in state else [])
-            ],
-            premises=list(verdict.unsupported_premises) if verdict else [],
-            sources_disagree=verdict.sources_conflict if verdict else False,
-            removed=[
-                RemovedStatement(text=each.text, reason=each.reason, replaced_by=each.replaced_by)
-                for each in (checked.removed if checked else [])
-            ],
-            budget=draft.budgets if draft else [],
-            answer=msgspec.convert(msgspec.to_builtins(answer), StoredAnswer) if answer else None,
-        ),
+        details=_details(state, answer),
+    )
+
+
+def _details(state: TurnState, answer: TurnAnswer | None) -> TraceDetails:
+    """What the steps found, as far as the turn got."""
+    built, draft, checked = state.get("prompt"), state.get("draft"), state.get("checked")
+    rewritten, understanding, verdict = state.get("rewritten"), state.get("understanding"), state.get("verdict")
+    return TraceDetails(
+        cut=built.cut if built else Cut(),
+        carried=rewritten.carried if rewritten else [],
+        matched=understanding.matched if understanding else [],
+        passages=[
+            ScoredPassage(evidence_id=passage.evidence_id, score=passage.score, number=passage.number)
+            for passage in (state["retrieved"].passages if "retrieved" in state else [])
+        ],
+        premises=list(verdict.unsupported_premises) if verdict else [],
+        sources_disagree=verdict.sources_conflict if verdict else False,
+        removed=[
+            RemovedStatement(text=each.text, reason=each.reason, replaced_by=each.replaced_by)
+            for each in (checked.removed if checked else [])
+        ],
+        budget=draft.budgets if draft else [],
+        answer=msgspec.convert(msgspec.to_builtins(answer), StoredAnswer) if answer else None,
     )
