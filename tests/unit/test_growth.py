@@ -173,6 +173,10 @@ FUNCTIONS: dict[str, tuple[int, Callable[[str], object]]] = {
     "answerability, both": (SHORT, lambda text: answerability(text, text)),
     "verification, answer": (SHORT, lambda text: verified(text, QUESTION, EVIDENCE)),
     "verification, all": (SHORT, lambda text: verified(text, text, text)),
+    "verification, values of the answer and the passage": (
+        MIDDLE,
+        lambda text: verified("，".join(str(1600 + index) for index in range(len(text) // 8)), QUESTION, text),
+    ),
     "citations": (MIDDLE, lambda text: citations([passage(text)], [1], answer=text, limit=3)),
     "clauses": (MIDDLE, clauses.__wrapped__),
     "questions": (SHORT, questions_of),

@@ -1,6 +1,6 @@
 """Amounts: the same quantity in other words or units: two years and 24 months, both and two, 3 p.m. and three."""
 
-from collections.abc import Iterator
+from functools import lru_cache
 
 from wenmai.grounding.claims.claim import Claim, ClaimKind
 from wenmai.grounding.claims.counts import ITEM
@@ -25,25 +25,31 @@ def has_amount(passage: IndexedPassage, claim: Claim) -> bool:
     if ":" in amount:
         hour, _, minute = amount.partition(":")
         hours = {float(hour), float(hour) - _NOON, float(hour) + _NOON}
-        return minute == "00" and not hours.isdisjoint(_numbers(passage))
+        return minute == "00" and not hours.isdisjoint(_numbers(passage.folded))
     value = float(amount)
     if value == _TWO and find_words(passage.folded, _PAIRS):
         return True
     translated = passage.chinese is not has_cjk(claim.text)
-    if (unit in {"", ITEM} or translated) and value in _numbers(passage):
+    if (unit in {"", ITEM} or translated) and value in _numbers(passage.folded):
         return True
-    return _base(unit, value) in set(_quantities(passage))
+    return _base(unit, value) in _quantities(passage.folded)
 
 
-def _numbers(passage: IndexedPassage) -> set[float]:
-    return {number.value for number in find_numbers(passage.folded) if number.value is not None}
+@lru_cache(maxsize=64)
+def _numbers(text: str) -> frozenset[float]:
+    """The numbers of a passage; cached, as each value of an answer is compared with them."""
+    return frozenset(number.value for number in find_numbers(text) if number.value is not None)
 
 
-def _quantities(passage: IndexedPassage) -> Iterator[tuple[str, float]]:
-    for claim in find_claims(passage.folded):
+@lru_cache(maxsize=64)
+def _quantities(text: str) -> frozenset[tuple[str, float]]:
+    """The amounts of a passage with their units; cached for the same reason."""
+    found: set[tuple[str, float]] = set()
+    for claim in find_claims(text):
         amount, _, unit = claim.value.partition(" ")
         if claim.kind is ClaimKind.NUMBER and unit and amount.replace(".", "", 1).isdigit():
-            yield _base(unit, float(amount))
+            found.add(_base(unit, float(amount)))
+    return frozenset(found)
 
 
 def _base(unit: str, value: float) -> tuple[str, float]:

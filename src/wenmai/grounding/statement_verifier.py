@@ -9,6 +9,7 @@ import msgspec
 from wenmai.grounding.aligned import Alignment
 from wenmai.grounding.amounts import has_amount
 from wenmai.grounding.attribution import Attribution
+from wenmai.grounding.checks.affirmation import bare_reply, proposition
 from wenmai.grounding.checks.agents import find_other_agents
 from wenmai.grounding.checks.courtesy import is_courtesy
 from wenmai.grounding.checks.coverage import find_uncovered
@@ -89,6 +90,7 @@ class StatementVerifier(msgspec.Struct, frozen=True, kw_only=True):
     phrases: frozenset[str]
     lexicon: Lexicon
     _done: dict[str, VerifiedSentence] = {}
+    _assumed: dict[str, list[Objection] | None] = {}
 
     def verify(self, text: str) -> VerifiedSentence:
         """Verify a sentence; one that is repeated is verified once."""
@@ -175,6 +177,8 @@ class StatementVerifier(msgspec.Struct, frozen=True, kw_only=True):
                 and statement.attribution.is_attributed(claim.start, claim.end)
             )
         ]
+        if self._is_false_reply(statement.text):
+            found.append(Objection(0, len(statement.text), Reason.AFFIRMATION))
         found += find_unknown_tokens(statement)
         found += find_unknown_words(statement)
         found += find_invented_quotations(statement)
@@ -187,6 +191,23 @@ class StatementVerifier(msgspec.Struct, frozen=True, kw_only=True):
             found += find_uncovered_items(statement)
             found += find_uncovered(statement)
         return _first_by_place(found)
+
+    def _is_false_reply(self, text: str) -> bool:
+        """Whether it is a bare "yes" to what the passages do not say, or a bare "no" to what they do not refute."""
+        affirms = bare_reply(text)
+        if affirms is None:
+            return False
+        asked = self.question.text
+        if asked not in self._assumed:
+            silent = msgspec.structs.replace(
+                self, question=Content(""), question_claims=frozenset(), _done={}, _assumed={}
+            )
+            assumed = proposition(asked)
+            self._assumed[asked] = silent.verify(assumed).objections if assumed else None
+        objections = self._assumed[asked]
+        if objections is None:
+            return False
+        return bool(objections) if affirms else all(each.reason is Reason.COVERAGE for each in objections)
 
     def _closed(self, rest: str, statement: TestedStatement, support: dict[int, list[int]], end: int) -> str:
         """The beginning of a cut sentence as a sentence; ``""`` if it states nothing by itself: 据书中记载."""

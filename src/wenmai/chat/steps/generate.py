@@ -69,7 +69,7 @@ async def generate(state: TurnState, run: TurnRun) -> TurnState:
         draft = _composed(state, run, state["verdict"])
         return {"draft": msgspec.structs.replace(draft, exhausted=budget, budgets=budgets)}
     size = count_characters(state["verdict"].passages)
-    stream = _CheckedStream(run, await run_by_size(size, VERIFIED_AT_ONCE, _verification, state, run))
+    stream = _CheckedStream(run, await run_by_size(size, VERIFIED_AT_ONCE, _verification, state, run), size)
     # Without a callback nothing is streamed, so the model call may be retried. A verifier needs the complete answer.
     listener = None if run.on_event is None or run.services.verifier else stream.add
     try:
@@ -119,12 +119,15 @@ def _verification(state: TurnState, run: TurnRun) -> AnswerVerification:
 class _CheckedStream:
     """Streams a model's answer one verified sentence at a time, so that nothing unsupported is streamed."""
 
-    def __init__(self, run: TurnRun, verification: AnswerVerification) -> None:
+    def __init__(self, run: TurnRun, verification: AnswerVerification, size: int) -> None:
         self._run = run
         self._check = verification
+        self._size = size  # characters of the passages
+        self._pending = 0
 
     async def add(self, piece: str) -> None:
         """Add a piece of the answer; stream the sentences that it completes."""
+        self._pending += len(piece)
         await self._deliver(self._check.add(piece))
 
     async def end(self, *, cut_off: bool) -> None:
@@ -132,6 +135,11 @@ class _CheckedStream:
         await self._deliver(self._check.end(cut_off=cut_off))
 
     async def _deliver(self, checked: Iterator[str]) -> None:
-        for text in checked:
+        while (text := await self._next(checked)) is not None:
             await self._run.emit(Token(text))
             await asyncio.sleep(0)  # a long piece is many sentences: let other tasks run
+            self._pending = 0
+
+    async def _next(self, checked: Iterator[str]) -> str | None:
+        """The next text, verified off the event loop if a sentence and the passages are long."""
+        return await run_by_size(self._size + self._pending, VERIFIED_AT_ONCE, next, checked, None)
