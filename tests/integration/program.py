@@ -5,7 +5,6 @@ arguments, environment, folder, streams, process id, exit status. Run as a progr
 the start itself use a new interpreter instead.
 """
 
-import asyncio
 import atexit
 import gc
 import json
@@ -105,21 +104,6 @@ class Program:
         line = self._reports.recv(16)
         assert line, "the process that starts programs has ended"
         return line
-
-
-async def output_of(
-    arguments: Sequence[str], *, stdin: int = subprocess.DEVNULL, stderr: int = 2
-) -> tuple[Program, asyncio.StreamReader]:
-    """A program started in this environment, and its output."""
-    read, write = os.pipe()
-    with open(write, "w") as output:  # noqa: ASYNC230, PTH123 — a pipe
-        program = await asyncio.to_thread(Program, arguments, env=os.environ, stdin=stdin, stdout=output, stderr=stderr)
-    reader = asyncio.StreamReader()
-    await asyncio.get_running_loop().connect_read_pipe(
-        lambda: asyncio.StreamReaderProtocol(reader),
-        open(read, "rb"),  # noqa: ASYNC230, PTH123, SIM115 — a pipe, closed at its end
-    )
-    return program, reader
 
 
 def _number(stream: IO[str] | int) -> int:
