@@ -20,7 +20,7 @@ def held(question: str, text: str, number: int) -> AnswerPart:
     passage = Passage(
         evidence_id=f"e-{number}", title=question, text=text, source_ref="《日志》", score=1.0, number=number
     )
-    span = AnswerSpan(number=number, index=0, sentence=text, probability=1.0, in_title=0.0)
+    span = AnswerSpan(number=number, index=0, sentence=text, probability=1.0, covered=1.0)
     verdict = Verdict(mode=PolicyMode.NORMAL, reason="", passages=(passage,), standalone_question=text, answers=(span,))
     return AnswerPart(asked=question, verdict=verdict)
 

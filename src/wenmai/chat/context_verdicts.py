@@ -162,7 +162,7 @@ def _quoting(passages: Sequence[Passage], question: str) -> Verdict:
     """A verdict that has each passage quoted."""
     numbered = tuple(msgspec.structs.replace(each, number=number) for number, each in enumerate(passages, start=1))
     spans = tuple(
-        AnswerSpan(number=passage.number, index=0, sentence=sentences(passage.text)[0], probability=1.0, in_title=1.0)
+        AnswerSpan(number=passage.number, index=0, sentence=sentences(passage.text)[0], probability=1.0, covered=1.0)
         for passage in numbered
         if sentences(passage.text)
     )

@@ -19,12 +19,16 @@ from wenmai.grounding.lexicon import EMPTY, Lexicon
 from wenmai.grounding.quoting import quote_sentences
 from wenmai.grounding.types import AnswerType, DialogueAct, Passage, PolicyMode
 from wenmai.text.cjk import find_words, has_cjk
+from wenmai.text.tokens import estimate_tokens
 
 _PASSAGES = {"brief": 1, "normal": 1, "detailed": 3}
-_SENTENCES = {"brief": 1, "normal": 3, "detailed": 3}
-_MIN_TITLE_OVERLAP = 0.5
+_TOKENS = 160
+"""Of a quote, unless its best sentence alone is longer."""
+_VALUE_TOKENS = 80
+"""Of a quote that answers with a value."""
+_COVERED = 0.7
+"""The share of a question's words from which a sentence with a value needs no other beside it."""
 _VALUES = frozenset({AnswerType.WHEN, AnswerType.WHO, AnswerType.HOW_MANY, AnswerType.HOW_LONG})
-"""Types whose answer is in one sentence."""
 _REFERS_BACK = re.compile(
     r"(?:[^，。]{0,4}[它他她此这那]|(?:It|He|She|They|This|These|That|Those|Its|His|Her|Their)\b)"
 )
@@ -56,7 +60,7 @@ def compose(
         verdict: from :func:`wenmai.grounding.answerability.check_answerability`.
         persona: supplies the phrases.
         language: BCP 47 tag of the phrases; evidence is quoted in its own language.
-        verbosity: ``brief`` quotes one sentence, ``normal`` the best passage, ``detailed`` up to three passages.
+        verbosity: ``brief`` quotes one sentence, ``normal`` from the best passage, ``detailed`` from up to three.
         turn_id: selects among the persona's phrases.
         lexicon: the words of the field.
     """
@@ -145,9 +149,7 @@ def _quote_evidence(verdict: Verdict, language: str, verbosity: str) -> tuple[st
     used: set[str] = set()
     for answer in order[: _PASSAGES.get(verbosity, 1)]:
         passage = passages[answer.number]
-        selected = [
-            each for each in _select(verdict, answer, passage, _SENTENCES.get(verbosity, 3)) if each not in used
-        ]
+        selected = [each for each in _select(verdict, answer, passage, verbosity) if each not in used]
         if selected:
             used.update(selected)
             quotes.append(quote_sentences(passage, selected, language))
@@ -155,24 +157,22 @@ def _quote_evidence(verdict: Verdict, language: str, verbosity: str) -> tuple[st
     return _join(quotes, language), cited
 
 
-def _select(verdict: Verdict, answer: AnswerSpan, passage: Passage, limit: int) -> list[str]:
-    """Sentences to quote from one passage, in order.
-
-    The passage's beginning if it is about the question as a whole, else the sentence that answers, with its neighbour
-    if it needs one.
-    """
+def _select(verdict: Verdict, answer: AnswerSpan, passage: Passage, verbosity: str) -> list[str]:
+    """Sentences to quote from one passage, in order: the one that answers, and those beside it while there is room."""
     sentences = [sentence.text for sentence in analyse(passage.title, passage.text).sentences]
-    if limit == 1:
-        return [answer.sentence]
     first, end = answer.index, answer.index + 1
-    if verdict.answer_type not in _VALUES:
-        if answer.in_title >= _MIN_TITLE_OVERLAP and first < limit:
-            first = 0
-        end = min(first + (2 if verdict.answer_type is AnswerType.WHICH else limit), len(sentences))
-        first = max(0, min(first, end - limit)) if verdict.answer_type is not AnswerType.WHICH else first
-        end = max(end, answer.index + 1)
-    while first and end - first < limit and _REFERS_BACK.match(sentences[first]):
-        first -= 1
+    has_value = verdict.answer_type in _VALUES
+    if verbosity == "brief" or (has_value and answer.covered >= _COVERED):
+        return sentences[first:end]
+    room = _VALUE_TOKENS if has_value else _TOKENS
+    room -= estimate_tokens(answer.sentence)
+    refers_back = True
+    while room > 0:
+        refers_back = refers_back and first > 0 and _REFERS_BACK.match(sentences[first]) is not None
+        added = first - 1 if refers_back or end == len(sentences) else end
+        if added < 0 or (room := room - estimate_tokens(sentences[added])) < 0:
+            break
+        first, end = min(first, added), max(end, added + 1)
     return sentences[first:end]
 
 

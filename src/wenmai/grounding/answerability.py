@@ -30,6 +30,13 @@ _LENGTH_REQUEST = re.compile(
 _CLAUSE_END = re.compile(r"[，,；;：:。！？!?]")
 _WHEN = " 什么时候 "
 _ASKS = dict.fromkeys(TIMES, _WHEN) | {ClaimKind.NUMBER: " 多少 "}
+_OWN_SITUATION = re.compile(
+    r"我(?!们?(?:[^，。]{0,4}(?:记得|听|以为|看到|觉得)))|[娃孩]|\b(?:my|our)\b"
+    r"|\b(?:i|we)\b(?! (?:heard|read|saw|thought|remember|was told|were told|believe))",
+    re.IGNORECASE,
+)
+_CLOCK_OR_AGE = re.compile(r"\s?(?:岁|点钟?|时许|周岁|个?月大|[ap]\.?m\b|o'clock|years? old)", re.IGNORECASE)
+
 _MAX_PREMISES = 20
 """Claims of a question that are looked up; the rest is ignored."""
 
@@ -120,7 +127,7 @@ def _judge(
 ) -> Verdict:
     missing = _unsupported(question, strong, known, lexicon)
     parsed = parse_question(_without_premises(standalone_question, missing, known), lexicon)
-    found = find_answers(parsed, strong)
+    found = _naming_first(find_answers(parsed, strong), question, strong, known, lexicon)
     answers = tuple(each for each in found if each.probability >= ANSWERED)
     unsupported_premises = tuple(dict.fromkeys(claim.text for claim in missing))
     mode, reason, undecided = PolicyMode.NORMAL, "", False
@@ -142,6 +149,15 @@ def _judge(
         unsupported_premises=unsupported_premises,
         undecided=undecided,
     )
+
+
+def _naming_first(
+    found: list[AnswerSpan], question: str, passages: Sequence[Passage], known: Sequence[str], lexicon: Lexicon
+) -> list[AnswerSpan]:
+    """The answers, those of passages with the names in the question first: another's generation is not the answer."""
+    names = [claim.text for claim in find_claims(question, lexicon, known=known) if claim.kind in NAMES]
+    texts = {passage.number: f"{passage.title} {passage.text}" for passage in passages}
+    return sorted(found, key=lambda each: sum(name not in texts[each.number] for name in names))
 
 
 def _without_premises(question: str, missing: Sequence[Claim], known: Sequence[str]) -> str:
@@ -168,12 +184,23 @@ def _unsupported(question: str, passages: Sequence[Passage], known: Sequence[str
 
 
 def _premises(question: str, known: Sequence[str], lexicon: Lexicon) -> Iterator[tuple[Claim, str]]:
-    """The question's claims, once each, with their clauses; a requested length (“in 100 words”) is no claim."""
+    """The question's claims, once each, with their clauses, without numbers that describe the user or the request."""
     once = {(claim.kind, claim.value): claim for claim in reversed(find_claims(question, lexicon, known=known))}
     for claim in reversed(once.values()):
         clause = _clause(question, claim)
-        if claim.kind is not ClaimKind.NUMBER or not _LENGTH_REQUEST.search(clause):
+        if claim.kind is not ClaimKind.NUMBER or not _is_condition(question, claim, clause):
             yield claim, clause
+
+
+def _is_condition(question: str, claim: Claim, clause: str) -> bool:
+    """Whether a number is a requested length, the user's own situation, a time of day or an age."""
+    following = question[claim.end : claim.end + 10]
+    return (
+        _LENGTH_REQUEST.search(clause) is not None
+        or _OWN_SITUATION.search(clause) is not None
+        or claim.text.endswith(("岁", "点", "度"))
+        or _CLOCK_OR_AGE.match(following) is not None
+    )
 
 
 def _clause(question: str, claim: Claim) -> str:

@@ -71,8 +71,8 @@ class Passage(msgspec.Struct, frozen=True, kw_only=True):
         list[str], Meta(description="Domains of the passage; a persona is limited to its own domains.")
     ] = []
     verified: Annotated[bool, Meta(description="Whether the passage has been verified.")] = True
-    nearness: Annotated[
-        float | None, Meta(description="Its semantic nearness to the query among those found, 0 to 1.")
+    similarity: Annotated[
+        float | None, Meta(description="Its cosine with the query; null without the bundled embedder.")
     ] = None
     confidence: Annotated[float, Meta(description="Reliability of the source, 0 to 1.")] = 1.0
 

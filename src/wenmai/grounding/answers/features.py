@@ -11,8 +11,9 @@ import msgspec
 
 from wenmai.grounding.answers.passages import PassageText, Sentence
 from wenmai.grounding.answers.question import Question, answer_pattern
+from wenmai.grounding.answers.relevance import holds_value, lacks_word
 from wenmai.grounding.types import Passage
-from wenmai.text.cjk import has_cjk, query_terms
+from wenmai.text.cjk import has_cjk
 
 _PRIOR = 20
 """Passages without the term that are added to those found, so that one passage alone is not its own measure."""
@@ -29,6 +30,9 @@ _CONSIDERED = 7
 _FAR = 1000
 """Distance of an answer from the question's words if none is beside it."""
 
+_OF_BEST = ("beside", "sentence", "longest_run", "clause", "unit")
+"""Features of sentences of which a passage has the highest."""
+
 _NUMBER_ZH = "[\\d〇零一二三四五六七八九十百千万亿两半数][多余来]?"
 _NUMBER_EN = (
     r"(?:\d|\b(?:an?|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|thirteen|fourteen|fifteen|twenty"
@@ -43,14 +47,12 @@ class Weights(msgspec.Struct, frozen=True):
     Attributes:
         terms: its terms.
         units: its Chinese characters and its Latin words.
-        words: the terms of each word; without nouns that are only asked about.
         focus: the terms of its focus.
         letters: its letters and digits.
     """
 
     terms: Mapping[str, float]
     units: Mapping[str, float]
-    words: Sequence[Mapping[str, float]]
     focus: Mapping[str, float]
     letters: str
 
@@ -67,69 +69,76 @@ def weigh(question: Question, passages: Sequence[PassageText]) -> Weights:
         frequency = sum(term in passage.terms for passage in passages)
         return log((len(passages) + _PRIOR + 1) / (frequency + 0.5)) * (_SOFT if term in question.soft else 1.0)
 
-    terms = frozenset(question.terms)
     units = dict.fromkeys(chain.from_iterable(term if has_cjk(term) else [term] for term in question.terms))
-    words = ([term for term in query_terms(word) if term in terms] for word in question.words)
     return Weights(
         terms=rarities(question.terms),
         units=rarities(units),
-        words=[rarities(word) for word in words if word and not question.soft.issuperset(word)],
         focus=rarities(question.focus),
         letters="".join(char for char in question.text if char.isalnum())[:_COMPARED],
     )
 
 
-def features(
-    question: Question, weights: Weights, texts: Sequence[PassageText], passages: Sequence[Passage]
-) -> Iterator[tuple[int, int, dict[str, float]]]:
-    """The features of each sentence, with the index of its passage and its own.
+class Candidate(msgspec.Struct, frozen=True):
+    """A passage that may answer, with its features.
+
+    Attributes:
+        rank: its index among the passages found.
+        features: of the passage.
+        sentences: the index of each sentence that may be quoted as the answer, with its features.
+    """
+
+    rank: int
+    features: Mapping[str, float]
+    sentences: Sequence[tuple[int, Mapping[str, float]]]
+
+
+def candidates(question: Question, texts: Sequence[PassageText], passages: Sequence[Passage]) -> Iterator[Candidate]:
+    """The passages that have a sentence that may answer.
 
     Args:
         question: parsed.
-        weights: of the question.
         texts: the passages, analysed.
         passages: the same as retrieved, best first.
     """
+    weights = weigh(question, texts)
+    similar = [passage.similarity or 0.0 for passage in passages]
     for rank, (text, passage) in enumerate(zip(texts, passages, strict=True)):
-        retrieved = {"rank": 1 / (1 + rank), "score": passage.score, "nearness": passage.nearness or 0.0}
-        for index, own in _of_sentences(question, weights, text):
-            yield rank, index, own | retrieved | {"lead": 1 / (1 + index)}
+        sentences = list(_of_sentences(question, weights, text))
+        if not sentences:
+            continue
+        others = max((each for at, each in enumerate(similar) if at != rank), default=similar[rank])
+        of_passage = {
+            "score": passage.score,
+            "similarity": similar[rank],
+            "more_similar": similar[rank] - others,
+            "title": _share(weights.terms, text.title),
+            "lacks_word": float(lacks_word(question, text)),
+        }
+        best = {name: max(each[name] for _, each in sentences) for name in _OF_BEST}
+        yield Candidate(rank, of_passage | best, sentences)
 
 
 def _of_sentences(question: Question, weights: Weights, text: PassageText) -> Iterator[tuple[int, dict[str, float]]]:
     """The features of the sentences that have most of the question, themselves or beside them."""
     terms, units = weights.terms, weights.units
     matched = [_with(question, sentence.folded, sentence.terms) for sentence in text.sentences]
-    whole = text.terms.union(*matched)
-    missing = max((weight for unit, weight in units.items() if unit not in whole), default=0.0)
-    of_passage = {
-        "passage": _share(terms, whole),
-        "characters_in_passage": _share(units, whole),
-        "rarest_missing": missing / max(units.values(), default=1.0),
-        "title": _share(terms, text.title),
-    }
     shares = [_share(units, own) for own in matched]
     for index in _most(shares):
+        if not holds_value(question, text, index):
+            continue
         sentence, own = text.sentences[index], matched[index]
         beside = own.union(text.title, *matched[max(0, index - 1) : index], *matched[index + 1 : index + 2])
         covered = _share(terms, own)
         yield (
             index,
-            of_passage
-            | _of_answer(question, sentence, terms, covered)
+            _of_answer(question, sentence, terms, covered)
             | {
                 "sentence": covered,
-                "beside": _share(terms, own | text.title) - covered,
                 "characters": shares[index],
-                "characters_beside": _share(units, beside),
-                "weakest_word": min((_share(word, beside) for word in weights.words), default=1.0),
-                "absent": sum(beside.isdisjoint(chain(word, *word)) for word in weights.words)
-                / (len(weights.words) or 1),
+                "beside": _share(units, beside),
                 "focus": _share(weights.focus, own) if weights.focus else 0.5,
-                "focus_beside": _share(weights.focus, beside) if weights.focus else 0.5,
-                "synonyms_missing": sum(not each.terms <= own for each in question.synonyms)
-                / (len(question.synonyms) or 1),
                 "longest_run": _longest_run(weights.letters, sentence.folded) / _LONGEST,
+                "lead": 1 / (1 + index),
             },
         )
 

@@ -1,51 +1,48 @@
 """Finds the sentences of the evidence that answer a question, with the probability that they do.
 
-Two linear models over the features of :mod:`.features`, in ``data/scorer.yaml``: the first ranks the sentences of all
-passages, the second decides from the best sentence of a passage whether that answers the question.
+Two linear models over the features of :mod:`.features`, in ``data/scorer.yaml``: one gives the probability that a
+passage answers the question, the other finds the sentence of it that does.
 """
 
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
-from math import exp, log
+from math import exp
 
 import msgspec
 import yaml
 
-from wenmai.grounding.answers.features import features, weigh
+from wenmai.grounding.answers.features import Candidate, candidates
 from wenmai.grounding.answers.passages import analyse
 from wenmai.grounding.answers.question import Question
-from wenmai.grounding.answers.relevance import holds_value
 from wenmai.grounding.claims.counts import ordinals
 from wenmai.grounding.types import Passage
 
 ANSWERED = 0.5
-"""The probability from which a sentence answers."""
+"""The probability from which a passage answers."""
 
-MAY_ANSWER = 0.15
+MAY_ANSWER = 0.25
 """The probability from which a model is asked to decide.
 
-On the tuned half of ``tests/grounding``, with vectors, two thirds of the questions that can be answered reach it, and a
-third of the others.
+On four sets of ``tests/grounding``, with vectors, more than half of the questions that can be
+answered reach it, and two fifths of the others.
 """
 
 
 class Scorer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Weights of the two models, by feature, and the probability from which a question is answered."""
+    """Weights, by feature, of a sentence within its passage, and of whether a passage answers."""
 
-    rank: dict[str, float]
-    decide: dict[str, float]
+    sentence: dict[str, float]
+    passage: dict[str, float]
     constant: float
-    answered: float
 
-    def ranking(self, values: Mapping[str, float]) -> float:
-        """How well a sentence suits, for comparison with others."""
-        return sum(weight * values[name] for name, weight in self.rank.items())
+    def best_sentence(self, candidate: Candidate) -> tuple[int, Mapping[str, float]]:
+        """The index of the sentence that suits best, and its features."""
+        return max(candidate.sentences, key=lambda each: (_weighted(self.sentence, each[1]), -each[0]))
 
-    def probability(self, values: Mapping[str, float]) -> float:
-        """The probability, 0 to 1, that a sentence answers; half where the file says that it does."""
-        evidence = self.constant + sum(weight * values[name] for name, weight in self.decide.items())
-        return 1 / (1 + exp(-evidence - log(1 / self.answered - 1)))
+    def probability(self, candidate: Candidate) -> float:
+        """The probability, 0 to 1, that a passage answers."""
+        return 1 / (1 + exp(-self.constant - _weighted(self.passage, candidate.features)))
 
 
 class AnswerSpan(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,45 +52,50 @@ class AnswerSpan(msgspec.Struct, frozen=True, kw_only=True):
         number: of the passage.
         index: of the sentence among those of the passage that may be quoted.
         sentence: verbatim.
-        probability: that it answers the question, 0 to 1.
-        in_title: the part of the question that the passage's title covers, 0 to 1.
+        probability: that the passage answers the question, 0 to 1.
+        covered: the share of the question's words that the sentence has, 0 to 1.
     """
 
     number: int
     index: int
     sentence: str
     probability: float
-    in_title: float
+    covered: float
 
 
 def find_answers(question: Question, passages: Sequence[Passage]) -> list[AnswerSpan]:
     """The best sentence of each passage, best first; those of a passage whose title has the asked list position lead.
+
+    Where the probabilities hardly differ, the passage with the higher score precedes.
 
     Args:
         question: parsed.
         passages: in the order retrieved, with their scores.
     """
     texts = [analyse(passage.title, passage.text) for passage in passages]
-    scorer = _scorers()["vectors" if any(each.nearness is not None for each in passages) else "words"]
-    best: dict[int, tuple[float, int, Mapping[str, float]]] = {}
-    for rank, index, values in features(question, weigh(question, texts), texts, passages):
-        ranked = scorer.ranking(values)
-        if (rank not in best or ranked > best[rank][0]) and holds_value(question, texts[rank], index):
-            best[rank] = (ranked, index, values)
+    scorer = _scorers()["vectors" if any(each.similarity is not None for each in passages) else "words"]
     asked = ordinals(question.text)
-    listed = {rank for rank in best if asked and not asked.isdisjoint(ordinals(passages[rank].title))}
-    order = sorted(best, key=lambda rank: (rank not in listed, -best[rank][0], rank))
+
+    def order(candidate: Candidate) -> tuple[bool, float, float, int]:
+        passage = passages[candidate.rank]
+        listed = asked and not asked.isdisjoint(ordinals(passage.title))
+        return not listed, -round(scorer.probability(candidate), 1), -passage.score, candidate.rank
+
     return [
         AnswerSpan(
-            number=passages[rank].number,
+            number=passages[each.rank].number,
             index=index,
-            sentence=texts[rank].sentences[index].text,
-            probability=scorer.probability(values),
-            in_title=values["title"],
+            sentence=texts[each.rank].sentences[index].text,
+            probability=scorer.probability(each),
+            covered=features["characters"],
         )
-        for rank in order
-        for _, index, values in [best[rank]]
+        for each in sorted(candidates(question, texts, passages), key=order)
+        for index, features in [scorer.best_sentence(each)]
     ]
+
+
+def _weighted(weights: Mapping[str, float], values: Mapping[str, float]) -> float:
+    return sum(weight * values[name] for name, weight in weights.items())
 
 
 @cache

@@ -38,8 +38,6 @@ def holds_value(question: Question, passage: PassageText, index: int) -> bool:
     """Whether a sentence holds a value of the expected type for the event and the subject that are asked about."""
     sentence = passage.sentences[index]
     events = [each for each in question.synonyms if each.is_event]
-    if _lacks_a_word(question, passage):
-        return False
     if question.answer_type not in _TIMES_AND_COUNTS | {AnswerType.WHERE}:
         return question.answer_type is not AnswerType.WHO or _says_more(question, sentence, events)
     pattern = answer_pattern(question.answer_type)
@@ -64,7 +62,7 @@ def _clauses_with(pattern: re.Pattern[str], text: str) -> Iterator[tuple[str, st
             yield text[clause.start() : clause.end() if alone else following.end()], text[: clause.start()][-_EARLIER:]
 
 
-def _lacks_a_word(question: Question, passage: PassageText) -> bool:
+def lacks_word(question: Question, passage: PassageText) -> bool:
     """Whether a passage has no trace of a word that a question cannot do without.
 
     Each word of a short question; of a longer one the object of *who*, or in Chinese the last word, which usually says

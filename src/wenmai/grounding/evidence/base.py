@@ -18,12 +18,12 @@ from wenmai.grounding.evidence.fields import check_record
 from wenmai.grounding.evidence.ranking import drop_translations, verified_first
 from wenmai.grounding.evidence.reading import FileReader
 from wenmai.grounding.types import Passage
-from wenmai.providers.embedders import Embedder
+from wenmai.providers.embedders import BundledEmbedder, Embedder
 from wenmai.resilience.breaker import Breaker, BreakerPolicy
 from wenmai.retrieval.embedding import EmbeddingProgress, OnEmbedded
 from wenmai.retrieval.index import BATCH, BATCH_CHARACTERS, SEARCH_SECONDS, PassageIndex
 from wenmai.retrieval.local_index import LocalIndex
-from wenmai.retrieval.ranking import fused_order, nearness, scores
+from wenmai.retrieval.ranking import fused_order, scores
 from wenmai.scope import Scope
 from wenmai.stores.contracts import Documents, Page, Range, Search, Stored
 from wenmai.stores.records import EvidenceRecord
@@ -85,6 +85,7 @@ class EvidenceBase:
         search_seconds: float = SEARCH_SECONDS,
     ) -> None:
         self._documents = documents
+        self._calibrated = embedder is not None and embedder.name == BundledEmbedder.name
         self._index = (
             LocalIndex(EVIDENCE, documents, embedder, policy=policy, search_seconds=search_seconds)
             if search is None
@@ -166,12 +167,13 @@ class EvidenceBase:
         found = await self._index.search(scope, query, where=where, preferred=preferred, limit=candidates)
         if not found.hits and await self._rebuild_if_empty(scope):
             found = await self._index.search(scope, query, where=where, preferred=preferred, limit=candidates)
-        score, near = scores(found.hits), nearness(found.hits)
+        score = scores(found.hits)
+        similar = {hit.id: hit.similarity for hit in found.hits} if self._calibrated else {}
         order = fused_order(found.hits, score)
         stored = await self._documents.get_many(scope, EvidenceRecord, order)
         records = verified_first([stored[id_].record for id_ in order if id_ in stored], score)
         chosen = drop_translations(records)[:limit]
-        passages = [_passage(record, score, near, number) for number, record in enumerate(chosen, start=1)]
+        passages = [_passage(record, score, similar, number) for number, record in enumerate(chosen, start=1)]
         return SearchResult(passages=passages, degraded=["embedder"] if found.embedder_failed else [])
 
     async def get(self, scope: Scope, evidence_id: str) -> Stored[EvidenceRecord] | None:
@@ -287,14 +289,16 @@ class EvidenceBase:
             return await self._index.is_empty(scope) and await self.reindex(scope) > 0
 
 
-def _passage(record: EvidenceRecord, score: Mapping[str, float], near: Mapping[str, float], number: int) -> Passage:
+def _passage(
+    record: EvidenceRecord, score: Mapping[str, float], similar: Mapping[str, float | None], number: int
+) -> Passage:
     return Passage(
         evidence_id=record.evidence_id,
         title=record.title,
         text=record.text,
         source_ref=record.source_ref,
         score=round(score[record.evidence_id], 4),
-        nearness=round(near[record.evidence_id], 4) if record.evidence_id in near else None,
+        similarity=similar.get(record.evidence_id),
         number=number,
         language=record.language,
         domains=record.domains,
