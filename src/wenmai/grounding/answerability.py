@@ -32,7 +32,7 @@ _WHEN = " 什么时候 "
 _ASKS = dict.fromkeys(TIMES, _WHEN) | {ClaimKind.NUMBER: " 多少 "}
 _OWN_SITUATION = re.compile(
     r"我(?!们?(?:[^，。]{0,4}(?:记得|听|以为|看到|觉得)))|[娃孩]|\b(?:my|our)\b"
-    r"|\b(?:i|we)\b(?! (?:heard|read|saw|thought|remember|was told|were told|believe))",
+    r"|\b(?:i|we)\b(?! (?:heard|read|saw|thought|remember|was|were))",
     re.IGNORECASE,
 )
 _CLOCK_OR_AGE = re.compile(r"\s?(?:岁|点钟?|时许|周岁|个?月大|[ap]\.?m\b|o'clock|years? old)", re.IGNORECASE)
