@@ -13,7 +13,7 @@ from wenmai.scope import Scope
 from wenmai.stores.contracts import Page, Stored
 from wenmai.stores.identity import as_changed, as_created, bind_to, bound_session, preserved_fields
 from wenmai.stores.records import RECORDS, Record, Session
-from wenmai.stores.sql.columns import Column, columns_of, make_cursor, parse_cursor
+from wenmai.stores.sql.columns import Column, columns_of, make_cursor, parse_cursor, same
 from wenmai.stores.sqlite.connection_threads import ConnectionThreads, fetch
 from wenmai.stores.sqlite.purging import purge
 from wenmai.stores.sqlite.schema import SQL_TYPES
@@ -59,7 +59,10 @@ def _table(of: type[Record]) -> _Table:
 
 
 def _stored(of: type[R], table: _Table, row: tuple[Any, ...]) -> Stored[R]:
-    fields = {column.field: column.decode(value) for column, value in zip(table.columns, row, strict=False)}
+    fields = {
+        column.field: value if column.decode is same else column.decode(value)
+        for column, value in zip(table.columns, row, strict=False)
+    }
     version, user_id, created, updated = row[len(table.columns) :]
     return Stored(of(**fields), version, user_id, from_micros(created), from_micros(updated))
 
