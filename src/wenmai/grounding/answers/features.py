@@ -172,7 +172,7 @@ def _clause_share(answers: Sequence[int], question: Question, sentence: Sentence
 
 def _share(weights: Mapping[str, float], present: frozenset[str]) -> float:
     """The share of the question that is present."""
-    return sum(weight for term, weight in weights.items() if term in present)
+    return sum([weight for term, weight in weights.items() if term in present])
 
 
 def _with(question: Question, text: str, terms: frozenset[str]) -> frozenset[str]:
