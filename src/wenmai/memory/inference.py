@@ -90,9 +90,9 @@ _REQUESTS: Mapping[str, Mapping[str, str]] = {
 }
 """By field and value, the pattern of a request for it."""
 
-_HAN = re.compile("[\u4e00-\u9fff]")
-_OTHER_CJK = re.compile("[\u3041-\u30ff\uac00-\ud7a3]")
-_LATIN = re.compile("[a-z]+")
+_HAN = "[\u4e00-\u9fff]"
+_OTHER_CJK = "[\u3041-\u30ff\uac00-\ud7a3]"
+_LATIN = "[a-z]+"
 _TERSE_TURNS, _TERSE_CHARACTERS = 5, 4
 _RECENT, _ENOUGH = 3, 2
 
@@ -171,8 +171,8 @@ def _language_used(texts: Sequence[Question], current: Preferences) -> tuple[str
 
 def _written_in(normal: str) -> str | None:
     """``zh`` for Han with hardly any Latin, ``en`` for English words without Han, else None."""
-    han, kana_or_hangul = len(_HAN.findall(normal)), _OTHER_CJK.search(normal)
-    words = _LATIN.findall(normal)
+    han, kana_or_hangul = len(re.findall(_HAN, normal)), re.search(_OTHER_CJK, normal)
+    words = re.findall(_LATIN, normal)
     if han > len(words) and not kana_or_hangul:
         return "zh"
     return "en" if not has_cjk(normal) and len(words) >= _ENOUGH and not STOP_EN.isdisjoint(words) else None

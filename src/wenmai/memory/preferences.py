@@ -21,7 +21,7 @@ MAX_TAGS = 20
 MAX_TAG_LENGTH = 40
 MAX_REMOVED_TAGS = 200
 """How many removed tags are remembered, so that inference does not add them again."""
-_LANGUAGE_TAG = re.compile(r"[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8}){0,3}")
+_LANGUAGE_TAG = r"[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8}){0,3}"
 """BCP 47 tags of a language with script, region or variant."""
 
 _CHOICES = {
@@ -161,7 +161,7 @@ def checked_language(tag: object) -> str:
     Raises:
         InvalidInput: it is not a BCP 47 tag.
     """
-    if not isinstance(tag, str) or not _LANGUAGE_TAG.fullmatch(tag):
+    if not isinstance(tag, str) or not re.fullmatch(_LANGUAGE_TAG, tag):
         raise InvalidInput("language", tag, "a BCP 47 language tag such as zh or en-GB")
     return tag
 

@@ -35,9 +35,7 @@ _SHORT, _RECENT = 200, 512
 """The longest text whose analysis is cached, and how many are."""
 
 _INVISIBLE = re.compile("[\u00ad\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufe00-\ufe0f\ufeff]")
-_HAS_CJK = re.compile(f"[{CJK}]")
 _LETTER = rf"[^\W\d_{CJK}]"
-_TOKEN = re.compile(rf"([{CJK}]+)|(\d{{1,3}}(?:,\d{{3}})+(?!\d)|\d+(?:\.\d+)?)|({_LETTER}+(?:['’]{_LETTER}+)*)")
 
 
 def _longest_first(words: Iterable[str]) -> str:
@@ -106,7 +104,7 @@ def _normal(text: str) -> str:
 def terms(text: str) -> list[str]:
     """All index terms of a text, with repeats, in no particular order."""
     found: list[str] = []
-    for run, number, word in _TOKEN.findall(fold(normalise(text))):
+    for run, number, word in _token().findall(fold(normalise(text))):
         if run:
             found += run
             found += map(add, run, run[1:])
@@ -126,7 +124,7 @@ def query_terms(text: str) -> list[str]:
 def _query_terms(text: str) -> tuple[str, ...]:
     found: list[str] = []
     for word in content_words(fold(normalise(text))):
-        if _HAS_CJK.match(word):
+        if has_cjk(word[0]):
             found += map(add, word, word[1:]) if len(word) > 1 else word
         elif word[0].isdigit():
             found.append(word.replace(",", ""))
@@ -146,7 +144,7 @@ def content_words(text: str) -> list[str]:
 @_cached_if_short
 def _content_words(text: str) -> tuple[str, ...]:
     found: list[str] = []
-    for run, number, word in _TOKEN.findall(normalise(text)):
+    for run, number, word in _token().findall(normalise(text)):
         if run:
             found += _stopword_pattern().sub(r" \1 ", run).split()
         elif number or _word_term(word):
@@ -201,7 +199,7 @@ def load_dictionaries() -> None:
 
 def has_cjk(text: str) -> bool:
     """Whether any character is Han, Kana or Hangul."""
-    return _HAS_CJK.search(text) is not None
+    return _cjk().search(text) is not None
 
 
 def _is_abbreviation(text: str, start: int, stop: int) -> bool:
@@ -211,6 +209,17 @@ def _is_abbreviation(text: str, start: int, stop: int) -> bool:
         or (len(word) == 1 and word.isascii() and word.isalpha())
         or (word.isdigit() and not text[start : stop - len(word)].strip())
     )
+
+
+# Compiled on first use: these large character classes take 10 ms, and `import wenmai` is light.
+@cache
+def _cjk() -> re.Pattern[str]:
+    return re.compile(f"[{CJK}]")
+
+
+@cache
+def _token() -> re.Pattern[str]:
+    return re.compile(rf"([{CJK}]+)|(\d{{1,3}}(?:,\d{{3}})+(?!\d)|\d+(?:\.\d+)?)|({_LETTER}+(?:['’]{_LETTER}+)*)")
 
 
 @cache
@@ -251,7 +260,7 @@ def _stemmed(word: str) -> tuple[str, ...]:
 @_cached_if_short
 def _spaced(normal: str) -> str:
     """Words separated by one blank, by two around CJK, so that a phrase is found as a substring."""
-    words = (number or word for _, number, word in _TOKEN.findall(normal))
+    words = (number or word for _, number, word in _token().findall(normal))
     return " ".join(["", *words, ""])
 
 
