@@ -58,6 +58,14 @@ def _table(of: type[Record]) -> _Table:
     )
 
 
+@cache
+def _find_many(of: type[Record], keys: int) -> str:
+    return (
+        f"{_table(of).select} WHERE tenant_id = ? AND site_id = ? AND {of.spec.key} IN ({', '.join('?' * keys)}) "
+        f"AND (? OR user_id = ?) AND (keep_until IS NULL OR keep_until > ?){_reachable(of)}"
+    )
+
+
 def _stored(of: type[R], table: _Table, row: tuple[Any, ...]) -> Stored[R]:
     fields = {
         column.field: value if column.decode is same else column.decode(value)
@@ -82,17 +90,13 @@ class SqliteDocuments:
         """See :meth:`wenmai.stores.contracts.Documents.get_many`."""
         check_range("keys", len(keys), 0, MAX_KEYS)
         check_owner(scope, *keys)
-        table, spec = _table(of), of.spec
+        table, sql = _table(of), _find_many(of, len(keys))
         now = to_micros(self._clock())
-        sql = (
-            f"{table.select} WHERE tenant_id = ? AND site_id = ? AND {spec.key} IN ({', '.join('?' * len(keys))}) "
-            f"AND (? OR user_id = ?) AND (keep_until IS NULL OR keep_until > ?){_reachable(of)}"
-        )
         bindings = (
             scope.tenant_id,
             scope.site_id,
             *keys,
-            spec.shared,
+            of.spec.shared,
             scope.user_id,
             now,
             *_reachable_bindings(of, now),
