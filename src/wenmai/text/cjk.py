@@ -187,6 +187,8 @@ def find_words(text: str, words: Sequence[str]) -> list[str]:
     A word or phrase with Chinese, Japanese or Korean characters matches anywhere; any other matches whole words only,
     so ``hi`` does not match in ``history``; an adjacent Chinese character is a word boundary.
     """
+    if not words:
+        return []
     normal = normalise(text)
     texts = normal, _spaced(normal)
     return [word for word, form, latin in _search_forms(tuple(words)) if form in texts[latin]]
