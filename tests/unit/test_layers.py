@@ -48,8 +48,10 @@ NEVER_REACHES = {
     "wenmai.grounding.answerability": ("wenmai.stores",),
     "wenmai.grounding.verification": ("wenmai.stores",),
     "wenmai.chat.extractive": ("wenmai.memory", "wenmai.stores"),
+    "wenmai.engine": ("wenmai.chat.graph",),
 }
-"""Memory is not a source: what judges evidence, or speaks from it, sees no memory, even through others."""
+"""Memory is not a source: what judges evidence, or speaks from it, sees no memory, even through others.
+And the engine starts without LangGraph, which takes a second to import."""
 
 HEAVY = frozenset(
     {

@@ -116,18 +116,18 @@ async def test_an_evicted_tag_may_be_inferred_again(memory: Memory, session: Ses
     """Eviction by newer tags is not removal by the user."""
     await session.prefer(add_interest_tags=["祠堂", *(f"tag-{number}" for number in range(20))])
     await session.prefer(remove_interest_tags=["tag-0", "tag-1"])
-    await memory.preferences.infer(SCOPE, "s", [("a#1", "祠堂在哪？"), ("a#2", "祠堂多大？")], TOPICS)
+    await memory.preferences.infer(SCOPE, "s", [[("a#1", "祠堂在哪？"), ("a#2", "祠堂多大？")]], TOPICS)
     assert "祠堂" in (await session.preferences()).values.interest_tags
 
 
 async def test_a_removed_tag_is_not_inferred_again(memory: Memory, session: SessionMemory) -> None:
     """Until the user adds it again."""
     questions = [("a#1", "家训有哪些？"), ("a#2", "家训是谁写的？"), ("a#3", "祠堂呢？"), ("a#4", "祠堂多大？")]
-    await memory.preferences.infer(SCOPE, "s", questions, TOPICS)
+    await memory.preferences.infer(SCOPE, "s", [questions], TOPICS)
     assert (await session.preferences()).values.interest_tags == ["家训", "祠堂"]
     removed = await session.prefer(remove_interest_tags=["家训"])
     assert "interest_tags:家训" not in removed.values.sources
-    inferred = await memory.preferences.infer(SCOPE, "s", questions, TOPICS)
+    inferred = await memory.preferences.infer(SCOPE, "s", [questions], TOPICS)
     assert inferred.values.interest_tags == ["祠堂"]
     back = await session.prefer(add_interest_tags=["家训"])
     assert back.values.interest_tags == ["祠堂", "家训"]
@@ -139,7 +139,7 @@ async def test_replacing_the_tags_removes_the_others_for_good(memory: Memory, se
     await session.prefer(interest_tags=["家训", "祠堂"])
     await session.prefer(interest_tags=["祠堂"])
     questions = [("a#1", "家训有哪些？"), ("a#2", "家训是谁写的？")]
-    assert (await memory.preferences.infer(SCOPE, "s", questions, TOPICS)).values.interest_tags == ["祠堂"]
+    assert (await memory.preferences.infer(SCOPE, "s", [questions], TOPICS)).values.interest_tags == ["祠堂"]
 
 
 async def test_the_marks_of_removed_tags_are_bounded(session: SessionMemory) -> None:
@@ -157,18 +157,18 @@ async def test_the_marks_of_removed_tags_are_bounded(session: SessionMemory) -> 
 async def test_a_choice_overrides_an_inference(memory: Memory, session: SessionMemory) -> None:
     """Whichever came first; a chosen value has no source turns."""
     wishes = [("a#1", "请说得详细一点"), ("a#2", "随意一点"), ("a#3", "请用英文回答")]
-    inferred = (await memory.preferences.infer(SCOPE, "s", wishes, TOPICS)).values
+    inferred = (await memory.preferences.infer(SCOPE, "s", [wishes], TOPICS)).values
     assert (inferred.verbosity, inferred.tone, inferred.language) == ("detailed", "casual", "en")
     assert inferred.sources == {"verbosity": ["a#1"], "tone": ["a#2"], "language": ["a#3"]}
     chosen = (await session.prefer(verbosity="normal", tone="formal", language="zh")).values
     assert chosen.sources == {}
-    assert (await memory.preferences.infer(SCOPE, "s", wishes, TOPICS)).values == chosen
+    assert (await memory.preferences.infer(SCOPE, "s", [wishes], TOPICS)).values == chosen
 
 
 async def test_an_inferred_tag_that_is_chosen_becomes_the_users(memory: Memory, session: SessionMemory) -> None:
     """It loses its source turns, and inference does not evict it."""
     questions = [("a#1", "家训有哪些？"), ("a#2", "家训是谁写的？")]
-    await memory.preferences.infer(SCOPE, "s", questions, TOPICS)
+    await memory.preferences.infer(SCOPE, "s", [questions], TOPICS)
     values = (await session.prefer(add_interest_tags=["家训"])).values
     assert values.interest_tags == ["家训"]
     assert values.sources == {}
@@ -177,7 +177,7 @@ async def test_an_inferred_tag_that_is_chosen_becomes_the_users(memory: Memory, 
 async def test_inference_that_finds_nothing_stores_nothing(memory: Memory) -> None:
     """A session without preferences has none afterwards."""
     await memory.session("s", scope=SCOPE)
-    assert (await memory.preferences.infer(SCOPE, "s", [("a#1", "你好")], TOPICS)).updated_at is None
+    assert (await memory.preferences.infer(SCOPE, "s", [[("a#1", "你好")]], TOPICS)).updated_at is None
 
 
 async def test_concurrent_changes_are_all_applied(session: SessionMemory) -> None:

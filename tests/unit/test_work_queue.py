@@ -132,8 +132,12 @@ async def test_the_next_key_waits_for_the_rest_unless_it_hurries(monkeypatch: py
 
     tasks = BackgroundTasks()
     resting = WorkQueue("testing", work, tasks, concurrency=1, capacity=10, rest=1e9)
+    resting.rest_after(1.0)  # for work elsewhere
     for key in (1, 2, 3):
         resting.submit(key)
+    await tasks.join()
+    assert done == []
+    resting.hurry()
     await tasks.join()
     await asyncio.sleep(0.01)
     assert (done, sorted(resting.pending())) == ([1], [2, 3])

@@ -1,38 +1,24 @@
-"""The turn as a graph: phases are nodes, decisions are edges, and every step is timed into the trace.
-
-Steps that always follow each other share a node: LangGraph takes about a quarter of a millisecond per node, and the
-graph only needs the places where a turn can branch (see docs/decisions).
-"""
+"""Asking a persona: a turn runs, once for each Idempotency-Key, and its trace can be replayed."""
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
-from typing import Any
 
 import msgspec
-from langgraph.graph import END, START, StateGraph
-from langgraph.runtime import Runtime
 
 from wenmai.chat.budgets import exhausted
 from wenmai.chat.metering import UsageMeter
+from wenmai.chat.nodes import run_nodes
 from wenmai.chat.persona import ActivePersona
 from wenmai.chat.prompts import prompt_messages
-from wenmai.chat.steps.answerability import judge_answerability
-from wenmai.chat.steps.check import check
-from wenmai.chat.steps.complete import complete, record_usage, trace_of
-from wenmai.chat.steps.generate import OFFLINE, compose_answer, generate, prompt, wants_model
-from wenmai.chat.steps.open_turn import open_turn
-from wenmai.chat.steps.recall import recall
-from wenmai.chat.steps.retrieve import retrieve
-from wenmai.chat.steps.understand import classify_question, rewrite_question
+from wenmai.chat.steps.complete import record_usage, trace_of
+from wenmai.chat.steps.generate import OFFLINE
 from wenmai.chat.streamed_answer import StreamedAnswer
 from wenmai.chat.trace import trace_ref
 from wenmai.chat.turn import (
     QUERY_LIMIT,
     OnEvent,
     Services,
-    StepEnded,
     TurnAnswer,
     TurnRequest,
     TurnRun,
@@ -40,95 +26,12 @@ from wenmai.chat.turn import (
 )
 from wenmai.config.profile import in_language
 from wenmai.errors import BudgetExhausted, InvalidInput, StoreError, TraceNotFound, WenmaiError
-from wenmai.grounding.types import SEARCHING, PolicyMode
+from wenmai.grounding.types import PolicyMode
 from wenmai.memory.idempotency import Claim, WorkResult, checked_key
 from wenmai.memory.ids import checked_id, new_session_id, new_trace_id
 from wenmai.resilience.degradation import collected_degradation
 from wenmai.scope import Scope, ThreadKey
-from wenmai.stores.records import StepStatus, TraceRecord
-
-Step = Callable[[TurnState, TurnRun], Awaitable[TurnState]]
-
-
-async def run_steps(steps: Sequence[tuple[str, Step]], state: TurnState, run: TurnRun) -> TurnState:
-    """Run steps in order; returns what they added to the state. Each is recorded with status and duration."""
-    seen: TurnState = {**state}
-    added: TurnState = {}
-    for name, step in steps:
-        began = time.perf_counter()
-        try:
-            update = await step(seen, run)
-        except BaseException:
-            _record(run, name, "error", began)
-            raise
-        seen.update(update)
-        added.update(update)
-        run.state.update(update)
-        status = _status(name, seen, run)
-        await run.emit(_record(run, name, status, began))
-    return added
-
-
-def _record(run: TurnRun, name: str, status: StepStatus, began: float) -> StepEnded:
-    ended = StepEnded(name, status, round((time.perf_counter() - began) * 1000, 3))
-    run.steps.append(ended)
-    return ended
-
-
-def _status(name: str, state: TurnState, run: TurnRun) -> StepStatus:
-    if name == "retrieve" and not state["retrieved"].passages and state["understanding"].dialogue_act not in SEARCHING:
-        return "skipped"
-    if name == "retrieve" and state["retrieved"].degraded:
-        return "degraded"
-    if name == "gate" and state["verdict"].mode != "normal" and not wants_model(state, run):
-        return "blocked"
-    if name == "generate" and (state["draft"].failure or state["draft"].exhausted or state["draft"].cut_off):
-        return "degraded"
-    if name == "check" and state["draft"].model == OFFLINE:
-        return "skipped"
-    return "ok"
-
-
-def _node(*steps: tuple[str, Step]) -> Callable[..., Awaitable[TurnState]]:
-    async def node(state: TurnState, runtime: Runtime[TurnRun]) -> TurnState:
-        return await run_steps(steps, state, runtime.context)
-
-    return node
-
-
-async def _after_open(state: TurnState) -> str:
-    """A question already answered under the same Idempotency-Key is not answered again."""
-    return END if state["opened"].answer.completed else "judge"
-
-
-async def _after_judge(state: TurnState, runtime: Runtime[TurnRun]) -> str:
-    # Asynchronous although they await nothing: LangGraph runs plain functions in a thread.
-    return "generate" if wants_model(state, runtime.context) else "compose"
-
-
-def build_graph() -> Any:
-    """The compiled graph of a turn; its context is a :class:`TurnRun`."""
-    graph = StateGraph(TurnState, context_schema=TurnRun)
-    graph.add_node("open", _node(("open", open_turn), ("recall", recall)))
-    graph.add_node(
-        "judge",
-        _node(
-            ("rewrite", rewrite_question),
-            ("classify", classify_question),
-            ("retrieve", retrieve),
-            ("gate", judge_answerability),
-            ("prompt", prompt),
-        ),
-    )
-    ending = ("check", check), ("complete", complete)
-    graph.add_node("generate", _node(("generate", generate), *ending))
-    graph.add_node("compose", _node(("generate", compose_answer), *ending))
-    graph.add_edge(START, "open")
-    graph.add_conditional_edges("open", _after_open, ["judge", END])
-    graph.add_conditional_edges("judge", _after_judge, ["generate", "compose"])
-    graph.add_edge("generate", END)
-    graph.add_edge("compose", END)
-    return graph.compile()
+from wenmai.stores.records import TraceRecord
 
 
 class Replay(msgspec.Struct, frozen=True):
@@ -143,7 +46,6 @@ class Chat:
 
     def __init__(self, services: Services) -> None:
         self._services = services
-        self._graph = build_graph()
 
     async def ask(self, request: TurnRequest, *, on_event: OnEvent | None = None) -> TurnAnswer:
         """Answer the question; the turn is stored, whole, when this returns.
@@ -252,7 +154,7 @@ class Chat:
                 state={"request": request, "persona": persona},
             )
             try:
-                state: TurnState = await self._graph.ainvoke(run.state, context=run)
+                state = await run_nodes(run)
             except BaseException as failure:
                 await asyncio.shield(self._record_failure(run, failure))
                 raise

@@ -73,8 +73,9 @@ async def scope_headers(
     Raises:
         InvalidInput: a header is repeated; another component might read the other value.
     """
+    names = [name.decode("latin-1") for name, _ in request.headers.raw]
     for name in SINGLE_VALUED_HEADERS:
-        if len(request.headers.getlist(name)) > 1:
+        if names.count(name.lower()) > 1:
             raise InvalidInput(name, "", "given at most once")
     return ScopeHeaders(tenant, site, user)
 

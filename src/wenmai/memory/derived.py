@@ -45,7 +45,7 @@ CONCURRENT_CHECKS = 8
 
 REST = 120.0
 """A background check rests so many times its duration: checks take less than a hundredth of the time, so that the 99th
-percentile of appends does not show them. Runs follow checks, so they are as rare."""
+percentile of appends does not show them. So does the next check after a run."""
 
 MAX_WAITING = 1_000
 """Threads waiting for a function; further ones are left to the sweeper."""
@@ -305,6 +305,7 @@ class DerivedMemory:
         """Run a function, unless another process does or has done so."""
         work = f"derived/{function.name}"
         leased = ref.thread._replace(persona_id="") if function.of_session else ref.thread
+        began = time.monotonic()
         try:
             async with self._leases.hold(ref.scope, work, leased, wait=False):
                 mark, version = await self.watermarks.read(function.name, ref)
@@ -320,6 +321,8 @@ class DerivedMemory:
         except VersionConflict:
             # Messages were removed during the run, or another process was as fast.
             self._queues[function.name].submit(ref)
+        finally:
+            self._checks.rest_after(time.monotonic() - began)
 
     async def _newest(self, ref: ThreadRef) -> list[Message]:
         """The thread's newest messages, ascending; none while its last answer is being generated."""

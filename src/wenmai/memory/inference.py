@@ -5,6 +5,7 @@ The only possible results are the enumerated values of a preference, a language 
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Literal
 
 import msgspec
@@ -82,9 +83,16 @@ _REQUESTED_LANGUAGE = {
     )
     for tag, (zh, en) in _LANGUAGES.items()
 }
-_HAN = re.compile("[\u4e00-\u9fff]")
-_OTHER_CJK = re.compile("[\u3041-\u30ff\uac00-\ud7a3]")
-_LATIN = re.compile("[a-z]+")
+_REQUESTS: Mapping[str, Mapping[str, str]] = {
+    "verbosity": {"detailed": _DETAILED, "brief": _BRIEF},
+    "tone": {"casual": _CASUAL, "formal": _FORMAL, "respectful": _RESPECTFUL},
+    "language": _REQUESTED_LANGUAGE,
+}
+"""By field and value, the pattern of a request for it."""
+
+_HAN = "[\u4e00-\u9fff]"
+_OTHER_CJK = "[\u3041-\u30ff\uac00-\ud7a3]"
+_LATIN = "[a-z]+"
 _TERSE_TURNS, _TERSE_CHARACTERS = 5, 4
 _RECENT, _ENOUGH = 3, 2
 
@@ -108,9 +116,9 @@ def infer(questions: Sequence[Question], current: Preferences, topic_words: Sequ
     """
     texts = [(turn, normalise(text)) for turn, text in questions]
     sources: dict[str, list[str]] = {}
-    verbosity = _latest(texts, {"detailed": _DETAILED, "brief": _BRIEF}) or _terse(texts, current)
-    tone = _latest(texts, {"casual": _CASUAL, "formal": _FORMAL, "respectful": _RESPECTFUL})
-    language = _latest(texts, _REQUESTED_LANGUAGE) or _language_used(texts, current)
+    verbosity = _latest(texts, "verbosity") or _terse(texts, current)
+    tone = _latest(texts, "tone")
+    language = _latest(texts, "language") or _language_used(texts, current)
     changes: dict[str, str] = {}
     for field, found in (("verbosity", verbosity), ("tone", tone), ("language", language)):
         if found and field not in current.chosen and not _is_set(current, field, found[0]):
@@ -126,13 +134,20 @@ def _is_set(current: Preferences, field: str, value: str) -> bool:
     return present == value or (field == "language" and present.partition("-")[0] == value)
 
 
-def _latest(texts: Sequence[Question], patterns: Mapping[str, str]) -> tuple[str, list[str]] | None:
-    """The value of the last match in the newest message with a match, and its turn."""
+def _latest(texts: Sequence[Question], field: str) -> tuple[str, list[str]] | None:
+    """The last value that the newest message with a request asks for, and its turn."""
+    request = _any_request(field)
     for turn, text in reversed(texts):
-        ends = [(match.end(), value) for value, pattern in patterns.items() for match in re.finditer(pattern, text)]
-        if ends:
+        if request.search(text):
+            requests = _REQUESTS[field].items()
+            ends = [(match.end(), value) for value, pattern in requests for match in re.finditer(pattern, text)]
             return max(ends)[1], [turn]
     return None
+
+
+@cache
+def _any_request(field: str) -> re.Pattern[str]:
+    return re.compile("|".join(f"(?:{pattern})" for pattern in _REQUESTS[field].values()))
 
 
 def _terse(texts: Sequence[Question], current: Preferences) -> tuple[str, list[str]] | None:
@@ -156,8 +171,8 @@ def _language_used(texts: Sequence[Question], current: Preferences) -> tuple[str
 
 def _written_in(normal: str) -> str | None:
     """``zh`` for Han with hardly any Latin, ``en`` for English words without Han, else None."""
-    han, kana_or_hangul = len(_HAN.findall(normal)), _OTHER_CJK.search(normal)
-    words = _LATIN.findall(normal)
+    han, kana_or_hangul = len(re.findall(_HAN, normal)), re.search(_OTHER_CJK, normal)
+    words = re.findall(_LATIN, normal)
     if han > len(words) and not kana_or_hangul:
         return "zh"
     return "en" if not has_cjk(normal) and len(words) >= _ENOUGH and not STOP_EN.isdisjoint(words) else None

@@ -11,7 +11,7 @@ from typing import get_args, get_type_hints
 import msgspec
 
 from wenmai.errors import InvalidInput, SessionNotFound
-from wenmai.memory.inference import REMOVED_TAG, TAG, infer
+from wenmai.memory.inference import REMOVED_TAG, TAG, Inferred, infer
 from wenmai.scope import Scope
 from wenmai.stores.contracts import Documents, Stored
 from wenmai.stores.records import Preferences
@@ -21,7 +21,7 @@ MAX_TAGS = 20
 MAX_TAG_LENGTH = 40
 MAX_REMOVED_TAGS = 200
 """How many removed tags are remembered, so that inference does not add them again."""
-_LANGUAGE_TAG = re.compile(r"[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8}){0,3}")
+_LANGUAGE_TAG = r"[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8}){0,3}"
 """BCP 47 tags of a language with script, region or variant."""
 
 _CHOICES = {
@@ -90,28 +90,30 @@ class PreferenceBook:
         self,
         scope: Scope,
         session_id: str,
-        questions: Sequence[tuple[str, str]],
+        windows: Sequence[Sequence[tuple[str, str]]],
         topic_words: Sequence[str],
         *,
         incarnation: str = "",
     ) -> SessionPreferences:
-        """Infer from the user's messages (``(turn reference, text)``, ascending); returns the stored preferences.
+        """Infer from each window of the user's messages in turn; returns the stored preferences.
+
+        A message is ``(turn reference, text)``; messages and windows ascend.
 
         Raises:
             SessionNotFound: the session is absent, foreign, or another incarnation than the one named.
         """
 
         def inferred(current: Preferences) -> Preferences:
-            return _inferred(current, questions, topic_words)
+            return _inferred(current, windows, topic_words)
 
         return await self._update(scope, session_id, incarnation, inferred)
 
     async def would_change(
-        self, scope: Scope, session_id: str, questions: Sequence[tuple[str, str]], topic_words: Sequence[str]
+        self, scope: Scope, session_id: str, windows: Sequence[Sequence[tuple[str, str]]], topic_words: Sequence[str]
     ) -> bool:
         """Whether :meth:`infer` would change the preferences."""
         current = (await self.get(scope, session_id)).values
-        return _inferred(current, questions, topic_words) != current
+        return _inferred(current, windows, topic_words) != current
 
     def _view(self, session_id: str, stored: Stored[Preferences] | None) -> SessionPreferences:
         if stored is None:
@@ -159,7 +161,7 @@ def checked_language(tag: object) -> str:
     Raises:
         InvalidInput: it is not a BCP 47 tag.
     """
-    if not isinstance(tag, str) or not _LANGUAGE_TAG.fullmatch(tag):
+    if not isinstance(tag, str) or not re.fullmatch(_LANGUAGE_TAG, tag):
         raise InvalidInput("language", tag, "a BCP 47 language tag such as zh or en-GB")
     return tag
 
@@ -218,8 +220,15 @@ def _marked(chosen: Sequence[str], added: Sequence[str], removed: Sequence[str],
     return [*fields, *own, *newest_removed]
 
 
-def _inferred(current: Preferences, questions: Sequence[tuple[str, str]], topic_words: Sequence[str]) -> Preferences:
-    found = infer(questions, current, topic_words)
+def _inferred(
+    current: Preferences, windows: Sequence[Sequence[tuple[str, str]]], topic_words: Sequence[str]
+) -> Preferences:
+    for questions in windows:
+        current = _changed(current, infer(questions, current, topic_words))
+    return current
+
+
+def _changed(current: Preferences, found: Inferred) -> Preferences:
     fields = {
         field: value for field in ("verbosity", "tone", "language") if (value := getattr(found, field)) is not None
     }

@@ -77,7 +77,8 @@ class Transcript:
         tail = 0 if window is None else self._reach(window)
         appended = await self._logs.append(scope, thread, new, tail=tail, slide=slide)
         if self._on_change is not None:
-            self._on_change(scope, ThreadKey(thread.session_id, thread.persona_id, appended.incarnation))
+            known = thread.incarnation is not None
+            self._on_change(scope, thread if known else thread._replace(incarnation=appended.incarnation))
         return appended, None if window is None else await self._cut(scope, thread, appended.tail, window)
 
     async def prepare(self, messages: Sequence[MessageInput]) -> list[NewMessage]:

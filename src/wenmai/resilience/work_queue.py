@@ -122,6 +122,11 @@ class WorkQueue(Generic[K]):
             self._resting.pop().cancel()
         self._fill()
 
+    def rest_after(self, seconds: float) -> None:
+        """Rest as after a run of so many seconds, for work that a run has caused elsewhere; not while it rests."""
+        if self._rest and self._open and not self._resting:
+            self._begin_rest(seconds)
+
     def close(self) -> None:
         """Drop all waiting keys and refuse others; running work ends with its tasks."""
         self._open = False
@@ -157,20 +162,16 @@ class WorkQueue(Generic[K]):
             self._attempts.pop(key, None)
         finally:
             # Also if the work was cancelled, or the keys that wait would never run.
-            self._begin_rest(began)
+            if self._rest and self._open:
+                self._begin_rest(asyncio.get_running_loop().time() - began)
             self._end(key, delay)
 
-    def _begin_rest(self, began: float) -> None:
-        if not self._rest or not self._open:
-            return
-        loop = asyncio.get_running_loop()
-        seconds = min(self._rest * (loop.time() - began), LONGEST_REST_SECONDS)
-
+    def _begin_rest(self, worked: float) -> None:
         def end() -> None:
             self._resting.discard(timer)
             self._fill()
 
-        timer = loop.call_later(seconds, end)
+        timer = asyncio.get_running_loop().call_later(min(self._rest * worked, LONGEST_REST_SECONDS), end)
         self._resting.add(timer)
 
     def _end(self, key: K, delay: float | None) -> None:

@@ -12,11 +12,14 @@ import re
 import threading
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
-from functools import cache, cached_property, lru_cache
+from functools import cache, cached_property, lru_cache, wraps
 from operator import add
+from typing import TypeVar
 
 from wenmai.text.folding import fold
 from wenmai.text.stopwords import CONTENT_ZH, STOP_EN, STOP_ZH
+
+T = TypeVar("T")
 
 CJK = "々〇\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uac00-\ud7a3\U00020000-\U000323af"
 """Han, Kana and Hangul, as the content of a character class."""
@@ -28,10 +31,11 @@ _SLICE = 1024
 _LONGEST_STEMMED = 100
 """Maximum length of a word that is stemmed and cached; a longer one is its own term."""
 
+_SHORT, _RECENT = 200, 512
+"""The longest text whose analysis is cached, and how many are."""
+
 _INVISIBLE = re.compile("[\u00ad\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufe00-\ufe0f\ufeff]")
-_HAS_CJK = re.compile(f"[{CJK}]")
 _LETTER = rf"[^\W\d_{CJK}]"
-_TOKEN = re.compile(rf"([{CJK}]+)|(\d{{1,3}}(?:,\d{{3}})+(?!\d)|\d+(?:\.\d+)?)|({_LETTER}+(?:['’]{_LETTER}+)*)")
 
 
 def _longest_first(words: Iterable[str]) -> str:
@@ -67,6 +71,17 @@ _SENTENCE_END = re.compile(
 )
 
 
+def _cached_if_short(analyse: Callable[[str], T]) -> Callable[[str], T]:
+    """Cache the analyses of short texts: a turn analyses its question dozens of times."""
+    cached = lru_cache(maxsize=_RECENT)(analyse)
+
+    @wraps(analyse)
+    def analysed(text: str) -> T:
+        return cached(text) if len(text) <= _SHORT else analyse(text)
+
+    return analysed
+
+
 def normalise(text: str) -> str:
     """Normalise a text for comparison: NFKC (full width to half width), case folded, invisible characters removed.
 
@@ -74,6 +89,11 @@ def normalise(text: str) -> str:
     """
     if text.isascii():
         return text.lower()
+    return _normal(text)
+
+
+@_cached_if_short
+def _normal(text: str) -> str:
     visible = _INVISIBLE.sub("", text)
     if len(visible) <= _SLICE:
         return unicodedata.normalize("NFKC", visible).casefold()
@@ -84,7 +104,7 @@ def normalise(text: str) -> str:
 def terms(text: str) -> list[str]:
     """All index terms of a text, with repeats, in no particular order."""
     found: list[str] = []
-    for run, number, word in _TOKEN.findall(fold(normalise(text))):
+    for run, number, word in _token().findall(fold(normalise(text))):
         if run:
             found += run
             found += map(add, run, run[1:])
@@ -97,15 +117,20 @@ def terms(text: str) -> list[str]:
 
 def query_terms(text: str) -> list[str]:
     """The unique search terms of a question, in order; empty if all its words are stop words."""
+    return [*_query_terms(text)]
+
+
+@_cached_if_short
+def _query_terms(text: str) -> tuple[str, ...]:
     found: list[str] = []
     for word in content_words(fold(normalise(text))):
-        if _HAS_CJK.match(word):
+        if has_cjk(word[0]):
             found += map(add, word, word[1:]) if len(word) > 1 else word
         elif word[0].isdigit():
             found.append(word.replace(",", ""))
         else:
             found += _word_term(word)
-    return list(dict.fromkeys(found))
+    return tuple(dict.fromkeys(found))
 
 
 def content_words(text: str) -> list[str]:
@@ -113,13 +138,18 @@ def content_words(text: str) -> list[str]:
 
     A run of CJK is the text between two stop words; it may be a word or a phrase.
     """
+    return [*_content_words(text)]
+
+
+@_cached_if_short
+def _content_words(text: str) -> tuple[str, ...]:
     found: list[str] = []
-    for run, number, word in _TOKEN.findall(normalise(text)):
+    for run, number, word in _token().findall(normalise(text)):
         if run:
             found += _stopword_pattern().sub(r" \1 ", run).split()
         elif number or _word_term(word):
             found.append(number or word)
-    return found
+    return tuple(found)
 
 
 def sentences(text: str) -> list[str]:
@@ -157,6 +187,8 @@ def find_words(text: str, words: Sequence[str]) -> list[str]:
     A word or phrase with Chinese, Japanese or Korean characters matches anywhere; any other matches whole words only,
     so ``hi`` does not match in ``history``; an adjacent Chinese character is a word boundary.
     """
+    if not words:
+        return []
     normal = normalise(text)
     texts = normal, _spaced(normal)
     return [word for word, form, latin in _search_forms(tuple(words)) if form in texts[latin]]
@@ -169,7 +201,7 @@ def load_dictionaries() -> None:
 
 def has_cjk(text: str) -> bool:
     """Whether any character is Han, Kana or Hangul."""
-    return _HAS_CJK.search(text) is not None
+    return _cjk().search(text) is not None
 
 
 def _is_abbreviation(text: str, start: int, stop: int) -> bool:
@@ -179,6 +211,17 @@ def _is_abbreviation(text: str, start: int, stop: int) -> bool:
         or (len(word) == 1 and word.isascii() and word.isalpha())
         or (word.isdigit() and not text[start : stop - len(word)].strip())
     )
+
+
+# Compiled on first use: these large character classes take 10 ms, and `import wenmai` is light.
+@cache
+def _cjk() -> re.Pattern[str]:
+    return re.compile(f"[{CJK}]")
+
+
+@cache
+def _token() -> re.Pattern[str]:
+    return re.compile(rf"([{CJK}]+)|(\d{{1,3}}(?:,\d{{3}})+(?!\d)|\d+(?:\.\d+)?)|({_LETTER}+(?:['’]{_LETTER}+)*)")
 
 
 @cache
@@ -216,9 +259,10 @@ def _stemmed(word: str) -> tuple[str, ...]:
     return (_stemmer.stem(plain) if plain.isascii() else plain,)
 
 
+@_cached_if_short
 def _spaced(normal: str) -> str:
     """Words separated by one blank, by two around CJK, so that a phrase is found as a substring."""
-    words = (number or word for _, number, word in _TOKEN.findall(normal))
+    words = (number or word for _, number, word in _token().findall(normal))
     return " ".join(["", *words, ""])
 
 

@@ -3,6 +3,7 @@
 import re
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from heapq import nlargest
 from itertools import chain
 from math import log
@@ -158,7 +159,7 @@ def _of_answer(question: Question, sentence: Sentence, terms: Mapping[str, float
     pattern = answer_pattern(question.answer_type) if question.answer_type else None
     if pattern is None:
         return {"has_type": 0.5, "near_type": 0.5, "clause": covered, "unit": unit}
-    answers = [match.start() for match in pattern.finditer(sentence.folded)]
+    answers = _positions(pattern, sentence.folded)
     asked = [at for at in (sentence.folded.find(term) for term in terms if term in sentence.terms) if at >= 0]
     distance = min((abs(at - answer) for at in asked for answer in answers[:_COMPARED]), default=_FAR)
     clause = _clause_share(answers, question, sentence, terms)
@@ -181,15 +182,21 @@ def _clause_share(answers: Sequence[int], question: Question, sentence: Sentence
 
 def _share(weights: Mapping[str, float], present: frozenset[str]) -> float:
     """The share of the question that is present."""
-    return sum(weight for term, weight in weights.items() if term in present)
+    return sum([weight for term, weight in weights.items() if term in present])
 
 
 def _with(question: Question, text: str, terms: frozenset[str]) -> frozenset[str]:
     """The terms, with those of the question's words that have a synonym in the text."""
     for synonym in question.synonyms:
-        if not synonym.terms <= terms and synonym.pattern.search(text):
+        if not synonym.terms <= terms and _positions(synonym.pattern, text):
             terms |= synonym.terms
     return terms
+
+
+@lru_cache(maxsize=8_192)
+def _positions(pattern: re.Pattern[str], text: str) -> tuple[int, ...]:
+    """Where the pattern matches; the same sentences of the evidence are looked at by many questions."""
+    return tuple([match.start() for match in pattern.finditer(text)])
 
 
 def _counts(unit: str, text: str) -> bool:

@@ -13,7 +13,7 @@ from wenmai.scope import Scope
 from wenmai.stores.contracts import Page, Stored
 from wenmai.stores.identity import as_changed, as_created, bind_to, bound_session, preserved_fields
 from wenmai.stores.records import RECORDS, Record, Session
-from wenmai.stores.sql.columns import Column, columns_of, make_cursor, parse_cursor
+from wenmai.stores.sql.columns import Column, columns_of, make_cursor, parse_cursor, same
 from wenmai.stores.sqlite.connection_threads import ConnectionThreads, fetch
 from wenmai.stores.sqlite.purging import purge
 from wenmai.stores.sqlite.schema import SQL_TYPES
@@ -58,8 +58,19 @@ def _table(of: type[Record]) -> _Table:
     )
 
 
+@cache
+def _find_many(of: type[Record], keys: int) -> str:
+    return (
+        f"{_table(of).select} WHERE tenant_id = ? AND site_id = ? AND {of.spec.key} IN ({', '.join('?' * keys)}) "
+        f"AND (? OR user_id = ?) AND (keep_until IS NULL OR keep_until > ?){_reachable(of)}"
+    )
+
+
 def _stored(of: type[R], table: _Table, row: tuple[Any, ...]) -> Stored[R]:
-    fields = {column.field: column.decode(value) for column, value in zip(table.columns, row, strict=False)}
+    fields = {
+        column.field: value if column.decode is same else column.decode(value)
+        for column, value in zip(table.columns, row, strict=False)
+    }
     version, user_id, created, updated = row[len(table.columns) :]
     return Stored(of(**fields), version, user_id, from_micros(created), from_micros(updated))
 
@@ -79,17 +90,13 @@ class SqliteDocuments:
         """See :meth:`wenmai.stores.contracts.Documents.get_many`."""
         check_range("keys", len(keys), 0, MAX_KEYS)
         check_owner(scope, *keys)
-        table, spec = _table(of), of.spec
+        table, sql = _table(of), _find_many(of, len(keys))
         now = to_micros(self._clock())
-        sql = (
-            f"{table.select} WHERE tenant_id = ? AND site_id = ? AND {spec.key} IN ({', '.join('?' * len(keys))}) "
-            f"AND (? OR user_id = ?) AND (keep_until IS NULL OR keep_until > ?){_reachable(of)}"
-        )
         bindings = (
             scope.tenant_id,
             scope.site_id,
             *keys,
-            spec.shared,
+            of.spec.shared,
             scope.user_id,
             now,
             *_reachable_bindings(of, now),
