@@ -58,7 +58,7 @@ bench: install  ## the figures of docs/benchmarks.md
 bench-loaded: install  ## a store of 100 000 sessions beside an empty one; memory of a worker
 	$(BIN)/python -m benchmarks.loaded
 
-soak: install   ## the long forms of the crash and concurrency tests
+soak: install   ## the long forms of the crash, concurrency and growth tests
 	$(BIN)/python -m pytest -m soak --timeout 3600
 
 lock: install   ## new pins, without registry addresses
