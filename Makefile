@@ -28,8 +28,8 @@ serve: install  ## the service on 127.0.0.1:8001, everything kept in $(DATA)/wen
 	mkdir -p $(DATA)
 	$(BIN)/wenmai serve --store sqlite:///$(DATA)/wenmai.db --port $(PORT)
 
-test: install   ## all tests but the soak forms
-	$(BIN)/python -m pytest -m "not soak" -n 2 --dist loadgroup
+test: install   ## all tests but the soak forms; of three processes, one waits for a server or a timeout
+	$(BIN)/python -m pytest -m "not soak" -n 3 --dist loadgroup
 
 quick: install  ## the unit tests, in less than a minute
 	$(BIN)/python -m pytest tests/unit -m "not soak" -n 2
@@ -58,7 +58,7 @@ bench: install  ## the figures of docs/benchmarks.md
 bench-loaded: install  ## a store of 100 000 sessions beside an empty one; memory of a worker
 	$(BIN)/python -m benchmarks.loaded
 
-soak: install   ## the long forms of the crash and concurrency tests
+soak: install   ## the long forms of the crash, concurrency and growth tests
 	$(BIN)/python -m pytest -m soak --timeout 3600
 
 lock: install   ## new pins, without registry addresses

@@ -1,6 +1,7 @@
 """Shared fixtures: the engine over each store, and servers, each started on first use."""
 
 import asyncio
+import gc
 import os
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -8,6 +9,7 @@ from zlib import crc32
 
 import pytest
 
+from heap import freeze_heap
 from model_server import ModelServer
 from postgres_server import PostgresServer
 from redis_server import RedisServer, cluster_of_three
@@ -37,6 +39,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
             others = stores[1:]
             chosen = ("memory", others[crc32(metafunc.definition.originalname.encode()) % len(others)])
         metafunc.parametrize(name, chosen, indirect=True)
+
+
+def pytest_collection_finish() -> None:
+    """Let full garbage collections look at what the tests make, not at the modules and at thousands of tests too."""
+    gc.collect()
+    freeze_heap()
 
 
 @pytest.fixture

@@ -2,8 +2,9 @@
 
 import time
 from collections.abc import Callable
+from itertools import count
 
-from heap import heap_frozen
+from heap import freeze_heap
 
 QUICK = 0.15
 """CPU seconds; a faster run at the full size is accepted at once."""
@@ -13,31 +14,42 @@ ATTEMPTS = 3
 MOST_TIMES = 9
 """Between 4 (linear) and 16 (quadratic)."""
 
+SUSPICIOUS_TIMES = 5.5
+"""From a sixteenth to a quarter, of what then exceeds MOST_TIMES: time with a linear and a quadratic term."""
+
+_lengthened = count()
+
 
 def processor_seconds(work: Callable[[], object]) -> float:
     """The CPU time of a call, independent of other load."""
-    with heap_frozen():
-        begun = time.process_time()
-        work()
-        return time.process_time() - begun
+    freeze_heap()
+    begun = time.process_time()
+    work()
+    return time.process_time() - begun
 
 
 def check_growth(work: Callable[[str], object], unit: str, size: int) -> None:
+    """Fail if ``work`` takes quadratic time on up to ``size`` characters of a repeated unit.
+
+    Where even quadratic time is quick, or time is linear up to a quarter of the size, the size is not tried.
+    """
+    taken = _seconds(work, unit, size // 4)
+    if taken > QUICK / 16 and taken > SUSPICIOUS_TIMES * _seconds(work, unit, size // 16):
+        check_growth_throughout(work, unit, size)
+
+
+def check_growth_throughout(work: Callable[[str], object], unit: str, size: int) -> None:
     """Fail if ``work`` on ``size`` characters of a repeated unit takes far more than 4 times as long as on a quarter.
 
     A quarter is tried first, so that quadratic time is detected before it takes minutes. A suspicious result is
     measured again, because of cold caches and other load.
     """
 
-    def seconds(characters: int) -> float:
-        text = (unit * (characters // len(unit) + 1))[:characters]
-        return processor_seconds(lambda: work(text))
-
     def grows(smaller: int, larger: int) -> tuple[float, float] | None:
-        taken = seconds(larger)
+        taken = _seconds(work, unit, larger)
         if taken < QUICK:
             return None
-        before = seconds(smaller)
+        before = _seconds(work, unit, smaller)
         return None if taken < MOST_TIMES * max(before, QUICK / 4) else (before, taken)
 
     for part in (4, 1):
@@ -46,3 +58,10 @@ def check_growth(work: Callable[[str], object], unit: str, size: int) -> None:
             if found is None:
                 break
             assert attempt < ATTEMPTS - 1, (unit, *found)
+
+
+def _seconds(work: Callable[[str], object], unit: str, characters: int) -> float:
+    """The time for a text of about this length, which no cache of ``work`` has yet."""
+    length = characters + next(_lengthened) % 64
+    text = (unit * (length // len(unit) + 1))[:length]
+    return processor_seconds(lambda: work(text))

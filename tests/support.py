@@ -72,6 +72,28 @@ def empty_redis(request: pytest.FixtureRequest) -> str:
     return f"{server.url}?{REDIS_TIMEOUTS}"
 
 
+@cache
+def _sampled_keys(url: str) -> list[tuple[bytes, bytes]]:
+    async def open_once() -> None:
+        async with engine_at(url):
+            pass
+
+    asyncio.run(open_once())
+    with Redis.from_url(url.partition("?")[0]) as client:
+        return [(key, client.dump(key)) for key in client.scan_iter()]
+
+
+def sampled_redis(request: pytest.FixtureRequest) -> str:
+    """The URL of the Redis server with nothing but the sample evidence. Call it where no event loop runs."""
+    keys = _sampled_keys(empty_redis(request))
+    url = empty_redis(request)
+    with Redis.from_url(url.partition("?")[0]) as client, client.pipeline(transaction=False) as pipeline:
+        for key, value in keys:
+            pipeline.restore(key, 0, value)
+        pipeline.execute()
+    return url
+
+
 URLS: dict[str, Callable[[pytest.FixtureRequest], str]] = {
     "memory": lambda _: "memory://",
     "sqlite": sqlite_file,
@@ -100,9 +122,11 @@ def settings_of(
 
 def engine_settings_of(store: str, request: pytest.FixtureRequest) -> dict[str, str]:
     """The same for an engine, with the sample evidence on servers and in files already, which is faster."""
-    if store == "sqlite":
-        folder: Path = request.getfixturevalue("tmp_path")
-        with ThreadPoolExecutor(1) as threads:  # this one may have an event loop
+    with ThreadPoolExecutor(1) as threads:  # this one may have an event loop
+        if store == "redis":
+            return {"store": threads.submit(sampled_redis, request).result()}
+        if store == "sqlite":
+            folder: Path = request.getfixturevalue("tmp_path")
             threads.submit(make_sampled_file, folder / "wenmai.db").result()
     return settings_of(store, request, database=sampled_database)
 

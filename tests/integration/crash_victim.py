@@ -1,13 +1,13 @@
 """A writer process to be killed by tests."""
 
 import asyncio
-import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 from crash_writer import Acknowledged, Order
+from program import Program, output_of
 from store_places import Place
 
 WRITER = Path(__file__).with_name("crash_writer.py")
@@ -16,8 +16,9 @@ WRITER = Path(__file__).with_name("crash_writer.py")
 class Victim:
     """A writer process and its acknowledgements so far."""
 
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
-        self._process = process
+    def __init__(self, program: Program, output: asyncio.StreamReader) -> None:
+        self._program = program
+        self._output = output
         self._lines: list[bytes] = []
         self._opening = asyncio.Event()
         self._writing = asyncio.Event()
@@ -27,11 +28,7 @@ class Victim:
     async def start(cls, place: Place, name: str, sessions: Sequence[str], begin: Sequence[int]) -> "Victim":
         """Start it and collect its acknowledgements. ``begin`` as in :class:`Order`."""
         order = Order(place=place, name=name, sessions=list(sessions), begin=list(begin))
-        return cls(
-            await asyncio.create_subprocess_exec(
-                sys.executable, str(WRITER), msgspec.json.encode(order), stdout=asyncio.subprocess.PIPE
-            )
-        )
+        return cls(*await output_of([str(WRITER), msgspec.json.encode(order).decode()]))
 
     def __len__(self) -> int:
         return len(self._lines)
@@ -39,23 +36,26 @@ class Victim:
     async def opening(self) -> None:
         """Wait until it is about to open the store."""
         await self._opening.wait()
+        assert self._lines, "it ended before"
 
     async def writing(self) -> None:
         """Wait for its first acknowledgement."""
         await self._writing.wait()
+        assert len(self._lines) > 1, "it ended before"
 
     async def kill(self) -> list[Acknowledged]:
         """``kill -9``; returns everything that it had acknowledged."""
-        self._process.kill()
-        await self._process.wait()
+        self._program.kill()
+        await asyncio.to_thread(self._program.wait)
         await self._listening
         return [msgspec.json.decode(line, type=Acknowledged) for line in self._lines]
 
     async def _listen(self) -> None:
-        assert self._process.stdout is not None
-        async for line in self._process.stdout:
+        async for line in self._output:
             self._lines.append(line)
             (self._opening if len(self._lines) == 1 else self._writing).set()
+        self._opening.set()
+        self._writing.set()
 
 
 def last_batches(acknowledged: Sequence[Acknowledged]) -> Counter[str]:

@@ -1,8 +1,8 @@
 """Runs a random history: starts and kills processes, cuts connections, advances the clock, reads the final state."""
 
 import asyncio
+import os
 import random
-import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,6 +14,7 @@ from history_calls import Calls
 from history_events import LIFETIME, NAMES, USERS, Event, Journal, SharedClock, events_in
 from history_model import CACHE_MAX_AGE, FINAL_READER, HistoryModel
 from history_worker import Order, Period, engine_of
+from program import Program, output_of
 
 from fault_proxy import Fault, FaultProxy
 
@@ -136,37 +137,35 @@ class _Process:
 
     def __init__(self, log: Path) -> None:
         self._log = log
-        self._process: asyncio.subprocess.Process | None = None
+        self._program: Program | None = None
+        self._typed = -1
 
     async def start(self, order: Order) -> None:
         """Start it, and return when it has opened the store."""
-        with self._log.open("wb") as log:
-            self._process = await asyncio.create_subprocess_exec(
-                sys.executable, str(WORKER), msgspec.json.encode(order),
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=log,
-            )  # fmt: skip
-        assert self._process.stdout is not None
-        assert await self._process.stdout.readline(), self._log.read_text()
+        stdin, self._typed = os.pipe()
+        with self._log.open("wb") as log, open(stdin, "rb") as typed:  # noqa: ASYNC230, PTH123 — a pipe
+            self._program, output = await output_of(
+                [str(WORKER), msgspec.json.encode(order).decode()], stdin=typed.fileno(), stderr=log.fileno()
+            )
+        assert await output.readline(), self._log.read_text()
 
     async def begin(self, period: Period) -> None:
         """Start its actors."""
-        assert self._process is not None
-        assert self._process.stdin is not None
-        self._process.stdin.write(msgspec.json.encode(period) + b"\n")
-        await self._process.stdin.drain()
+        os.write(self._typed, msgspec.json.encode(period) + b"\n")
 
     async def ended(self) -> None:
         """Wait until it has ended, normally or killed."""
-        assert self._process is not None
-        assert await self._process.wait() in (0, -SIGKILL), self._log.read_text()
+        assert self._program is not None
+        assert await asyncio.to_thread(self._program.wait) in (0, -SIGKILL), self._log.read_text()
 
     async def kill(self) -> None:
         """``kill -9``, and wait for its end; nothing if it has ended."""
-        if self._process is not None and self._process.returncode is None:
-            self._process.kill()
-            await self._process.wait()
+        if self._program is not None:
+            self._program.kill()
+            await asyncio.to_thread(self._program.wait)
+        if self._typed != -1:
+            os.close(self._typed)
+            self._typed = -1
 
 
 async def history_of(run: Run) -> list[Event]:

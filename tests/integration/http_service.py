@@ -4,6 +4,7 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,14 @@ from wenmai.chat.turn import OnEvent, TurnAnswer, TurnEvent, TurnRequest
 from wenmai.clock import Clock, system_clock
 from wenmai.config.settings import Settings
 from wenmai.engine import Engine, open_engine
-from wenmai.http.app import create_app
+from wenmai.http.app import create_app, serve_app
+
+
+@cache
+def documented_operations() -> list[tuple[str, str]]:
+    """Method and path of every operation of the OpenAPI document."""
+    paths = serve_app(Settings()).openapi()["paths"]
+    return [(method, path) for path, operations in paths.items() for method in operations]
 
 
 def settings_in(folder: Path, **changes: Any) -> Settings:

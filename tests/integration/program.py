@@ -5,6 +5,7 @@ arguments, environment, folder, streams, process id, exit status. Run as a progr
 the start itself use a new interpreter instead.
 """
 
+import asyncio
 import atexit
 import gc
 import json
@@ -19,6 +20,7 @@ from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from pathlib import Path
+from threading import Lock
 from typing import IO
 
 _IMPORTED = (
@@ -29,6 +31,7 @@ _IMPORTED = (
     *("uvicorn.loops.uvloop", "uvicorn.protocols.http.httptools_impl", "uvicorn.lifespan.on"),
 )
 _LONGEST_REQUEST = 1 << 17
+_starting = Lock()
 
 
 class Program:
@@ -56,13 +59,16 @@ class Program:
     ) -> None:
         self._arguments = list(arguments)
         self._status: int | None = None
+        self._waiting = Lock()
         self._reports, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs, open(os.devnull, "r+b") as nothing:  # noqa: PTH123 — a device
             streams = [
                 nothing.fileno() if each == subprocess.DEVNULL else _number(each) for each in (stdin, stdout, stderr)
             ]
             request = {"arguments": self._arguments, "env": dict(env), "folder": str(folder or Path.cwd())}
-            socket.send_fds(_starter(), [json.dumps(request).encode()], [theirs.fileno(), *streams])
+            with _starting:  # two threads would start two of them
+                starter = _starter()
+            socket.send_fds(starter, [json.dumps(request).encode()], [theirs.fileno(), *streams])
         self.pid = int(self._report())
 
     def poll(self) -> int | None:
@@ -77,13 +83,17 @@ class Program:
         Raises:
             subprocess.TimeoutExpired: it still runs.
         """
-        if self._status is None:
-            self._reports.settimeout(timeout)
-            try:
+        if not self._waiting.acquire(timeout=-1 if timeout is None else timeout):
+            raise subprocess.TimeoutExpired(self._arguments, timeout or 0)  # another thread waits
+        try:
+            if self._status is None:
+                self._reports.settimeout(timeout)
                 self._status = int(self._report())
-            except (TimeoutError, BlockingIOError):
-                raise subprocess.TimeoutExpired(self._arguments, timeout or 0) from None
-            self._reports.close()
+                self._reports.close()
+        except (TimeoutError, BlockingIOError):
+            raise subprocess.TimeoutExpired(self._arguments, timeout or 0) from None
+        finally:
+            self._waiting.release()
         return self._status
 
     def send_signal(self, number: signal.Signals) -> None:
@@ -104,6 +114,21 @@ class Program:
         line = self._reports.recv(16)
         assert line, "the process that starts programs has ended"
         return line
+
+
+async def output_of(
+    arguments: Sequence[str], *, stdin: int = subprocess.DEVNULL, stderr: int = 2
+) -> tuple[Program, asyncio.StreamReader]:
+    """A program started in this environment, and its output."""
+    read, write = os.pipe()
+    with open(write, "w") as output:  # noqa: ASYNC230, PTH123 — a pipe
+        program = await asyncio.to_thread(Program, arguments, env=os.environ, stdin=stdin, stdout=output, stderr=stderr)
+    reader = asyncio.StreamReader()
+    await asyncio.get_running_loop().connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader),
+        open(read, "rb"),  # noqa: ASYNC230, PTH123, SIM115 — a pipe, closed at its end
+    )
+    return program, reader
 
 
 def _number(stream: IO[str] | int) -> int:

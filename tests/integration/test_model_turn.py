@@ -1,6 +1,7 @@
 """The whole turn, streamed, with a real OpenAI-protocol server; once with that server killed mid-answer."""
 
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import pytest
 
@@ -10,6 +11,7 @@ from wenmai.chat.steps import generate
 from wenmai.chat.turn import TurnEvent, TurnRequest
 from wenmai.engine import Engine
 from wenmai.grounding.claims.extraction import find_claims
+from wenmai.grounding.evidence import record_from
 from wenmai.grounding.types import PolicyMode
 from wenmai.scope import Scope, ThreadKey
 
@@ -17,17 +19,27 @@ pytestmark = pytest.mark.xdist_group("model")
 
 USER = Scope("default", "default", "visitor")
 QUESTION = "When was the Yan ancestral hall built?"
+PASSAGES = (
+    "The Yan ancestral hall was built in 1523. It was rebuilt in 1852 and repaired in 1987.",
+    "The well is four metres deep.",
+    "The family keeps twelve precepts.",
+)
 
 
-def through(server: ModelServer) -> AbstractAsyncContextManager[Engine]:
-    """The engine with that model, and long timeouts for a busy machine."""
-    return engine_at(
+@asynccontextmanager
+async def through(server: ModelServer) -> AsyncIterator[Engine]:
+    """The engine with that model, a few passages and a short answer, as it reads 150 tokens a second; long timeouts."""
+    async with engine_at(
         "memory://",
+        sample_sites="",
         model=f"openai:{server.model}",
         model_base_url=server.base_url,
+        model_max_tokens=128,
         model_first_token_seconds=90,
         model_timeout_seconds=100,
-    )
+    ) as engine:
+        await engine.evidence.ingest(USER, [record_from({"text": text, "domains": ["hall"]}) for text in PASSAGES])
+        yield engine
 
 
 async def ask(engine: Engine, events: list[TurnEvent], query: str = QUESTION) -> tuple[str, PolicyMode, list[str], str]:

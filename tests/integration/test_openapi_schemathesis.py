@@ -6,13 +6,12 @@ from typing import Any
 import httpx
 import pytest
 import schemathesis
-from http_service import listening, settings_in
+from http_service import documented_operations, listening, settings_in
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 from test_http_registry import body_of
 
-from wenmai.config.settings import Settings
 from wenmai.http.app import serve_app
 
 pytestmark = pytest.mark.xdist_group("schemathesis")
@@ -20,10 +19,6 @@ pytestmark = pytest.mark.xdist_group("schemathesis")
 EXAMPLES = 25
 KNOWN = {"session_id": "s1", "npc_id": "doctor", "trace_id": "t1", "evidence_id": "e1", "number": 1}
 """Path parameter → an existing value."""
-
-OPERATIONS = [
-    (method, path) for path, operations in serve_app(Settings()).openapi()["paths"].items() for method in operations
-]
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +47,7 @@ def _stocked(address: str) -> None:
 
 
 @pytest.mark.usefixtures("_stocked")
-@pytest.mark.parametrize(("method", "path"), OPERATIONS)
+@pytest.mark.parametrize(("method", "path"), documented_operations())
 def test_every_route_keeps_to_its_documentation(schema: Any, method: str, path: str) -> None:
     """Statuses, media types, headers and bodies are as documented for any request; there is no 5xx.
 

@@ -9,11 +9,8 @@ from typing import Any, NamedTuple
 
 import httpx
 import pytest
-from http_service import Service, open_service
+from http_service import Service, documented_operations, open_service
 from test_http_registry import body_of
-
-from wenmai.config.settings import Settings
-from wenmai.http.app import serve_app
 
 OWNER = {"X-Tenant-ID": "t1", "X-Site-ID": "s1", "X-User-ID": "u1"}
 OTHERS = {
@@ -66,12 +63,7 @@ ROWS = {
     **{(method, f"/api/v1/personas{path}"): row for (method, path), row in VERSIONS.items()},
     **{(method, f"/api/v1/prompts{path}"): row for (method, path), row in VERSIONS.items()},
 }
-ROUTES = [
-    (method, path)
-    for path, operations in serve_app(Settings()).openapi()["paths"].items()
-    for method in operations
-    if "{" in path
-]
+ROUTES = [(method, path) for method, path in documented_operations() if "{" in path]
 LISTS = {
     "/v1/sessions": "sessions",
     "/api/v1/npc/traces": "traces",

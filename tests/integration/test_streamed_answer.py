@@ -83,7 +83,7 @@ def parts(runner: asyncio.Runner) -> Iterator[tuple[Engine, ScriptedModel]]:
 
 
 @given(answers, cuttings, st.sampled_from(["stop", "stop", "length", "content_filter", ""]), st.sampled_from([ZH, EN]))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_a_clients_joined_stream_is_the_answer(
     runner: asyncio.Runner,
     parts: tuple[Engine, ScriptedModel],

@@ -1,12 +1,14 @@
 """Hostile text: every function that reads questions, passages or answers takes linear time up to the largest sizes."""
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime
 
 import msgspec
 import pytest
 
-from growth import check_growth
+import growth
+from growth import check_growth, check_growth_throughout
 from sample_lexicon import LEXICON
 from wenmai.chat.context_verdicts import confirmation, continuation, is_about
 from wenmai.chat.extractive import topic_of
@@ -199,10 +201,29 @@ FUNCTIONS: dict[str, tuple[int, Callable[[str], object]]] = {
 """Functions under test, with the size of their input."""
 
 
+@pytest.mark.parametrize("check", [check_growth, pytest.param(check_growth_throughout, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_reading_text_takes_linear_time(name: str) -> None:
+def test_reading_text_takes_linear_time(name: str, check: Callable[[Callable[[str], object], str, int], None]) -> None:
     """For any repeated unit."""
     size, work = FUNCTIONS[name]
     load_dictionaries()
     for unit in UNITS:
-        check_growth(work, unit, size)
+        check(work, unit, size)
+
+
+@pytest.mark.parametrize(
+    ("linear", "quadratic", "expectation"),
+    [
+        (1e-4, 0, nullcontext()),
+        (1e-9, 1e-9, nullcontext()),
+        (0, 1e-8, pytest.raises(AssertionError)),
+        (1e-5, 8e-9, pytest.raises(AssertionError)),
+    ],
+)
+def test_only_quadratic_time_is_refused(
+    linear: float, quadratic: float, expectation: AbstractContextManager[object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of functions that take so many seconds for each character and each pair of characters."""
+    monkeypatch.setattr(growth, "processor_seconds", lambda work: work())
+    with expectation:
+        check_growth(lambda text: linear * len(text) + quadratic * len(text) ** 2, "a", MIDDLE)

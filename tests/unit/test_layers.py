@@ -236,33 +236,36 @@ def late_without_leave(imports: Sequence[Import]) -> list[str]:
     ]
 
 
-IMPORTS = imports_in(SOURCE)
+@pytest.fixture(scope="module")
+def imports() -> list[Import]:
+    """All imports of the sources."""
+    return imports_in(SOURCE)
 
 
-def test_the_sources_are_read() -> None:
+def test_the_sources_are_read(imports: list[Import]) -> None:
     """The rules below are about something: imports are found in every layer that must be there."""
-    layers = {layer_of(each.importer) for each in IMPORTS}
+    layers = {layer_of(each.importer) for each in imports}
     assert {"", "stores", "memory", "chat", "engine"} <= layers
 
 
-def test_imports_go_one_way() -> None:
+def test_imports_go_one_way(imports: list[Import]) -> None:
     """Faces use the engine, the engine chat, chat memory, memory stores, stores the ground; never back."""
-    assert against_the_direction(IMPORTS) == []
+    assert against_the_direction(imports) == []
 
 
-def test_what_judges_evidence_cannot_see_memory() -> None:
+def test_what_judges_evidence_cannot_see_memory(imports: list[Import]) -> None:
     """No chain of imports leads from grounding or the extractive answer to the memory layer."""
-    assert reaching_what_is_hidden(IMPORTS) == []
+    assert reaching_what_is_hidden(imports) == []
 
 
-def test_light_layers_import_nothing_heavy() -> None:
+def test_light_layers_import_nothing_heavy(imports: list[Import]) -> None:
     """Settings, stores, memory and what they stand on load no web framework, graph library or numerics."""
-    assert heavy_at_the_top(IMPORTS) == []
+    assert heavy_at_the_top(imports) == []
 
 
-def test_imports_stand_at_the_top() -> None:
+def test_imports_stand_at_the_top(imports: list[Import]) -> None:
     """Nothing is imported inside a function but what is listed with its reason; never to dodge a cycle."""
-    assert late_without_leave(IMPORTS) == []
+    assert late_without_leave(imports) == []
 
 
 def test_import_wenmai_loads_nothing_heavy() -> None:

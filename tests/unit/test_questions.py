@@ -72,6 +72,7 @@ def test_two_questions_in_one_are_split(message: str, questions: list[str]) -> N
         "What do I do when the screen goes dark?",
         "Is it first come first served there?",
         "我听说和谁都能一起去？",
+        " ",
     ],
 )
 def test_one_question_is_not_split(message: str) -> None:

@@ -71,7 +71,7 @@ def _questions(asked: str) -> list[str]:
         return [comparison.first, comparison.second]
     found = [part for clause in _askings(asked) for part in _JOINED.split(clause) if part.strip()]
     found = _attached(found)
-    if len(found) == 1 or not all(_asks(part) for part in found):
+    if len(found) <= 1 or not all(_asks(part) for part in found):
         return [asked]
     return _completed(found[:MOST_PARTS])
 
