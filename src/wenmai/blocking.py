@@ -20,9 +20,10 @@ from typing import Any, TypeVar
 
 from wenmai.clock import Clock, system_clock
 from wenmai.memory.context import Context
-from wenmai.memory.history import ASSISTANT, MessagePage, SessionSummary
+from wenmai.memory.history import ASSISTANT, MessagePage, SessionOverview
 from wenmai.memory.library import Memory, MemoryPolicy, SessionMemory, open_memory
 from wenmai.memory.preferences import SessionPreferences
+from wenmai.memory.summaries import ThreadSummary
 from wenmai.memory.transcript import MessageInput
 from wenmai.memory.window import Window, WindowLimits
 from wenmai.scope import Scope
@@ -119,9 +120,13 @@ class BlockingSession:
         """See :meth:`SessionMemory.page`."""
         return self._loop.wait_for(self._session.page(limit, before=before))
 
-    def summary(self, limit: int = 10) -> SessionSummary:
-        """See :meth:`SessionMemory.summary`."""
-        return self._loop.wait_for(self._session.summary(limit))
+    def overview(self, limit: int = 10) -> SessionOverview:
+        """See :meth:`SessionMemory.overview`."""
+        return self._loop.wait_for(self._session.overview(limit))
+
+    def summary(self) -> ThreadSummary | None:
+        """The rolling summary of this persona's thread; None while everything is in the window."""
+        return self._loop.wait_for(self._session.summary())
 
     def context(self, query: str, *, budget_tokens: int | None = None) -> Context:
         """The context for a model that answers ``query``."""

@@ -280,7 +280,7 @@ async def test_a_restart_does_not_repeat_work(world: World) -> None:
     marks = {
         stored.record.function: stored.record.seq for stored in (await world.documents.list(Scope(), Watermark)).items
     }
-    assert marks == {"recorder": 2, "preferences": 2, "first_question": FINAL}
+    assert marks == {"recorder": 2, "preferences": 2, "summaries": 2, "first_question": FINAL}
     assert await world.process(Recorder()).derived.sweep() == 0
 
 
@@ -317,7 +317,7 @@ async def test_a_function_can_be_rebuilt_for_a_thread(world: World) -> None:
     await memory.derived.catch_up(10)
     assert ranges(recorder) == [(0, 2), (0, 2)]
     with pytest.raises(InvalidInput):
-        await memory.derived.rebuild("summaries", Scope(), session._thread)
+        await memory.derived.rebuild("unknown", Scope(), session._thread)
 
 
 async def test_a_cut_thread_is_derived_from_its_beginning(world: World) -> None:

@@ -55,8 +55,8 @@ async def test_a_summary_counts_all_threads_and_shows_the_newest_messages() -> N
         await talk(memory, clock)
         session = await memory.session("s")
         await session.prefer(tone="casual")
-        whole = await session.summary(3)
-        guide = await memory.history.summary(SCOPE, "s", persona_id="guide")
+        whole = await session.overview(3)
+        guide = await memory.history.overview(SCOPE, "s", persona_id="guide")
     assert (whole.message_count, whole.preference.values.tone) == (6, "casual")
     assert [message.content for message in whole.recent_messages] == ["m3", "m4", "m5"]
     assert whole.last_message_at == whole.recent_messages[-1].timestamp

@@ -12,6 +12,7 @@ from wenmai.chat.prompts import Prompt, build_prompt, prompt_messages
 from wenmai.config.profile import Persona, load_profile
 from wenmai.config.sources import profile_path
 from wenmai.grounding.types import Passage
+from wenmai.memory.block_budget import DEFAULT_WEIGHTS
 from wenmai.memory.blocks import block_language
 from wenmai.stores.records import Cut, HistoryCut, Message, Preferences, Role
 from wenmai.text.tokens import estimate_tokens
@@ -79,10 +80,12 @@ def built(**changes: Any) -> Prompt:
         "registered": None,
         "language": "zh",
         "preferences": Preferences(session_id="s", interest_tags=["家训"]),
+        "summary": [],
         "history": history(("早", "早")),
         "passages": [passage(1), passage(2)],
         "question": "祠堂何年建？",
         "budget_tokens": 8000,
+        "weights": DEFAULT_WEIGHTS,
         "count_tokens": estimate_tokens,
     }
     return build_prompt(**(arguments | changes))
@@ -199,7 +202,12 @@ def test_the_budget_cuts_whole_turns_oldest_first(budget: int, turns: int) -> No
     shown = text_of(prompt, "history") if any(block.kind == "history" for block in prompt.blocks) else ""
     kept = [number for number in range(turns) if f"问题{number}问" in shown]
     assert kept == list(range(turns - len(kept), turns))
-    assert prompt.cut == (Cut(history=HistoryCut(messages=2 * (turns - len(kept)))) if len(kept) < turns else Cut())
+    if len(kept) < turns:
+        whole = built(history=messages, budget_tokens=10**9).tokens
+        left_out = HistoryCut(messages=2 * (turns - len(kept)), tokens=whole - prompt.tokens)
+        assert prompt.cut == Cut(history=left_out)
+    else:
+        assert prompt.cut == Cut()
     assert prompt.tokens <= max(budget, needed)
     if kept != list(range(turns)):
         one_more = built(history=messages[-2 * (len(kept) + 1) :], budget_tokens=10**9)
@@ -210,7 +218,8 @@ def test_system_evidence_and_question_are_included_whatever_the_budget() -> None
     """If they exceed the budget, only the history is cut."""
     prompt = built(budget_tokens=1)
     assert [block.kind for block in prompt.blocks] == ["system", "preferences", "evidence", "question"]
-    assert prompt.cut == Cut(history=HistoryCut(messages=2))
+    history_tokens = built().tokens - prompt.tokens
+    assert prompt.cut == Cut(history=HistoryCut(messages=2, tokens=history_tokens))
 
 
 def test_a_model_is_sent_the_rules_as_system_and_the_rest_as_user() -> None:

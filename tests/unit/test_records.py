@@ -9,6 +9,7 @@ from wenmai.stores.identity import INCARNATION, SESSION_ID
 from wenmai.stores.records import (
     RECORDS,
     ActiveVersion,
+    ConversationSummary,
     EvidenceRecord,
     IdempotentTurn,
     Lease,
@@ -30,6 +31,7 @@ NOT_PRIVATE: dict[type[Any], set[str]] = {
     Preferences: {"session_id", "incarnation", "verbosity", "tone", "language"},
     Lease: {"name", "session_id", "incarnation", "holder"},
     Watermark: {"ref", "session_id", "incarnation", "function", "persona_id"},
+    ConversationSummary: {"ref", "session_id", "incarnation", "persona_id", "covered_id", "written_by"},
     IdempotentTurn: {
         *("idempotency_key", "fingerprint", "attempt_id", "asked_session", "session_id", "incarnation", "holder")
     },

@@ -29,7 +29,9 @@ from wenmai.grounding.types import Citation, Passage, PolicyMode
 from wenmai.grounding.verified_answer import Removed
 from wenmai.memory.idempotency import Claim
 from wenmai.memory.library import Memory
+from wenmai.memory.summaries import ThreadSummary
 from wenmai.memory.thread_lock import OnConflict
+from wenmai.memory.window import Window
 from wenmai.providers.models import ChatModel
 from wenmai.scope import Scope, ThreadKey
 from wenmai.stores.records import BudgetStatus, Message, Preferences, TurnStep
@@ -143,6 +145,7 @@ class Opened(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         answer: the answer message, unfinished.
         window: the previous messages of the thread.
+        recent: the window that they are of, with the turns before it.
         first: True if the session has no first question yet.
     """
 
@@ -150,19 +153,22 @@ class Opened(msgspec.Struct, frozen=True, kw_only=True):
     turn_id: int
     answer: Message
     window: list[Message]
+    recent: Window
     first: bool
 
 
 class Recalled(msgspec.Struct, frozen=True, kw_only=True):
-    """The preferences that apply to the answer.
+    """The preferences that apply to the answer, and the summary of what was said before the window.
 
     Attributes:
         preferences: None if the turn is incognito.
+        summary: None if the turn is incognito, or there is none.
         language: BCP 47 tag of the answer.
         verbosity: of the answer.
     """
 
     preferences: Preferences | None
+    summary: ThreadSummary | None = None
     language: str
     verbosity: str
 

@@ -1,5 +1,7 @@
 """The context: prompt blocks and messages for the caller's own model."""
 
+import asyncio
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import msgspec
@@ -7,8 +9,10 @@ from msgspec import Meta
 
 from wenmai.errors import InvalidInput
 from wenmai.memory.assembly import Assembly
-from wenmai.memory.blocks import preference_block
+from wenmai.memory.block_budget import BlockWeight
+from wenmai.memory.blocks import preference_block, shortened_summary, summary_block
 from wenmai.memory.preferences import PreferenceBook
+from wenmai.memory.summaries import Summaries, ThreadSummary, beside_summary
 from wenmai.memory.transcript import Transcript
 from wenmai.memory.window import Window, WindowLimits
 from wenmai.scope import Scope, ThreadKey
@@ -35,25 +39,31 @@ class Context(msgspec.Struct, frozen=True):
 
 
 class ContextBuilder:
-    """Assembles preferences, window and question within a token budget."""
+    """Assembles preferences, summary, window and question within a token budget."""
 
     def __init__(
         self,
         transcript: Transcript,
         preferences: PreferenceBook,
+        summaries: Summaries,
+        *,
         limits: WindowLimits,
+        weights: Mapping[str, BlockWeight],
         count_tokens: TokenCounter,
     ) -> None:
         self._transcript = transcript
         self._preferences = preferences
+        self._summaries = summaries
         self._limits = limits
+        self._weights = weights
         self._count_tokens = count_tokens
 
     async def build(self, scope: Scope, thread: ThreadKey, query: str, *, budget_tokens: int | None = None) -> Context:
         """The context for answering ``query``, in at most ``budget_tokens``.
 
-        The question is always included, then preferences if they were ever set or inferred; the window gets the rest,
-        within its message and token limits. With a budget, its character limit does not apply.
+        The question is always included, then preferences if they were ever set or inferred. The rest is divided by
+        weight over the summary and the messages after it. With a budget, the character limit of the window does not
+        apply to them.
 
         Raises:
             InvalidInput: the budget is too small for the question.
@@ -61,15 +71,37 @@ class ContextBuilder:
         question = Block("question", query, self._count_tokens(query))
         if budget_tokens is not None and budget_tokens < question.tokens:
             raise InvalidInput("budget_tokens", budget_tokens, f"at least {question.tokens}, the tokens of the query")
-        assembly = Assembly(budget_tokens, [question])
+        assembly = Assembly(budget_tokens, [question], self._weights)
+        preferences, stored = await asyncio.gather(
+            self._preferences.get(scope, thread.session_id), self._summaries.get(scope, thread)
+        )
         blocks: list[Block] = []
-        preferences = await self._preferences.get(scope, thread.session_id)
         if preferences.updated_at is not None:
             block = preference_block(preferences.values, preferences.values.language, self._count_tokens)
             blocks = assembly.add_preferences(block)
-        window = assembly.add_window(await self._window(scope, thread, assembly.room))
-        messages = [*map(_for_model, window), {"role": "user", "content": query}]
+        window = await self._window(scope, thread, assembly.room)
+        summary, window = beside_summary(stored, window, self._count_tokens)
+        blocks += self._add_summary(assembly, summary, preferences.values.language, window)
+        wanted = window.tokens
+        if assembly.room is not None and wanted > assembly.room:
+            window = await self._transcript.shortened(window, max(assembly.room, 0))
+        messages = [
+            *map(_for_model, assembly.add_window(window, wanted=wanted)),
+            {"role": "user", "content": query},
+        ]
         return Context(blocks, messages, assembly.tokens, assembly.cut)
+
+    def _add_summary(
+        self, assembly: Assembly, summary: ThreadSummary | None, language: str, window: Window
+    ) -> list[Block]:
+        if summary is None:
+            return []
+        lines = summary.text.splitlines()
+        whole = summary_block(lines, language, self._count_tokens)
+        assembly.divide({"summary": whole.tokens, "history": window.tokens})
+        return assembly.add_shortened(
+            whole, lambda tokens: shortened_summary(lines, language, self._count_tokens, tokens)
+        )
 
     async def _window(self, scope: Scope, thread: ThreadKey, room: int | None) -> Window:
         if room is None:

@@ -40,7 +40,7 @@ class MessagePage(msgspec.Struct, frozen=True, kw_only=True):
     next: Annotated[str | None, Meta(description="The `before` of the page of older messages; null if there are none.")]
 
 
-class SessionSummary(msgspec.Struct, frozen=True, kw_only=True):
+class SessionOverview(msgspec.Struct, frozen=True, kw_only=True):
     """A session, or the thread of one persona.
 
     Attributes:
@@ -95,9 +95,9 @@ class History:
         more = bool(messages) and messages[0].seq > 1
         return MessagePage(messages=messages, next=str(messages[0].seq) if more else None)
 
-    async def summary(
+    async def overview(
         self, scope: Scope, session_id: str, limit: int = 10, *, persona_id: str | None = None
-    ) -> SessionSummary:
+    ) -> SessionOverview:
         """The session, or one persona's thread, with the newest ``limit`` messages."""
         session = (await self._sessions.get(scope, session_id)).record
         threads = await self._transcript.threads(scope, session_id, incarnation=session.incarnation)
@@ -106,7 +106,7 @@ class History:
         else:
             threads = [info for info in threads if info.persona_id == persona_id]
             recent = await self._transcript.latest(scope, session.thread(persona_id), limit)
-        return SessionSummary(
+        return SessionOverview(
             session_id=session_id,
             persona_id=persona_id,
             title=session.title,

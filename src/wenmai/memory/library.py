@@ -1,6 +1,6 @@
 """The library API: sessions as objects, for programs that embed Wenmai."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any
@@ -9,20 +9,22 @@ import msgspec
 
 from wenmai.clock import Clock, system_clock
 from wenmai.errors import InvalidInput, SessionNotFound
+from wenmai.memory.block_budget import DEFAULT_WEIGHTS, BlockWeight
 from wenmai.memory.context import Context, ContextBuilder
 from wenmai.memory.derived import DerivedMemory
 from wenmai.memory.derived_preferences import DerivedPreferences
 from wenmai.memory.first_question import DerivedFirstQuestion, FirstQuestion
-from wenmai.memory.history import ASSISTANT, History, MessagePage, SessionSummary
+from wenmai.memory.history import ASSISTANT, History, MessagePage, SessionOverview
 from wenmai.memory.idempotency import IdempotentTurns
 from wenmai.memory.ids import checked_id
 from wenmai.memory.preferences import PreferenceBook, PreferenceChange, SessionPreferences
 from wenmai.memory.sessions import OpenedSession, Sessions
+from wenmai.memory.summaries import Summaries, ThreadSummary
 from wenmai.memory.thread_lock import ThreadLock
 from wenmai.memory.transcript import MessageInput, Transcript
 from wenmai.memory.usage import UsageLedger
 from wenmai.memory.window import Window, WindowLimits
-from wenmai.scope import Scope
+from wenmai.scope import Scope, ThreadKey
 from wenmai.stores.contracts import Documents, Logs, Store
 from wenmai.stores.opening import open_stores
 from wenmai.stores.records import Message, Session
@@ -41,6 +43,7 @@ class MemoryPolicy(msgspec.Struct, frozen=True, kw_only=True):
         history_cap: the most messages that any window reaches back.
         language: the default, until the user chooses or uses another.
         topic_words: words that can become interest tags, if a user mentions them repeatedly.
+        block_weights: how a prompt's budget is divided; see :mod:`wenmai.memory.block_budget`.
         rule_titles_final: False if a model makes the titles of sessions; the rule's are then provisional.
     """
 
@@ -49,6 +52,7 @@ class MemoryPolicy(msgspec.Struct, frozen=True, kw_only=True):
     history_cap: int = 500
     language: str = "zh"
     topic_words: Sequence[str] = ()
+    block_weights: Mapping[str, BlockWeight] = DEFAULT_WEIGHTS
     rule_titles_final: bool = True
 
 
@@ -56,8 +60,8 @@ class Memory:
     """The memory over one store.
 
     Attributes:
-        sessions, transcript, preferences, history, contexts, thread_lock, idempotency, usage, first_questions: its
-            parts, usable alone.
+        sessions, transcript, preferences, history, summaries, contexts, thread_lock, idempotency, usage,
+            first_questions: its parts, usable alone.
         derived: what is made from transcripts in the background, once it is started.
         policy: see :class:`MemoryPolicy`.
     """
@@ -79,19 +83,27 @@ class Memory:
             clock,
             lifetime=self.policy.session_lifetime,
             rule_titles_final=self.policy.rule_titles_final,
-            on_cut=self.derived.schedule_after_cut,
+            on_cut=self._on_cut,
         )
         self.transcript: Transcript = Transcript(
             logs,
             history_cap=self.policy.history_cap,
             count_tokens=count_tokens,
             on_change=self.derived.schedule,
-            on_cut=self.derived.schedule_after_cut,
+            on_cut=self._on_cut,
         )
         self.preferences: PreferenceBook = PreferenceBook(documents, default_language=self.policy.language)
         self.history: History = History(self.sessions, self.transcript, self.preferences)
+        self.summaries: Summaries = Summaries(
+            documents, logs, self.transcript, window=self.policy.window, count_tokens=count_tokens
+        )
         self.contexts: ContextBuilder = ContextBuilder(
-            self.transcript, self.preferences, self.policy.window, count_tokens
+            self.transcript,
+            self.preferences,
+            self.summaries,
+            limits=self.policy.window,
+            weights=self.policy.block_weights,
+            count_tokens=count_tokens,
         )
         self.thread_lock: ThreadLock = ThreadLock(documents, clock)
         self.idempotency: IdempotentTurns = IdempotentTurns(documents, clock)
@@ -106,6 +118,12 @@ class Memory:
             topic_words=self.policy.topic_words,
         )
         self.derived.register(inferred)
+        self.derived.register(self.summaries)
+
+    async def _on_cut(self, scope: Scope, thread: ThreadKey) -> None:
+        """Forget what was derived from the messages that a thread lost."""
+        await self.derived.schedule_after_cut(scope, thread)
+        await self.summaries.discard(scope, thread)
 
     async def session(
         self,
@@ -199,9 +217,13 @@ class SessionMemory:
         """The newest messages of all personas, merged by time, ascending; ``before`` is the ``next`` of a page."""
         return await self._memory.history.page(self._scope, self.session_id, limit, before=before)
 
-    async def summary(self, limit: int = 10) -> SessionSummary:
+    async def overview(self, limit: int = 10) -> SessionOverview:
         """The session with its preferences and the newest messages of all personas, merged by time."""
-        return await self._memory.history.summary(self._scope, self.session_id, limit)
+        return await self._memory.history.overview(self._scope, self.session_id, limit)
+
+    async def summary(self) -> ThreadSummary | None:
+        """The rolling summary of this persona's thread; None while everything is in the window."""
+        return await self._memory.summaries.get(self._scope, self._thread)
 
     async def context(self, query: str, *, budget_tokens: int | None = None) -> Context:
         """The context for a model that answers ``query``; see :class:`Context`."""

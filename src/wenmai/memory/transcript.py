@@ -9,7 +9,7 @@ from wenmai.errors import InvalidInput
 from wenmai.memory.chat_messages import EXTRA_FIELDS, RENAMED_ROLES, to_message_fields
 from wenmai.memory.ids import checked_id, wrong_field
 from wenmai.memory.sizes import count_message_tokens
-from wenmai.memory.window import Window, WindowLimits, cut_window
+from wenmai.memory.window import MAX_UNSUMMARISED, Window, WindowLimits, cut_window
 from wenmai.resilience.offload import run_by_size
 from wenmai.resilience.shielded import run_to_completion
 from wenmai.scope import Scope, ThreadKey
@@ -128,6 +128,18 @@ class Transcript:
         found = await self._logs.latest(scope, thread, self._reach(limits), whole_turns=True)
         return await self._cut(scope, thread, found, limits)
 
+    async def shortened(self, window: Window, tokens: int) -> Window:
+        """The newest turns of a window that fit into so many tokens."""
+        limits = WindowLimits(messages=len(window.messages) if tokens else 0, characters=None, tokens=tokens)
+
+        def cut() -> Window:
+            return cut_window(window.messages, limits, count_tokens=self._count_tokens)
+
+        cut_again = await run_by_size(_size(window.messages), LARGE, cut)
+        return msgspec.structs.replace(
+            cut_again, shortened=window.shortened + cut_again.shortened, more=window.more or cut_again.more
+        )
+
     async def latest(self, scope: Scope, thread: ThreadKey, limit: int, *, before: int | None = None) -> list[Message]:
         """The newest ``limit`` messages, ascending, including unfinished ones."""
         return await self._logs.latest(scope, thread, limit, before=before)
@@ -159,12 +171,12 @@ class Transcript:
             start = page[-1].seq + 1
 
     def _reach(self, limits: WindowLimits) -> int:
-        """How many messages to read: one more than may enter, to find the turn boundary."""
-        return min(limits.messages, self._history_cap) + 1
+        """How many messages to read: one more than may enter, to find the turn boundary, and those not summarised."""
+        return min(limits.messages, self._history_cap) + MAX_UNSUMMARISED + 1
 
     async def _cut(self, scope: Scope, thread: ThreadKey, found: list[Message], limits: WindowLimits) -> Window:
         bounded = msgspec.structs.replace(limits, messages=min(limits.messages, self._history_cap))
-        more = len(found) > bounded.messages
+        more = len(found) >= self._reach(limits)
         if more and bounded.messages > 0 and found[0].turn_id == found[-1].turn_id:
             # The turn is longer than the window: its question, and any older turns, are further back.
             reach = max(1, self._history_cap - len(found))

@@ -10,6 +10,12 @@ from wenmai.memory.sizes import count_characters, count_message_tokens, has_only
 from wenmai.stores.records import Message
 from wenmai.text.tokens import TokenCounter, estimate_tokens
 
+MAX_UNSUMMARISED = 4
+"""Messages that may have left the window before a summary covers them; until then they are shown with it."""
+
+MAX_UNSUMMARISED_TOKENS = 1_000
+"""Of these messages together."""
+
 
 class WindowLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Limits of the window; all apply, None means no limit.
@@ -35,12 +41,17 @@ class Window(msgspec.Struct, frozen=True):
         tokens: of the messages, including tool calls and names.
         shortened: characters cut from the newest turn to make it fit.
         more: True if older turns were left out.
+        before: the turns before these, as far as they were read, ascending.
     """
 
     messages: list[Message]
     tokens: int
     shortened: int
     more: bool
+    before: list[Message] = []
+
+
+EMPTY_WINDOW = Window([], 0, 0, more=False)
 
 
 def cut_window(
@@ -53,8 +64,8 @@ def cut_window(
     """Cut the newest turns that fit.
 
     Args:
-        messages: the newest messages of a thread; pass one more than ``limits.messages``. If ``more`` is set, the
-            oldest of several turns is assumed to be incomplete.
+        messages: the newest messages of a thread; pass more than ``limits.messages``. If ``more`` is set, the oldest
+            of several turns is assumed to be incomplete.
         limits: see :class:`WindowLimits`.
         count_tokens: of a text; the model's own counter where it has one.
         more: the transcript has messages before the first of these.
@@ -87,7 +98,25 @@ def cut_window(
         chosen.append(older.pop())
         used = total
     chosen.reverse()
-    return Window(_flat(chosen), used[2], shortened, more or bool(older))
+    return Window(_flat(chosen), used[2], shortened, more or bool(older), _flat(older))
+
+
+def beginning_after(window: Window, seq: int, count_tokens: TokenCounter) -> Window:
+    """The window beside a summary of the messages up to ``seq``: without these, and with the turns between the two.
+
+    Turns before the window are added while they have few tokens, or they wait for the summary.
+    """
+    messages = [message for message in window.messages if message.seq > seq]
+    between = [message for message in window.before if message.seq > seq]
+    room = MAX_UNSUMMARISED_TOKENS
+    for _, turn in groupby(reversed(between), key=attrgetter("turn_id")):
+        added = list(turn)
+        room -= _size(added, count_tokens)[2]
+        if room < 0:
+            break
+        messages = [*reversed(added), *messages]
+    tokens = _size(messages, count_tokens)[2]
+    return msgspec.structs.replace(window, messages=messages, tokens=tokens, before=[])
 
 
 def _without_oldest_turn(ordered: list[Message]) -> list[Message]:

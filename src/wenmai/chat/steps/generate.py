@@ -16,6 +16,7 @@ from wenmai.errors import ModelError
 from wenmai.grounding.answerability import Verdict
 from wenmai.grounding.types import DialogueAct, PolicyMode, count_characters
 from wenmai.grounding.verification import AnswerVerification
+from wenmai.memory.summaries import beside_summary
 from wenmai.resilience.offload import run_by_size
 
 OFFLINE = "offline"
@@ -32,15 +33,18 @@ async def prompt(state: TurnState, run: TurnRun) -> TurnState:
     services, opened, recalled = run.services, state["opened"], state["recalled"]
     persona = state["persona"]
     registered = await services.prompts.active(state["request"].scope, persona.persona.persona_id)
+    summary, recent = beside_summary(recalled.summary, opened.recent, services.count_tokens)
     built = build_prompt(
         persona=persona.persona,
         registered=registered.value["text"] if registered else None,
         language=recalled.language,
         preferences=recalled.preferences,
-        history=opened.window,
+        summary=summary.text.splitlines() if summary else [],
+        history=recent.messages,
         passages=state["verdict"].passages,
         question=state["request"].query,
         budget_tokens=services.policy.prompt_budget_tokens,
+        weights=services.memory.policy.block_weights,
         count_tokens=services.count_tokens,
     )
     return {"prompt": msgspec.structs.replace(built, version=registered.number) if registered else built}

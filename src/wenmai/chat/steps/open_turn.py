@@ -6,6 +6,7 @@ from wenmai.chat.turn import Opened, TurnBegan, TurnRun, TurnStarted, TurnState
 from wenmai.errors import SessionExpired, SessionNotFound
 from wenmai.memory.derived_preferences import INCOGNITO
 from wenmai.memory.idempotency import ClaimLost
+from wenmai.memory.window import EMPTY_WINDOW
 from wenmai.stores.records import NewMessage
 
 
@@ -49,12 +50,13 @@ async def open_turn(state: TurnState, run: TurnRun) -> TurnState:
         break
     answer = appended.messages[1]
     await run.emit(TurnStarted(run.trace_id, thread.session_id, answer.turn_id, request.persona_id))
-    previous = window.messages if window is not None and run.services.policy.memory_enabled else []
+    recent = window if window is not None and run.services.policy.memory_enabled else EMPTY_WINDOW
     opened = Opened(
         thread=thread,
         turn_id=answer.turn_id,
         answer=answer,
-        window=previous,  # of completed turns, which this one is not yet
+        window=recent.messages,  # of completed turns, which this one is not yet
+        recent=recent,
         first=not session.stored.record.first_question,
     )
     return {"opened": opened, "request": msgspec.structs.replace(request, session_id=thread.session_id)}

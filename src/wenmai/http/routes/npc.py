@@ -132,7 +132,7 @@ async def read_conversation(
 ) -> Json[SummaryView]:
     """The newest messages of one persona, or of all personas merged by time, and the preferences."""
     return Json(
-        summary_view(await engine.memory.history.summary(scope, session_id, max_messages, persona_id=persona_id))
+        summary_view(await engine.memory.history.overview(scope, session_id, max_messages, persona_id=persona_id))
     )
 
 
@@ -241,6 +241,6 @@ async def _run_replay(app_state: AppState, scope: Scope, trace_id: str, turn: Tu
 
 async def _summary_or_none(engine: Engine, scope: Scope, session_id: str) -> SummaryView | None:
     try:
-        return summary_view(await engine.memory.history.summary(scope, session_id))
+        return summary_view(await engine.memory.history.overview(scope, session_id))
     except SessionNotFound:
         return None

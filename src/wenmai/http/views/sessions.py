@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Meta
 
 from wenmai.http.views import view_of
-from wenmai.memory.history import SessionSummary, default_persona
+from wenmai.memory.history import SessionOverview, default_persona
 from wenmai.memory.preferences import SessionPreferences
 from wenmai.scope import Scope
 from wenmai.stores.contracts import Stored, ThreadInfo
@@ -121,10 +121,10 @@ def preference_view(preferences: SessionPreferences) -> PreferenceView:
     return view_of(preferences.values, PreferenceView, updated_at=preferences.updated_at)
 
 
-def summary_view(summary: SessionSummary) -> SummaryView:
-    """A session summary."""
-    recent = [view_of(message, RecentMessage) for message in summary.recent_messages]
-    return view_of(summary, SummaryView, recent_messages=recent, preference=preference_view(summary.preference))
+def summary_view(overview: SessionOverview) -> SummaryView:
+    """The overview of a session."""
+    recent = [view_of(message, RecentMessage) for message in overview.recent_messages]
+    return view_of(overview, SummaryView, recent_messages=recent, preference=preference_view(overview.preference))
 
 
 def _places(scope: Scope, stored: Stored[Session]) -> dict[str, Any]:

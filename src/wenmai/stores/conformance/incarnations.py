@@ -9,7 +9,7 @@ from wenmai.scope import Scope, ThreadKey
 from wenmai.stores.conformance.case import case
 from wenmai.stores.conformance.expect import equal, raises, require
 from wenmai.stores.conformance.harness import HOUR, Harness, keys, make_messages, texts
-from wenmai.stores.conformance.samples import small_record, trace
+from wenmai.stores.conformance.samples import small_record, summary_record, trace
 from wenmai.stores.records import (
     IdempotentTurn,
     Lease,
@@ -55,6 +55,7 @@ def bound_records(session: Session) -> list[Record]:
             persona_id="elder",
             seq=3,
         ),
+        summary_record(f"{incarnation}/elder", session_id=id_, incarnation=incarnation, summary="a summary"),
     ]
 
 

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from wenmai.stores.records import (
     ActiveVersion,
     Block,
+    ConversationSummary,
     Cut,
     EvidenceRecord,
     HistoryCut,
@@ -135,6 +136,18 @@ def full_records() -> list[Record]:
         Watermark(
             ref="preferences/i/elder", session_id="session-full", function="preferences", persona_id="elder", seq=2**40
         ),
+        ConversationSummary(
+            ref="i/elder",
+            session_id="session-full",
+            persona_id="elder",
+            summary=AWKWARD_TEXT,
+            summary_version=3,
+            covered_message_count=2**40,
+            covered_through=7,
+            covered_id="m-1",
+            written_by="model",
+            degraded=True,
+        ),
     ]
 
 
@@ -237,7 +250,22 @@ def bare_records() -> list[Record]:
         UsageRecord(ref="bare", day="", kind="tenant", of=""),
         Marker(name="bare"),
         Watermark(ref="bare", session_id="session-bare", function="", persona_id="", seq=0),
+        summary_record("bare"),
     ]
+
+
+def summary_record(ref: str, **changes: object) -> ConversationSummary:
+    """An empty summary with the given changes, bound to no session."""
+    empty = ConversationSummary(
+        ref=ref,
+        persona_id="elder",
+        summary="",
+        summary_version=0,
+        covered_message_count=0,
+        covered_through=0,
+        covered_id="",
+    )
+    return replace(empty, **changes)
 
 
 def trace(trace_id: str, **changes: object) -> TraceRecord:

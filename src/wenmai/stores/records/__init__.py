@@ -15,6 +15,7 @@ from wenmai.stores.records.markers import Marker
 from wenmai.stores.records.messages import Message, NewMessage, Role
 from wenmai.stores.records.registry import ActiveVersion, PersonaVersion, PromptVersion
 from wenmai.stores.records.sessions import Preferences, Session
+from wenmai.stores.records.summaries import ConversationSummary
 from wenmai.stores.records.traces import (
     Block,
     Cut,
@@ -37,6 +38,7 @@ __all__ = [
     "Block",
     "BudgetKind",
     "BudgetStatus",
+    "ConversationSummary",
     "Cut",
     "EvidenceRecord",
     "HistoryCut",
@@ -81,6 +83,7 @@ RECORDS: list[type[Record]] = [
     UsageRecord,
     Marker,
     Watermark,
+    ConversationSummary,
 ]
 """All document types, in the order in which a backend creates their tables; read when a store is opened or used."""
 

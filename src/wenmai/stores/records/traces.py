@@ -26,12 +26,14 @@ class HistoryCut(msgspec.Struct, frozen=True, kw_only=True):
     messages: Annotated[int | UnsetType, Meta(description="Messages of the window that were left out.")] = UNSET
     turns_left_out: Annotated[bool | UnsetType, Meta(description="Whether older turns were left out.")] = UNSET
     characters_shortened: Annotated[int | UnsetType, Meta(description="Characters cut from the newest turn.")] = UNSET
+    tokens: Annotated[int | UnsetType, Meta(description="Tokens of what was left out for lack of room.")] = UNSET
 
 
 class Cut(msgspec.Struct, frozen=True, kw_only=True):
     """What was cut to stay within the limits, by kind of block; empty if nothing was."""
 
     preferences: Annotated[int | UnsetType, Meta(description="Tokens of the preferences, which were left out.")] = UNSET
+    summary: Annotated[int | UnsetType, Meta(description="Tokens by which the summary was shortened.")] = UNSET
     history: Annotated[HistoryCut | UnsetType, Meta(description="How the conversation was cut.")] = UNSET
 
 

@@ -273,7 +273,47 @@ _DERIVED = (
     "CREATE INDEX watermarks_by_incarnation ON watermarks (incarnation)",
 )
 
-UPGRADES: Mapping[int, Sequence[str]] = {2: _USAGE, 3: _INCARNATIONS, 4: _MARKERS, 5: _SEARCH, 6: _DERIVED}
+_SUMMARIES = (
+    """CREATE TABLE conversation_summaries (
+  row INTEGER PRIMARY KEY,
+  tenant_id TEXT NOT NULL,
+  site_id TEXT NOT NULL,
+  user_id TEXT NOT NULL,
+  ref TEXT,
+  session_id TEXT,
+  incarnation TEXT,
+  npc_id TEXT,
+  summary TEXT,
+  summary_version INTEGER,
+  covered_message_count INTEGER,
+  covered_through INTEGER,
+  covered_id TEXT,
+  written_by TEXT,
+  degraded INTEGER,
+  version INTEGER NOT NULL,
+  created_at INTEGER NOT NULL,
+  updated_at INTEGER NOT NULL,
+  keep_until INTEGER,
+  UNIQUE (tenant_id, site_id, ref)
+) STRICT""",
+    "CREATE INDEX conversation_summaries_by_age "
+    "ON conversation_summaries (tenant_id, site_id, user_id, created_at, ref)",
+    "CREATE INDEX conversation_summaries_by_end ON conversation_summaries (keep_until) WHERE keep_until IS NOT NULL",
+    "CREATE INDEX conversation_summaries_by_session_id "
+    "ON conversation_summaries (tenant_id, site_id, user_id, session_id, created_at, ref)",
+    "CREATE INDEX conversation_summaries_by_npc_id "
+    "ON conversation_summaries (tenant_id, site_id, user_id, npc_id, created_at, ref)",
+    "CREATE INDEX conversation_summaries_by_incarnation ON conversation_summaries (incarnation)",
+)
+
+UPGRADES: Mapping[int, Sequence[str]] = {
+    2: _USAGE,
+    3: _INCARNATIONS,
+    4: _MARKERS,
+    5: _SEARCH,
+    6: _DERIVED,
+    7: _SUMMARIES,
+}
 """Version → upgrade from the version before; frozen SQL, independent of later record declarations."""
 
 
