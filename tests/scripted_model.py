@@ -10,6 +10,7 @@ PROMPT_TOKENS, COMPLETION_TOKENS = 100, 10
 """What each of its answers is said to have used."""
 
 _TITLE = "You give a conversation its title"
+_SUMMARY = ("You keep the summary of a conversation", "你负责维护一段对话的摘要")
 _VERIFIER = "You check statements against passages"
 
 
@@ -20,12 +21,13 @@ class ScriptedModel:
         base_url: of the running server, with its ``/v1``.
         model: the name to ask for.
         answer, title: what it says when it is asked a question, or for a title.
+        summary: what it says when it is asked for a summary.
         breaks_off: whether an answer ends in the middle, without its end and its usage.
         pieces: how an answer is cut; in two halves if it is empty.
         reason: why it says that an answer ends; it just closes the connection if that is empty.
         titles: lets titles be answered; a test clears it to hold them.
         verdicts: what it says when it is asked to verify an answer; None never answers.
-        asked, asked_for_titles, asked_to_verify: what it was shown, request by request.
+        asked, asked_for_titles, asked_for_summaries, asked_to_verify: what it was shown, request by request.
         title_wanted: set when a title has been asked for.
     """
 
@@ -34,6 +36,7 @@ class ScriptedModel:
         self.model = "openai:scripted"
         self.answer = "老夫不知。"
         self.title = "Yan Ancestral Hall Built"
+        self.summary = "- The user asked about the hall."
         self.breaks_off = False
         self.pieces: list[str] = []
         self.reason = "stop"
@@ -44,6 +47,7 @@ class ScriptedModel:
         self.asked: list[str] = []
         self.asked_to_verify: list[str] = []
         self.asked_for_titles: list[str] = []
+        self.asked_for_summaries: list[str] = []
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -73,6 +77,9 @@ class ScriptedModel:
             self.title_wanted.set()
             await self.titles.wait()
             text = self.title
+        elif any(task in shown for task in _SUMMARY):
+            self.asked_for_summaries.append(shown)
+            text, reason = self.summary, self.reason
         elif _VERIFIER in shown:
             self.asked_to_verify.append(shown)
             if self.verdicts is None:

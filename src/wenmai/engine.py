@@ -15,6 +15,7 @@ from wenmai.chat.pipeline import Chat
 from wenmai.chat.prompts import PromptRegistry
 from wenmai.chat.steps.generate import OFFLINE
 from wenmai.chat.suggestions import Suggestions
+from wenmai.chat.summary_writer import ModelSummaryWriter
 from wenmai.chat.titles import Titles
 from wenmai.chat.trace import TraceLedger
 from wenmai.chat.turn import Services, TurnPolicy
@@ -120,6 +121,8 @@ async def open_engine(
         await _ingest_samples(evidence, profile, path.parent, settings)
         titles = Titles(memory, services.traces, services.budgets, model)
         memory.derived.register(titles)
+        if model is not None:
+            memory.summaries.writer = ModelSummaryWriter(memory, services.budgets, model)
         memory.derived.start()
         tasks = BackgroundTasks()
         tasks.repeat("sweep of expired records", partial(_delete_expired, documents), seconds=SWEEP_SECONDS)

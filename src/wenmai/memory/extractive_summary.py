@@ -19,6 +19,8 @@ _USER_LABELS = {True: "用户：", False: "User: "}
 _ASSISTANT_LABELS = {True: "助手：", False: "Assistant: "}
 _CLAUSE_END = re.compile(r"(?<=[，,；;、：])")
 _NOT_WORD = re.compile(r"\W+")
+_NUMERALS = re.compile("[\\d〇零一二两三四五六七八九十百千万亿]+")
+_OF_A_REPETITION = 0.2
 
 
 def extract(previous: Sequence[str], messages: Sequence[Message], tokens: int, count_tokens: TokenCounter) -> list[str]:
@@ -34,9 +36,19 @@ def extract(previous: Sequence[str], messages: Sequence[Message], tokens: int, c
 
 
 def select(lines: Sequence[str], tokens: int, count_tokens: TokenCounter) -> list[str]:
-    """The most salient lines within the limit, in their order; of two equal ones the later."""
+    """The most salient lines within the limit, in their order; of two equal ones the later.
+
+    Of lines that differ in numbers alone, those between the first and the last count less.
+    """
     unique = {_NOT_WORD.sub("", normalise(line)): (position, line) for position, line in enumerate(lines)}
-    ranked = sorted((-_salience_of(line), position, line) for position, line in unique.values())
+    alike: dict[str, list[int]] = {}
+    for words, (position, _) in unique.items():
+        alike.setdefault(_NUMERALS.sub("", words), []).append(position)
+    repeated = {position for positions in alike.values() for position in sorted(positions)[1:-1]}
+    ranked = sorted(
+        (-_salience_of(line) * (_OF_A_REPETITION if position in repeated else 1.0), position, line)
+        for position, line in unique.values()
+    )
     kept: list[tuple[int, str]] = []
     used = 0
     for negative, position, line in ranked:

@@ -296,13 +296,19 @@ _SUMMARIES = (
   keep_until INTEGER,
   UNIQUE (tenant_id, site_id, ref)
 ) STRICT""",
-    "CREATE INDEX conversation_summaries_by_age "
-    "ON conversation_summaries (tenant_id, site_id, user_id, created_at, ref)",
+    (
+        "CREATE INDEX conversation_summaries_by_age "
+        "ON conversation_summaries (tenant_id, site_id, user_id, created_at, ref)"
+    ),
     "CREATE INDEX conversation_summaries_by_end ON conversation_summaries (keep_until) WHERE keep_until IS NOT NULL",
-    "CREATE INDEX conversation_summaries_by_session_id "
-    "ON conversation_summaries (tenant_id, site_id, user_id, session_id, created_at, ref)",
-    "CREATE INDEX conversation_summaries_by_npc_id "
-    "ON conversation_summaries (tenant_id, site_id, user_id, npc_id, created_at, ref)",
+    (
+        "CREATE INDEX conversation_summaries_by_session_id "
+        "ON conversation_summaries (tenant_id, site_id, user_id, session_id, created_at, ref)"
+    ),
+    (
+        "CREATE INDEX conversation_summaries_by_npc_id "
+        "ON conversation_summaries (tenant_id, site_id, user_id, npc_id, created_at, ref)"
+    ),
     "CREATE INDEX conversation_summaries_by_incarnation ON conversation_summaries (incarnation)",
 )
 
