@@ -30,6 +30,7 @@ from wenmai.grounding.evidence.parsing import BadLine, parse
 from wenmai.grounding.lexicon import Lexicon, prepare
 from wenmai.grounding.romanisation import load_readings
 from wenmai.grounding.wording.words import load_words
+from wenmai.memory.block_budget import DEFAULT_WEIGHTS, BlockWeight
 from wenmai.memory.library import Memory, MemoryPolicy, required
 from wenmai.memory.window import WindowLimits
 from wenmai.providers.embedders import open_embedder
@@ -211,17 +212,16 @@ async def _delete_expired(documents: Documents) -> None:
 
 
 def _policy(settings: Settings, profile: Profile, *, titled_by_model: bool) -> MemoryPolicy:
-    window = WindowLimits(
-        messages=settings.window_messages,
-        characters=settings.window_characters or None,
-        tokens=settings.window_tokens or None,
-    )
     return MemoryPolicy(
         session_lifetime=timedelta(seconds=settings.session_lifetime_seconds),
-        window=window,
+        window=WindowLimits(**settings.window),
         history_cap=settings.history_cap,
         language=settings.language,
         topic_words=profile.lexicon.topics,
+        block_weights={
+            **DEFAULT_WEIGHTS,
+            **{kind: BlockWeight(share.weight, share.limit) for kind, share in profile.blocks.items()},
+        },
         rule_titles_final=not titled_by_model,
     )
 

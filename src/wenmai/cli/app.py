@@ -11,6 +11,7 @@ from wenmai.cli.commands.export import export_
 from wenmai.cli.commands.import_ import import_
 from wenmai.cli.commands.ingest import ingest
 from wenmai.cli.commands.migrate import migrate
+from wenmai.cli.commands.rebuild import rebuild_app
 from wenmai.cli.commands.serve import serve
 from wenmai.cli.commands.version import version
 
@@ -27,3 +28,4 @@ for command in (serve, chat, ingest, config, doctor, migrate, conformance, versi
 app.command("import")(import_)
 app.command("export")(export_)
 app.add_typer(eval_app, name="eval")
+app.add_typer(rebuild_app, name="rebuild")

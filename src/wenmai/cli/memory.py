@@ -7,16 +7,19 @@ from datetime import timedelta
 from wenmai.config.settings import Settings
 from wenmai.errors import InvalidInput
 from wenmai.memory.library import Memory, MemoryPolicy, open_memory
+from wenmai.memory.window import WindowLimits
 from wenmai.stores.key_prefix import with_key_prefix
 
 
 @asynccontextmanager
 async def memory_from_settings(settings: Settings) -> AsyncIterator[Memory]:
-    """The memory of the configured store, with the configured session lifetime."""
+    """The memory of the configured store, with the configured session lifetime and window."""
     lifetime = timedelta(seconds=settings.session_lifetime_seconds)
     policy = MemoryPolicy(
         session_lifetime=lifetime,
         language=settings.language,
+        window=WindowLimits(**settings.window),
+        history_cap=settings.history_cap,
         rule_titles_final=settings.model in ("", "offline"),
     )
     store, hot = (with_key_prefix(url, settings.key_prefix) for url in (settings.store, settings.hot))

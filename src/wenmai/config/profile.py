@@ -6,7 +6,7 @@ in each language.
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 import yaml
@@ -113,6 +113,18 @@ class Budgets(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         return [name for name in self.__struct_fields__ if (budget := getattr(self, name)) and budget.cost_usd]
 
 
+class BlockShare(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The share of a block in what a prompt's budget leaves for memory.
+
+    Attributes:
+        weight: relative to those of the other blocks; 0 leaves the block out.
+        limit: most tokens of the block.
+    """
+
+    weight: Annotated[float, msgspec.Meta(ge=0)]
+    limit: Annotated[int, msgspec.Meta(ge=0)] | None = None
+
+
 class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """See the module's docstring.
 
@@ -125,6 +137,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         evidence: sample evidence files, relative to the profile's file.
         prices: the price of each model, by its name as in the setting ``model``.
         budgets: limits of model usage.
+        blocks: shares of the blocks of memory in a prompt, where they differ from the defaults.
         lexicon: the words of its field; in the file, a mapping or the name of a YAML file beside it.
     """
 
@@ -138,6 +151,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     evidence: list[str] = []
     prices: dict[str, Price] = {}
     budgets: Budgets = Budgets()
+    blocks: dict[Literal["summary", "episodes", "history"], BlockShare] = {}
     lexicon: LexiconWords = LexiconWords()
 
 

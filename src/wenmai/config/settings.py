@@ -98,6 +98,15 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     log_level: Annotated[str, msgspec.Meta(pattern=r"^(debug|info|warning|error)\Z")] = "info"
     shutdown_seconds: Seconds = 10.0
 
+    @property
+    def window(self) -> dict[str, Any]:
+        """The limits of the history window; None for no limit."""
+        return {
+            "messages": self.window_messages,
+            "characters": self.window_characters or None,
+            "tokens": self.window_tokens or None,
+        }
+
 
 ALIASES = {
     "MEMORY_ENABLED": "memory_enabled",
