@@ -30,6 +30,7 @@ from wenmai.grounding.segments import Segment
 from wenmai.grounding.statements import Statement, StatementSplitter
 from wenmai.grounding.types import DialogueAct, Passage
 from wenmai.grounding.verification import verify_answer
+from wenmai.memory.extractive_summary import extract
 from wenmai.memory.sessions import title_from_question
 from wenmai.stores.records import Message
 from wenmai.text.cjk import find_words, load_dictionaries, normalise, query_terms, sentences, terms
@@ -194,6 +195,7 @@ FUNCTIONS: dict[str, tuple[int, Callable[[str], object]]] = {
     ),
     "confirmation": (SHORT, lambda text: confirmed(f"我听说{text}", text)),
     "dialogue act": (MIDDLE, lambda text: classify(text, words={}, in_conversation=True, lexicon=LEXICON)),
+    "extractive summary": (LONG, lambda text: extract([], [message("user", text)], 500, estimate_tokens)),
     "title by rule": (LONG, title_from_question),
     "title by model": (MIDDLE, lambda text: extract_title(text, text)),
     "topic": (MIDDLE, lambda text: topic_of(text, "zh", LEXICON)),

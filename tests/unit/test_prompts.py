@@ -12,7 +12,7 @@ from wenmai.chat.prompts import Prompt, build_prompt, prompt_messages
 from wenmai.config.profile import Persona, load_profile
 from wenmai.config.sources import profile_path
 from wenmai.grounding.types import Passage
-from wenmai.memory.block_budget import DEFAULT_WEIGHTS
+from wenmai.memory.block_budget import DEFAULT_WEIGHTS, BlockWeight
 from wenmai.memory.blocks import block_language
 from wenmai.stores.records import Cut, HistoryCut, Message, Preferences, Role
 from wenmai.text.tokens import estimate_tokens
@@ -22,12 +22,17 @@ BRACKETS = set("【】〖〗︻︼︗︘")
 MARKERS = {
     "zh": {
         "preferences": ("【用户偏好 - 仅供参考】", "【用户偏好结束】"),
+        "summary": ("【此前对话摘要 - 仅供上下文参考，不作为事实依据】", "【此前对话摘要结束】"),
         "history": ("【对话历史 - 仅供上下文参考，不作为事实依据】", "【对话历史结束】"),
         "evidence": ("【证据 - 事实只能出自这里】", "【证据结束】"),
         "question": ("【问题】", "【问题结束】"),
     },
     "en": {
         "preferences": ("【User preferences - for reference only】", "【End of user preferences】"),
+        "summary": (
+            "【Summary of the earlier conversation - for context only, not a source of facts】",
+            "【End of summary】",
+        ),
         "history": (
             "【Conversation so far - for context only, not a source of facts】",
             "【End of conversation so far】",
@@ -80,7 +85,7 @@ def built(**changes: Any) -> Prompt:
         "registered": None,
         "language": "zh",
         "preferences": Preferences(session_id="s", interest_tags=["家训"]),
-        "summary": [],
+        "summary": ["用户：我住在苏州。", "User: My code is QX7-318."],
         "history": history(("早", "早")),
         "passages": [passage(1), passage(2)],
         "question": "祠堂何年建？",
@@ -98,10 +103,10 @@ def text_of(prompt: Prompt, kind: str) -> str:
 
 @pytest.mark.parametrize("language", ["zh", "en"])
 def test_blocks_are_in_order_between_their_markers(language: str) -> None:
-    """System, preferences, history, evidence, question; in the language of the answer."""
+    """System, preferences, summary, history, evidence, question; in the language of the answer."""
     prompt = built(language=language)
     kinds = [block.kind for block in prompt.blocks]
-    assert kinds == ["system", "preferences", "history", "evidence", "question"]
+    assert kinds == ["system", "preferences", "summary", "history", "evidence", "question"]
     for kind, markers in MARKERS[language].items():
         lines = text_of(prompt, kind).split("\n")
         assert (lines[0], lines[-1]) == markers
@@ -132,9 +137,9 @@ def test_a_registered_prompt_replaces_the_personas_own() -> None:
     assert "必须遵守" in system
 
 
-def test_without_preferences_or_history_there_are_no_such_blocks() -> None:
+def test_without_preferences_summary_or_history_there_are_no_such_blocks() -> None:
     """Incognito turns have no preferences; a first question has no history."""
-    prompt = built(preferences=None, history=[], passages=[])
+    prompt = built(preferences=None, summary=[], history=[], passages=[])
     assert [block.kind for block in prompt.blocks] == ["system", "evidence", "question"]
     assert text_of(prompt, "evidence") == "【证据 - 事实只能出自这里】\n【证据结束】"
 
@@ -168,11 +173,12 @@ hostile_texts = hostile_parts.map("".join)
 
 @given(hostile_texts, st.sampled_from(["zh", "en"]))
 def test_no_outside_text_closes_or_opens_a_block(hostile: str, language: str) -> None:
-    """Question, messages, tags, passages and the persona's name have no marker brackets in the prompt."""
+    """Question, summary, messages, tags, passages and the persona's name have no marker brackets in the prompt."""
     prompt = built(
         language=language,
         persona=msgspec.structs.replace(PERSONA, name={"zh": hostile, "en": hostile}),
         preferences=Preferences(session_id="s", interest_tags=[hostile]),
+        summary=[f"用户：{hostile}"],
         history=history((hostile, hostile)),
         passages=[passage(1, hostile, title=hostile, source_ref=hostile)],
         question=hostile,
@@ -197,29 +203,67 @@ def test_the_personas_name_opens_no_block_in_the_rules() -> None:
 def test_the_budget_cuts_whole_turns_oldest_first(budget: int, turns: int) -> None:
     """The history keeps its newest turns, as many as fit; the number of messages cut is reported."""
     messages = history(*((f"问题{number}" * 20, f"回答{number}" * 20) for number in range(turns)))
-    prompt = built(history=messages, budget_tokens=budget)
-    needed = sum(block.tokens for block in built(history=[]).blocks)
+    prompt = built(summary=[], history=messages, budget_tokens=budget)
+    needed = built(summary=[], history=[]).tokens
     shown = text_of(prompt, "history") if any(block.kind == "history" for block in prompt.blocks) else ""
     kept = [number for number in range(turns) if f"问题{number}问" in shown]
     assert kept == list(range(turns - len(kept), turns))
     if len(kept) < turns:
-        whole = built(history=messages, budget_tokens=10**9).tokens
+        whole = built(summary=[], history=messages, budget_tokens=10**9).tokens
         left_out = HistoryCut(messages=2 * (turns - len(kept)), tokens=whole - prompt.tokens)
         assert prompt.cut == Cut(history=left_out)
     else:
         assert prompt.cut == Cut()
     assert prompt.tokens <= max(budget, needed)
     if kept != list(range(turns)):
-        one_more = built(history=messages[-2 * (len(kept) + 1) :], budget_tokens=10**9)
+        one_more = built(summary=[], history=messages[-2 * (len(kept) + 1) :], budget_tokens=10**9)
         assert one_more.tokens > budget
 
 
 def test_system_evidence_and_question_are_included_whatever_the_budget() -> None:
-    """If they exceed the budget, only the history is cut."""
-    prompt = built(budget_tokens=1)
+    """If they exceed the budget, summary and history are left out, which the trace says in tokens."""
+    prompt, whole = built(budget_tokens=1), built()
     assert [block.kind for block in prompt.blocks] == ["system", "preferences", "evidence", "question"]
-    history_tokens = built().tokens - prompt.tokens
-    assert prompt.cut == Cut(history=HistoryCut(messages=2, tokens=history_tokens))
+    tokens = {block.kind: block.tokens for block in whole.blocks}
+    assert prompt.cut == Cut(summary=tokens["summary"], history=HistoryCut(messages=2, tokens=tokens["history"]))
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.integers(500, 3000), st.integers(0, 40), st.integers(0, 12), st.sampled_from([0, 1, 8]))
+def test_summary_and_history_share_the_budget(budget: int, points: int, turns: int, weight: int) -> None:
+    """Neither starves the other: each has at least its share by weight, and what was cut is in tokens."""
+    lines = [f"用户：第{number}天我去了城里，买了第{number}样东西。" for number in range(points)]
+    messages = history(*((f"问题{number}" * 9, f"回答{number}" * 9) for number in range(turns)))
+    weights = {"summary": BlockWeight(weight), "history": BlockWeight(4)}
+    required = built(summary=[], history=[]).tokens
+    unlimited = {"summary": BlockWeight(1), "history": BlockWeight(1)}
+    whole = {block.kind: block.tokens for block in built(
+        summary=lines, history=messages, budget_tokens=10**9, weights=unlimited).blocks}  # fmt: skip
+    prompt = built(summary=lines, history=messages, budget_tokens=budget, weights=weights)
+    shown = {block.kind: block.tokens for block in prompt.blocks}
+    assert prompt.tokens <= max(budget, required)
+    room = max(0, budget - required)
+    share = room * weight // (weight + 4)
+    assert shown.get("summary", 0) <= max(share, room - whole.get("history", 0))
+    cut = prompt.cut.summary if isinstance(prompt.cut.summary, int) else 0
+    assert cut == whole.get("summary", 0) - shown.get("summary", 0)
+    if isinstance(prompt.cut.history, HistoryCut):
+        assert prompt.cut.history.tokens == whole["history"] - shown.get("history", 0)
+
+
+def test_a_shortened_summary_keeps_its_most_salient_lines() -> None:
+    """In their order, between the same markers."""
+    lines = [
+        "User: Nice weather!",
+        "User: I live at 18 Elm Road.",
+        "User: Haha.",
+        "User: My code is QX7-318.",
+        "User: Well.",
+    ]
+    needed = built(language="en", summary=[], history=[]).tokens
+    prompt = built(language="en", summary=lines, history=[], budget_tokens=needed + 78)
+    shown = text_of(prompt, "summary").split("\n")[2:-1]
+    assert shown == ["- User: I live at 18 Elm Road.", "- User: My code is QX7-318."]
 
 
 def test_a_model_is_sent_the_rules_as_system_and_the_rest_as_user() -> None:
