@@ -161,3 +161,36 @@ async def test_other_personas_messages_are_not_in_the_context() -> None:
         await append_turns(session, [("to one", "yes")])
         other = await session.with_persona("other").context("q")
     assert len(other.messages) == 1
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(10, 2000), st.integers(3, 30))
+def test_the_budget_holds_beside_a_summary(budget: int, turns: int) -> None:
+    """Summary, messages and question together; what was cut is reported in tokens, and the newest turn is shown."""
+
+    async def build() -> tuple[Context, Context]:
+        async with open_memory("memory://") as memory:
+            session = await memory.session()
+            await append_turns(session, [(f"问题{n}，我住在{n}号。" * 3, f"回答{n}。" * 9) for n in range(turns)])
+            await memory.derived.catch_up()
+            return await session.context(QUERY, budget_tokens=budget), await session.context(QUERY)
+
+    context, whole = asyncio.run(build())
+    assert context.tokens == tokens_of(context) <= budget
+    shown = {block.kind: block.tokens for block in context.blocks}
+    full = {block.kind: block.tokens for block in whole.blocks}
+    cut = context.cut.summary if isinstance(context.cut.summary, int) else 0
+    assert shown.get("summary", 0) + cut == full.get("summary", 0)
+    assert budget < 40 or len(context.messages) > 1
+
+
+async def test_a_pending_message_beyond_the_window_stays_within_its_limits() -> None:
+    """What waits for the summary is shown beside the window only while it is short."""
+    long = "x y " * 20_000
+    async with open_memory("memory://") as memory:
+        session = await memory.session()
+        await append_turns(session, [("q", "a")] * 10)
+        await memory.derived.catch_up()
+        await append_turns(session, [(long, "a"), ("b", "c")])
+        context = await session.context(QUERY)
+    assert [message["content"] for message in context.messages] == ["b", "c", QUERY]

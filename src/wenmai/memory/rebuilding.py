@@ -1,5 +1,6 @@
 """Rebuilds the summaries of many threads from their transcripts."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 
@@ -11,6 +12,8 @@ from wenmai.stores.contracts import Logs
 
 PAGE = 100
 """Threads that are rebuilt together."""
+
+WAIT_SECONDS = 0.1
 
 
 async def rebuild_summaries(
@@ -36,6 +39,9 @@ async def rebuild_summaries(
             with suppress(NotFound):  # deleted meanwhile
                 await memory.derived.rebuild(memory.summaries.name, scope, thread)
         await memory.derived.catch_up()
+        while memory.derived.lag.threads:  # another process holds the lease, or a run is retried
+            await asyncio.sleep(WAIT_SECONDS)
+            await memory.derived.catch_up()
         done += len(page)
         if on_progress is not None:
             on_progress(done)
