@@ -121,10 +121,11 @@ def reply(text: str) -> ModelReply:
     )  # fmt: skip
 
 
-def test_a_summary_that_is_too_long_keeps_its_most_salient_lines() -> None:
-    """However long the model's output is, the summary stays within its limit."""
+@pytest.mark.parametrize("separator", ["\n", " "])
+def test_a_summary_that_is_too_long_keeps_its_most_salient_lines(separator: str) -> None:
+    """However long the model's output is, in lines or in one, the summary stays within its limit."""
     points = [f"They chatted, {'x' * number}." for number in range(400)]
-    long = "\n".join(["The user likes walking in the city.", *points])
+    long = separator.join(["The user likes walking in the city.\n", *points])
     lines = summary_lines(reply(long), ["User: I like walking."], estimate_tokens)
     assert lines is not None
     assert "The user likes walking in the city." in lines

@@ -13,7 +13,7 @@ from wenmai.chat.budgets import BudgetKeeper, exhausted
 from wenmai.chat.metering import UsageMeter
 from wenmai.errors import ModelError
 from wenmai.memory.blocks import as_entry
-from wenmai.memory.extractive_summary import extract, select, statements
+from wenmai.memory.extractive_summary import extract, select, split_statement, statements
 from wenmai.memory.library import Memory
 from wenmai.memory.summaries import SUMMARY_TOKENS, Written
 from wenmai.providers.models import ChatModel, ModelReply, PromptMessage
@@ -115,7 +115,8 @@ class ModelSummaryWriter:
         except (ModelError, TimeoutError) as problem:
             _log.info("the model gave no summary for %s: %s", thread.session_id, problem)
             return None
-        return summary_lines(reply, [*previous, *batch], self._model.count_tokens)
+        material = [*previous, *batch]
+        return await run_by_size(len(reply.text), _LARGE, summary_lines, reply, material, self._model.count_tokens)
 
 
 def merge_prompt(previous: Sequence[str], batch: Sequence[str]) -> list[PromptMessage]:
@@ -139,7 +140,8 @@ def summary_lines(reply: ModelReply, material: Sequence[str], count_tokens: Toke
     if reply.cut_off or _NO_SUMMARY.match(reply.text):
         return None
     known = set(_NUMBER.findall("\n".join(material)))
-    lines = [_BULLET.sub("", line).strip() for line in reply.text.splitlines()]
+    points = [_BULLET.sub("", line).strip() for line in reply.text.splitlines()]
+    lines = [line for point in points for line in split_statement(point)]
     true = [line for line in lines if line and known.issuperset(_NUMBER.findall(line))]
     return select(true, SUMMARY_TOKENS, count_tokens) or None
 

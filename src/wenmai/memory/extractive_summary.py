@@ -65,11 +65,11 @@ def statements(messages: Sequence[Message]) -> Iterator[str]:
         if message.role not in ("user", "assistant"):
             continue
         for sentence in sentences(message.content):
-            for part in _parts(" ".join(sentence.split())):
+            for part in split_statement(" ".join(sentence.split())):
                 yield _label(message, part) + part
 
 
-def _parts(sentence: str) -> Iterator[str]:
+def split_statement(sentence: str) -> Iterator[str]:
     """The sentence, in parts of its clauses if it is too long; nothing of it is left out."""
     if len(sentence) <= LONGEST_STATEMENT:
         yield sentence
