@@ -86,17 +86,24 @@ async def test_summary_and_history_are_the_whole_conversation(memory: Memory) ->
     assert summary.covered_message_count == 2 * summary.covered_through == 50
 
 
-async def test_a_thread_has_a_summary_once_messages_have_left_its_window() -> None:
+@pytest.mark.parametrize(
+    ("window", "made"),
+    [
+        (4, [0, 0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4, 5, 5, 5, 6]),
+        (10, [0, 0, 0, 0, 0, 1, 1, 1, 2, 2, 2, 3]),
+    ],
+)
+async def test_a_thread_has_a_summary_once_messages_have_left_its_window(window: int, made: list[int]) -> None:
     """From 10 messages on, then one version per 5 or more that have left; however long the conversation grows."""
-    async with open_memory("memory://", policy=MemoryPolicy(window=WindowLimits(messages=4))) as memory:
+    async with open_memory("memory://", policy=MemoryPolicy(window=WindowLimits(messages=window))) as memory:
         session = await memory.session()
         versions = []
-        for number in range(1, 21):
+        for number in range(1, len(made) + 1):
             await session.append(turn(number))
             await memory.derived.catch_up(10)
             summary = await session.summary()
             versions.append(summary.version if summary else 0)
-    assert versions == [0, 0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4, 5, 5, 5, 6]
+    assert versions == made
 
 
 async def test_long_messages_that_left_the_window_are_summarised_at_once() -> None:
@@ -105,13 +112,10 @@ async def test_long_messages_that_left_the_window_are_summarised_at_once() -> No
         session = await memory.session()
         await say(session, 1, 6)
         await memory.derived.catch_up(10)
-        long = [
-            {"role": "user", "content": "My code is zebra-99. " + "word " * 3000},
-            {"role": "assistant", "content": "ok"},
-        ]
-        await session.append(long)
-        await session.append(turn(7))
-        await memory.derived.catch_up(10)
+        long = "My code is zebra-99. " + "word " * 3000
+        for question in (long, "question7"):
+            await session.append([{"role": "user", "content": question}, {"role": "assistant", "content": "ok"}])
+            await memory.derived.catch_up(10)
         context, summary = await session.context("next"), await session.summary()
     assert summary is not None
     assert "zebra-99" in summary.text
@@ -164,6 +168,20 @@ async def test_a_truncated_thread_is_summarised_from_its_start(memory: Memory) -
     summary = await session.summary()
     assert summary is not None
     assert "question4 " in summary.text
+    assert "question5 " not in summary.text
+    assert "question101 " in summary.text
+
+
+async def test_a_cut_that_a_crash_hid_is_noticed(memory: Memory) -> None:
+    """If the process died after it removed messages, a summary of others that took their numbers begins again."""
+    session = await memory.session()
+    await say(session, 1, 20)
+    await memory.derived.catch_up(10)
+    await memory.summaries._logs.truncate(Scope(), session._thread, 8)
+    await say(session, 101, 125)
+    await memory.derived.catch_up(10)
+    summary = await session.summary()
+    assert summary is not None
     assert "question5 " not in summary.text
     assert "question101 " in summary.text
 

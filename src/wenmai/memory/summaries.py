@@ -189,8 +189,6 @@ class Summaries:
         if covered > change.last:
             return Progress.BEHIND
         allowed = MAX_UNSUMMARISED if stored else 0
-        if change.last - covered <= allowed:
-            return Progress.CURRENT
         window = await self._transcript.window(change.scope, change.thread, self._window)
         waiting = sum(message.tokens for message in window.before if message.seq > covered)
         behind = _end(window, change) - covered > allowed or waiting > MAX_UNSUMMARISED_TOKENS
