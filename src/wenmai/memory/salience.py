@@ -43,7 +43,7 @@ _NAME = (
     r"|(?<=[a-z,;:'’] )(?!I\b)[A-Z][\w'’-]*|\b[A-Z]{2,}\b|\b(?=[\w-]*\d)(?=[\w-]*[A-Za-z])[\w-]+\b|\S@\w|https?:"
 )
 _QUESTION = re.compile(r"[?？][”’」』）)\"']*\s*\Z|(?:吗|呢|什么|多少|哪[里儿个些]|怎么样?)[？?。]?\Z")
-_SMALL_TALK = re.compile(
+_CHAT = re.compile(
     r"你|您|非常|真的|感觉|觉得|开心|高兴|太[^，。]{1,4}了|聊|再见|谢"
     r"|\b(?:you|your|you['’]re|feel|feeling|really|amazing|awesome|great|glad|excited|thanks?|thank|so)\b",
     re.IGNORECASE,
@@ -57,7 +57,7 @@ _ENOUGH_LETTERS = 6
 _USUAL_LETTERS = 12
 _OF_A_QUESTION = 0.4
 _OF_AN_EXCLAMATION = 0.6
-_OF_SMALL_TALK = 0.6
+_OF_CHAT = 0.6
 _OF_OTHERS = 0.5
 
 
@@ -88,8 +88,8 @@ def salience(statement: str, *, by_user: bool) -> float:
         score *= _OF_A_QUESTION
     elif text[-1] in "!！":
         score *= _OF_AN_EXCLAMATION
-    if _SMALL_TALK.search(text):
-        score *= _OF_SMALL_TALK
+    if _CHAT.search(text):
+        score *= _OF_CHAT
     if not by_user:
         score *= _OF_OTHERS
     return score / math.sqrt(max(letters, _USUAL_LETTERS))
