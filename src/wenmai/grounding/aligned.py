@@ -1,6 +1,8 @@
 """Alignment: which sentences of the passages hold the content of a statement."""
 
 from collections.abc import Mapping, Sequence
+from heapq import nlargest
+from operator import itemgetter
 from typing import NamedTuple
 
 from wenmai.grounding.claims.claim import Claim
@@ -14,6 +16,8 @@ _HALF = 0.5
 
 _CANDIDATES = 4
 _LEAST_GAIN = 0.01
+_PASSAGES = 3
+"""Passages whose windows are compared in detail."""
 
 
 class Window(NamedTuple):
@@ -82,28 +86,36 @@ class AlignedContent:
         self._windows: dict[tuple[int, int, int], list[Window]] = {}
 
     def windows(self, tokens: Sequence[Token]) -> list[Window]:
-        """The best window of each passage for some of the tokens, best first."""
+        """The windows of the best passages for some of the tokens, best first."""
         if not tokens:
             return []
         key = tokens[0].start, tokens[-1].end, len(tokens)
         if key not in self._windows:
-            found = [
-                _window(number, len(passage.sentences) - 1, [self._places[number][token.start] for token in tokens])
-                for number, passage in self._passages.items()
-            ]
+            scored = []
+            for number, passage in self._passages.items():
+                places = [self._places[number][token.start] for token in tokens]
+                scores = _scores(places, len(passage.sentences) - 1)
+                scored.append((max(scores, default=0.0), -number, places, scores))
+            best = nlargest(_PASSAGES, scored, key=itemgetter(0, 1))
+            found = [_window(-number, places, scores) for _, number, places, scores in best]
             self._windows[key] = sorted(found, key=lambda window: -window.held)
         return self._windows[key]
 
+    def scores(self, tokens: Sequence[Token], number: int) -> list[float]:
+        """The share of the content of some tokens that each sentence of a passage holds."""
+        places = [self._places[number][token.start] for token in tokens if token.weight]
+        total = sum(each.weight for each in places) or 1.0
+        return [score / total for score in _scores(places, len(self._passages[number].sentences) - 1)]
 
-def _window(number: int, count: int, places: Sequence[_Places]) -> Window:
+
+def _window(number: int, places: Sequence[_Places], scores: Sequence[float]) -> Window:
     heavy = [each for each in places if each.weight]
     total = sum(each.weight for each in heavy)
-    scores = _scores(heavy, count)
-    order = sorted(range(count), key=lambda index: -scores[index])[:_CANDIDATES]
+    order = nlargest(_CANDIDATES, range(len(scores)), key=scores.__getitem__)
     best = -1.0
     chosen: tuple[int, ...] = ()
     for second in order:
-        if best >= total:
+        if best >= total or (best > 0 and scores[order[0]] + scores[second] <= best + _LEAST_GAIN):
             break
         pair = (order[0],) if second == order[0] else (order[0], second)
         bits = sum(1 << index for index in pair)

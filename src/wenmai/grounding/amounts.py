@@ -9,7 +9,7 @@ from wenmai.grounding.claims.numerals import find_numbers
 from wenmai.grounding.passage_index import IndexedPassage
 from wenmai.text.cjk import find_words, has_cjk
 
-_UNITS = {"年": ("月", 12.0), "周": ("日", 7.0), "小时": ("分钟", 60.0)}
+_UNITS = {"年": ("月", 12.0), "十年": ("月", 120.0), "周": ("日", 7.0), "小时": ("分钟", 60.0)}
 _PAIRS = ["双", "一对", "两", "both", "pair", "couple", "two"]
 _TWO = 2.0
 _NOON = 12.0

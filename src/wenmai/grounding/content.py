@@ -37,6 +37,8 @@ _MODALS = frozenset({"may", "must", "can", "should", "will", "shall"})
 """Words after which a negation of a phrase governs nothing more."""
 
 _ATTRIBUTIVE = "的"
+_COMPLEMENTS = frozenset("回来去住到着了起完下上出动得过进成开掉")
+"""Characters after 不 in 撤不回来, which negates the verb before it."""
 
 
 class Token(msgspec.Struct, frozen=True):
@@ -155,6 +157,8 @@ def _tokens(text: str, values: Sequence[tuple[int, int]]) -> list[Token]:
         weight = (len(form) if han else _LATIN) if word.content else 0
         found.append(Token(form, start, end, clause, word, negated != word.negates, han, weight, own_weight))
         negated = negated != word.negates
+        if form == "不" and text[end : end + 1] in _COMPLEMENTS and len(found) > 1 and found[-2].end == start:
+            found[-2] = msgspec.structs.replace(found[-2], negated=not found[-2].negated)
     return _with_negated_subjects(found)
 
 

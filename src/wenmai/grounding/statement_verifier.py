@@ -12,7 +12,7 @@ from wenmai.grounding.attribution import Attribution
 from wenmai.grounding.checks.affirmation import bare_reply, proposition
 from wenmai.grounding.checks.agents import find_other_agents
 from wenmai.grounding.checks.courtesy import is_courtesy
-from wenmai.grounding.checks.coverage import find_uncovered
+from wenmai.grounding.checks.coverage import find_invented_comparisons, find_uncovered
 from wenmai.grounding.checks.list_items import find_uncovered_items
 from wenmai.grounding.checks.polarity import find_contradictions
 from wenmai.grounding.checks.quotations import find_invented_quotations
@@ -186,9 +186,10 @@ class StatementVerifier(msgspec.Struct, frozen=True, kw_only=True):
             found += find_misplaced_values(statement, self.facts)
             found += find_false_denials(statement)
             found += find_contradictions(statement)
+            found += find_uncovered_items(statement)
             found += find_swaps(statement)
             found += find_other_agents(statement)
-            found += find_uncovered_items(statement)
+            found += find_invented_comparisons(statement)
             found += find_uncovered(statement)
         return _first_by_place(found)
 

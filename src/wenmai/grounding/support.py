@@ -16,6 +16,7 @@ from wenmai.grounding.prompt_injection import safe_sentences
 from wenmai.grounding.segments import Segment
 from wenmai.grounding.types import Passage
 from wenmai.text.cjk import find_words, normalise
+from wenmai.text.folding import fold
 from wenmai.text.patterns import any_word, chinese
 
 _Key = tuple[ClaimKind, str]
@@ -54,7 +55,7 @@ class PassageFacts(msgspec.Struct, frozen=True, kw_only=True):
 
     def supports(self, claim: Claim) -> bool:
         """Whether the passage contains the claim, or one that implies it."""
-        if claim.kind in NAMES and normalise(claim.value) in self.source:
+        if claim.kind in NAMES and fold(normalise(claim.value)) in self.source:
             return True
         if claim.kind in NAMES:
             return (claim.kind, claim.value) in self.keys or self._has_name(claim)
@@ -66,11 +67,13 @@ class PassageFacts(msgspec.Struct, frozen=True, kw_only=True):
 
     def describes_source(self, claim: Claim, books: Sequence[str]) -> bool:
         """Whether a claim is about this passage's own source, one of the ``books`` named beside the claim."""
-        return (claim.kind, claim.value) in self.source_keys and any(normalise(book) in self.source for book in books)
+        return (claim.kind, claim.value) in self.source_keys and any(
+            fold(normalise(book)) in self.source for book in books
+        )
 
     def _has_name(self, claim: Claim) -> bool:
-        name = normalise(claim.value)
-        if name in self.words or normalise(claim.text) in self.words:
+        name = fold(normalise(claim.value))
+        if name in self.words or fold(normalise(claim.text)) in self.words:
             return True
         if name.isascii():
             words = [word for word in re.split(r"[\s'’]+", name) if word not in {"of", "the", "s", ""}]
@@ -124,8 +127,8 @@ def _extract_facts(title: str, text: str, source_ref: str, lexicon: Lexicon) -> 
         number=0,
         title=head,
         sentences=sentences,
-        words=normalise("\n".join(segment.text for segment in segments)),
-        source=normalise(f"{title} {source_ref}"),
+        words=fold(normalise("\n".join(segment.text for segment in segments))),
+        source=fold(normalise(f"{title} {source_ref}")),
         keys=frozenset(key for segment in segments for claim in segment.claims for key in implied_keys(claim)),
         source_keys=frozenset(key for claim in find_claims(source_ref, lexicon) for key in implied_keys(claim)),
         ordinals=frozenset(place for segment in segments for place in segment.ordinals),

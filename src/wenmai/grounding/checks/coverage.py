@@ -8,6 +8,7 @@ from wenmai.grounding.aligned import Window
 from wenmai.grounding.checks.records import is_denial, is_topic
 from wenmai.grounding.checks.statement import Clause, Objection, Reason, TestedStatement
 from wenmai.grounding.content import Span, Token
+from wenmai.text.patterns import word_list
 
 
 class Thresholds(msgspec.Struct, frozen=True, kw_only=True):
@@ -25,10 +26,16 @@ class Thresholds(msgspec.Struct, frozen=True, kw_only=True):
 
 
 SAME_LANGUAGE = {
-    "zh": Thresholds(sentence=0.45, clause=0.25, new=0.4),
-    "en": Thresholds(sentence=0.4, clause=0.25, new=0.35),
+    "zh": Thresholds(sentence=0.45, clause=0.4, new=0.4),
+    "en": Thresholds(sentence=0.4, clause=0.4, new=0.35),
 }
-TRANSLATED = Thresholds(sentence=0.55, clause=0.0, new=0.3)
+TRANSLATED = Thresholds(sentence=0.45, clause=0.0, new=0.25)
+_BESIDE_COPY = 0.6
+"""Share of a clause beside one that is copied from a passage: who copies one does not paraphrase the other."""
+
+_COPIED = 4
+"""Weight of such a copied clause."""
+
 _VALUE = 2.0
 """Weight of a value or name, which the checks of values have found."""
 
@@ -38,6 +45,7 @@ _UNTRANSLATED = 0.4
 _FOREIGN = {"zh": 3, "en": 6}
 """Weight from which a clause is rejected that has nothing of any passage."""
 
+_COMPARISONS = frozenset(word_list("更 更加 更为 较 比 反而 越 愈 more less fewer better worse than most best"))
 _LEAST = 5
 """Weight from which a clause is judged alone; a lighter one is judged with its neighbour."""
 
@@ -51,8 +59,13 @@ def find_uncovered(statement: TestedStatement) -> Iterator[Objection]:
     if not _is_covered(statement, Clause(tokens, statement.align(tokens)), whole=True):
         yield Objection(tokens[0].start, tokens[-1].end, Reason.COVERAGE)
         return
-    for clause in clauses:
-        if clause.weight and not _is_covered(statement, clause, whole=False):
+    copied = any(clause.weight >= _COPIED and statement.is_verbatim(clause) for clause in statement.clauses)
+    for clause in (each for each in statement.clauses if not states_nothing(statement, each)) if copied else clauses:
+        if (
+            clause.weight
+            and not _is_covered(statement, clause, whole=False, copied=copied)
+            and not statement.is_verbatim(clause)
+        ):
             yield Objection(clause.start, clause.end, Reason.COVERAGE)
     for clause in statement.clauses:
         if clause.start >= tokens[0].start and _is_foreign(statement, clause):
@@ -80,9 +93,20 @@ def states_nothing(statement: TestedStatement, clause: Clause) -> bool:
     return statement.states_nothing(clause) or is_denial(statement, clause) or is_topic(statement, clause)
 
 
-def _is_covered(statement: TestedStatement, clause: Clause, *, whole: bool) -> bool:
+def _is_covered(statement: TestedStatement, clause: Clause, *, whole: bool, copied: bool = False) -> bool:
     users = statement.asked if statement.is_attributed(clause) else frozenset()
-    return any(_covers(window, clause.tokens, statement, users, whole=whole) for window in clause.windows)
+    least = _BESIDE_COPY if copied else None
+    return any(_covers(window, clause.tokens, statement, users, whole=whole, least=least) for window in clause.windows)
+
+
+def find_invented_comparisons(statement: TestedStatement) -> Iterator[Objection]:
+    """Clauses that compare, if no sentence aligned to them does."""
+    for clause in statement.clauses:
+        if clause.tokens.forms.isdisjoint(_COMPARISONS) or statement.is_attributed(clause):
+            continue
+        aligned = statement.aligned_sentences(clause, translated=False)
+        if aligned and not any(token.form in _COMPARISONS for sentence in aligned for token in sentence.tokens):
+            yield Objection(clause.start, clause.end, Reason.COVERAGE)
 
 
 def _is_foreign(statement: TestedStatement, clause: Clause) -> bool:
@@ -98,7 +122,13 @@ def _is_foreign(statement: TestedStatement, clause: Clause) -> bool:
 
 
 def _covers(
-    window: Window, tokens: Sequence[Token], statement: TestedStatement, users: frozenset[str], *, whole: bool
+    window: Window,
+    tokens: Sequence[Token],
+    statement: TestedStatement,
+    users: frozenset[str],
+    *,
+    whole: bool,
+    least: float | None,
 ) -> bool:
     translated = statement.alignment.languages[window.number] != statement.language
     limits = TRANSLATED if translated else SAME_LANGUAGE[statement.language]
@@ -114,7 +144,7 @@ def _covers(
         if token.form not in statement.asked:
             new, new_total = new + share, new_total + weight
     if not whole:
-        return covered >= limits.clause * total
+        return covered >= (limits.clause if least is None else least) * total
     return bool(total) and covered >= limits.sentence * total and new >= limits.new * new_total
 
 

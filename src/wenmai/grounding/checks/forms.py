@@ -9,6 +9,10 @@ from wenmai.grounding.content import Content
 
 _MOST_SEGMENTS = 12
 _MOST_PLACES = 8
+_PRONOUN = 2
+"""Weight of a pronoun, which is an argument too."""
+
+_PRONOUNS = frozenset({"他", "她", "他们", "她们", "he", "she", "him", "her", "they", "them"})
 _ARTICLES = frozenset({"the", "a", "an"})
 
 
@@ -28,7 +32,8 @@ class SentenceForms:
         for token in content.tokens:
             if token.form not in _ARTICLES:
                 parts = token.form if token.han else [token.form]
-                weight = 0 if token.form.isdigit() else token.own_weight // len(parts)
+                weight = token.own_weight // len(parts)
+                weight = _PRONOUN if token.form in _PRONOUNS else weight
                 self.forms += [Form(part, token.clause, weight) for part in parts]
         self.texts = [form.text for form in self.forms]
 

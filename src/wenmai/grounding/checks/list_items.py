@@ -7,14 +7,22 @@ from wenmai.grounding.aligned import Window
 from wenmai.grounding.checks.statement import Objection, Reason, TestedStatement
 from wenmai.grounding.comparison import shared_content
 from wenmai.grounding.content import Span, Token
+from wenmai.text.patterns import word_list
 
 _SEPARATOR = re.compile(r"、|(?<=[\u4e00-\u9fff])(?:和|以及|及|与|或|或者)(?=[\u4e00-\u9fff「“《])")
 _SEPARATOR_EN = re.compile(r",? (?:and|or|as well as) |, ")
 _JOINS = re.compile(r"\b(?:and|or|as well as)\b")
-_VERBS = frozenset({"be", "have", "had", "do", "it", "they", "he", "she", "you", "can", "may", "must", "will"})
+_VERBS = frozenset(
+    word_list(
+        """
+        be have had do it they he she you can may must will should would could them him itself themselves only within
+        turn change if unless
+        """
+    )
+)
 """Words that make a clause of what stands after *and*."""
 
-_HELD = 0.5
+_HELD = 0.55
 _SHORT = 3
 """Words of the longest English item that is distinguished from a clause."""
 
@@ -25,9 +33,13 @@ def find_uncovered_items(statement: TestedStatement) -> Iterator[Objection]:
     marks = [match.span() for match in pattern.finditer(statement.text)]
     if not marks or (statement.language == "zh" and not any(statement.text[start] == "、" for start, _ in marks)):
         return
+    whole = [(statement.content.tokens, window) for window in statement.windows]
     for items in _lists(statement, marks):
-        windows = statement.windows[:3]
-        missing = [[item for item in items if not _is_held(statement, item, window)] for window in windows]
+        clause = next(each for each in statement.clauses if each.start <= items[0][0].start < each.end)
+        if statement.is_verbatim(clause):
+            continue
+        aligned = [*whole, *((clause.tokens, window) for window in clause.windows)]
+        missing = [[item for item in items if not _is_held(statement, item, *each)] for each in aligned]
         fewest = min(missing, key=len, default=[])
         for item in fewest:
             yield Objection(item[0].start, item[-1].end, Reason.LIST_ITEM)
@@ -52,13 +64,14 @@ def _lists(statement: TestedStatement, marks: Sequence[tuple[int, int]]) -> Iter
             yield [item]
 
 
-def _is_held(statement: TestedStatement, item: Sequence[Token], window: Window) -> bool:
-    """Whether the window holds most of an item, in a sentence with as many negations as its best one."""
+def _is_held(statement: TestedStatement, item: Sequence[Token], tokens: Sequence[Token], window: Window) -> bool:
+    """Whether a window holds most of an item, in a sentence with as many negations as its best one."""
     if statement.alignment.languages[window.number] != statement.language or any(token.negated for token in item):
         return True
-    held = dict(zip((token.start for token in statement.content.tokens), window.covered, strict=True))
-    total = sum(token.weight for token in item)
-    if sum(held[token.start] for token in item) < _HELD * total:
+    held = sum(
+        held for token, held in zip(tokens, window.covered, strict=True) if item[0].start <= token.start < item[-1].end
+    )
+    if held < _HELD * sum(token.weight for token in item):
         return False
     first, *others = (statement.alignment.passages[window.number].sentences[index] for index in window.sentences)
     if shared_content(item, Span(first.tokens)) >= _HELD:

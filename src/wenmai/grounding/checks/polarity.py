@@ -9,7 +9,7 @@ from wenmai.grounding.content import Token
 _ALIGNED = 0.4
 """Share of a clause's content from which a clause of a passage speaks of the same."""
 
-_TRANSLATED = 0.6
+_TRANSLATED = 0.4
 """The same for a clause in another language, of which fewer words are known."""
 
 _CLOSE = 0.25
@@ -21,6 +21,12 @@ _HEAD = 5
 
 _SCOPE = 0.5
 """Share of the head of a negation that the other side must have, for the two to contradict."""
+
+_LEAST = 2
+"""Least weight of these words."""
+
+_ATTRIBUTIVE = "的"
+"""A negation of a verb still governs what follows it: 不可用于新的授信."""
 
 _UNTIL = frozenset({"才", "除非", "只有", "unless", "until", "not until", "only"})
 
@@ -54,9 +60,15 @@ def contradicted(tokens: Sequence[Token], other: Sequence[Token]) -> list[Token]
     """The words of a clause about which another clause with much in common says the opposite."""
     if _has_until(tokens) != _has_until(other):
         return []
-    if _is_negative(tokens) and _is_negative(other):
+    if _is_negative(tokens) and _is_negative(other) and _denies_same(tokens, other):
         return []
     return _affirmed(tokens, other) or _denied(tokens, other) or _opposed(tokens, other)
+
+
+def _denies_same(tokens: Sequence[Token], other: Sequence[Token]) -> bool:
+    """Whether two clauses negate a word in common, or the first one none with content."""
+    denied = [token for token in tokens if token.negated and token.weight]
+    return not denied or any(each.negated for word in denied for each in find_word(word, other))
 
 
 def _agrees(words: Sequence[Token], other: Sequence[Token]) -> bool:
@@ -78,9 +90,9 @@ def _heads(tokens: Sequence[Token]) -> list[list[Token]]:
     found: list[list[Token]] = []
     for index, token in enumerate(tokens):
         if token.word.negates and token.negated:
-            scope = []
+            scope: list[Token] = []
             for each in tokens[index + 1 :]:
-                if not each.negated:
+                if not each.negated and not any(word.form == _ATTRIBUTIVE for word in (each, *scope[1:])):
                     break
                 scope.append(each)
             found.append(_first(scope) or _first([each for each in tokens[:index] if each.negated]))
@@ -115,7 +127,8 @@ def _denied(tokens: Sequence[Token], other: Sequence[Token]) -> list[Token]:
 def _held(head: Sequence[Token], tokens: Sequence[Token], *, negated: bool) -> bool:
     """Whether a clause has most of these words, all of them with this polarity."""
     total = held = 0
-    if not find_word(head[0], tokens):
+    opposite = {-side for token in head for side in token.word.sides}
+    if any(not opposite.isdisjoint(token.word.sides) for token in tokens if token.weight):
         return False
     for token in head:
         found = find_word(token, tokens)
@@ -124,7 +137,7 @@ def _held(head: Sequence[Token], tokens: Sequence[Token], *, negated: bool) -> b
             held += token.weight
             if any(each.negated is not negated for each in found):
                 return False
-    return held >= _SCOPE * total
+    return held >= max(_SCOPE * total, min(total, _LEAST))
 
 
 def _opposed(tokens: Sequence[Token], other: Sequence[Token]) -> list[Token]:

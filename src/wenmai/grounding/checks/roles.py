@@ -11,11 +11,18 @@ from wenmai.grounding.wording.words import UNKNOWN, load_words
 _LEAST_GAIN = 2
 _ALIGNED = 0.5
 _CLOSE = 0.1
-_PASSIVE = frozenset({"被", "由", "受", "遭", "为", "by"})
+_PASSIVE = frozenset({"被", "受", "遭", "为", "by"})
 _LONGEST_SLOT = 6
 _TIMES = frozenset("年月日周天时")
 _LEAST_PART = 2
+_ANCHOR = 3
+"""Forms beside a place that identify it, if they have no content."""
+
 _PARTICLES = frozenset("的了在把被将须应也都就再并和与及各可能已于是则便而从由向对")
+_LEAST_REST = 4
+_COPIED = 0.75
+"""Share of the adjacent pairs of a copy that the other clause has."""
+
 _KNOWN = 0.7
 """Share of the rest of a clause that the closest clause must have, for two parts to be in the same place."""
 
@@ -98,7 +105,7 @@ def _find(texts: list[str], part: list[str]) -> list[int]:
 
 
 def _takes_place(forms: list[Form], clause: list[Form], passage: str) -> bool:
-    """Whether other words of the passage stand here in the place that the most similar clause gives to its own."""
+    """Whether other words of the passage, or new ones in a copy, stand in the place of words of the closest clause."""
     known = {form.text for form in clause}
     own = {form.text for form in forms}
     start = 0
@@ -106,20 +113,30 @@ def _takes_place(forms: list[Form], clause: list[Form], passage: str) -> bool:
         stop = start
         while stop < len(forms) and forms[stop].text not in known:
             stop += 1
-        part = forms[start:stop]
+        part = [] if all(form.text.isdigit() for form in forms[start:stop]) else forms[start:stop]
         rest = [*forms[:start], *forms[stop:]]
         if (
             sum(form.weight for form in part) + (len(part) > 1) >= _LEAST_PART
-            and "".join(form.text for form in part) in passage
+            and ("".join(form.text for form in part) in passage or _is_copy(rest, clause, start))
             and sum(form.weight for form in rest if form.text in known) >= _KNOWN * sum(form.weight for form in rest)
         ):
-            slot = _slot(clause, forms[start - 1 : start], forms[stop : stop + 1])
-            texts = [form.text for form in slot]
-            stated = any(form.weight or form.text in _TIMES for form in slot)
-            if stated and own.isdisjoint(texts) and _PARTICLES.isdisjoint(texts) and not _synonyms(part, slot):
-                return True
+            for length in (1, _ANCHOR):
+                slot = _slot(clause, forms[max(0, start - length) : start], forms[stop : stop + length])
+                texts = [form.text for form in slot]
+                stated = any(form.weight or form.text in _TIMES for form in slot)
+                if stated and own.isdisjoint(texts) and _PARTICLES.isdisjoint(texts) and not _synonyms(part, slot):
+                    return True
         start = stop + 1
     return False
+
+
+def _is_copy(rest: Sequence[Form], clause: Sequence[Form], cut: int) -> bool:
+    """Whether the rest of a clause, cut at a place, is copied from another one: then a new word there replaces one."""
+    pairs = set(pairwise(form.text for form in clause))
+    texts = [form.text for form in rest]
+    adjacent = [pair for place, pair in enumerate(pairwise(texts), start=1) if place != cut]
+    copied = sum(pair in pairs for pair in adjacent)
+    return sum(form.weight for form in rest) >= _LEAST_REST and copied >= _COPIED * len(adjacent)
 
 
 def _synonyms(part: Sequence[Form], slot: Sequence[Form]) -> bool:
@@ -131,10 +148,11 @@ def _synonyms(part: Sequence[Form], slot: Sequence[Form]) -> bool:
 
 def _slot(clause: list[Form], before: Sequence[Form], after: Sequence[Form]) -> list[Form]:
     """The words of a clause between two others, one of which has content and the other may be its edge."""
-    if not any(form.weight for form in (*before, *after)):
+    if max(len(before), len(after)) < _ANCHOR and not any(form.weight for form in (*before, *after)):
         return []
-    starts = [place + 1 for place, form in enumerate(clause) if form.text == before[0].text] if before else [0]
-    ends = [place for place, form in enumerate(clause) if form.text == after[0].text] if after else [len(clause)]
+    texts = [form.text for form in clause]
+    starts = [place + len(before) for place in _find(texts, [form.text for form in before])] if before else [0]
+    ends = _find(texts, [form.text for form in after]) if after else [len(clause)]
     for start in starts:
         for end in ends:
             if start < end <= start + _LONGEST_SLOT:

@@ -16,9 +16,6 @@ from wenmai.grounding.passage_index import bare_clause
 _WITHIN = 0.75
 """How much it counts that a clause of a passage is within the statement, against the reverse."""
 
-_PASSAGES = 3
-"""Passages with which a clause is compared in detail."""
-
 
 class Reason(StrEnum):
     """The check that an unsupported part of an answer failed."""
@@ -125,6 +122,10 @@ class TestedStatement:
         """The windows for some of its tokens, best first."""
         return self._aligned.windows(tokens)
 
+    def scores(self, tokens: Sequence[Token], number: int) -> list[float]:
+        """The share of the content of some of its tokens that each sentence of a passage holds."""
+        return self._aligned.scores(tokens, number)
+
     @cached_property
     def _aligned(self) -> AlignedContent:
         return AlignedContent(self.content, self.alignment, self.numbers)
@@ -141,7 +142,7 @@ class TestedStatement:
         words = clause.tokens if people else [token for token in clause.tokens if not token.word.person]
         aligned = [
             (_likeness(words, other, clause.tokens), other)
-            for sentence in self._sentences(clause, translated=people)
+            for sentence in self.aligned_sentences(clause, translated=people)
             for other in sentence.clauses
         ]
         best = max((shared for shared, _ in aligned), default=0.0)
@@ -149,13 +150,14 @@ class TestedStatement:
 
     def closest_sentences(self, clause: Clause, *, least: float) -> list[Span]:
         """The aligned sentences that have this share of a clause's content."""
-        spans = [Span(sentence.tokens) for sentence in self._sentences(clause, translated=False)]
+        spans = [Span(sentence.tokens) for sentence in self.aligned_sentences(clause, translated=False)]
         return [span for span in spans if shared_content(clause.tokens, span) >= least]
 
-    def _sentences(self, clause: Clause, *, translated: bool) -> list[Content]:
+    def aligned_sentences(self, clause: Clause, *, translated: bool) -> list[Content]:
+        """The sentences that the best passages align to a clause, with or without those in the other language."""
         return [
             self.alignment.passages[window.number].sentences[index]
-            for window in clause.windows[:_PASSAGES]
+            for window in clause.windows
             if translated or self.alignment.languages[window.number] == self.language
             for index in window.sentences
         ]

@@ -61,6 +61,7 @@ _UNITS_EN = {
         "公斤": "kilogram kg",
         "吨": "ton tonne",
         "年": "year",
+        "十年": "decade",
         "月": "month",
         "周": "week",
         "日": "day",

@@ -14,6 +14,7 @@ from wenmai.grounding.claims.dates import find_times
 from wenmai.grounding.claims.names import find_names
 from wenmai.grounding.claims.numerals import fold_width
 from wenmai.grounding.lexicon import EMPTY, Lexicon
+from wenmai.text.folding import fold
 
 __all__ = ["Claim", "ClaimKind", "find_claims"]
 
@@ -31,7 +32,7 @@ def find_claims(text: str, lexicon: Lexicon = EMPTY, *, known: Collection[str] =
         lexicon: the words of its field.
         known: names that are no claims, such as the persona's.
     """
-    folded = fold_width(text)
+    folded = fold_width(fold(text)).replace("干隆", "乾隆")
     found = [*find_times(folded), *find_counts(folded, lexicon), *find_names(folded, lexicon)]
     found.sort(key=lambda claim: (claim.kind is not ClaimKind.TITLE, claim.start - claim.end))
     taken = bytearray(len(text))
