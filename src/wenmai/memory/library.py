@@ -1,7 +1,7 @@
 """The library API: sessions as objects, for programs that embed Wenmai."""
 
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
 from typing import Any
 
@@ -12,18 +12,22 @@ from wenmai.errors import InvalidInput, SessionNotFound
 from wenmai.memory.context import Context, ContextBuilder
 from wenmai.memory.derived import DerivedMemory
 from wenmai.memory.derived_preferences import DerivedPreferences
+from wenmai.memory.episodes import EpisodeIndex, Episodes, EpisodeVectors
 from wenmai.memory.first_question import DerivedFirstQuestion, FirstQuestion
 from wenmai.memory.history import ASSISTANT, History, MessagePage, SessionSummary
 from wenmai.memory.idempotency import IdempotentTurns
 from wenmai.memory.ids import checked_id
 from wenmai.memory.preferences import PreferenceBook, PreferenceChange, SessionPreferences
+from wenmai.memory.recall import Recall, RecalledItem, RecallQuery
 from wenmai.memory.sessions import OpenedSession, Sessions
 from wenmai.memory.thread_lock import ThreadLock
 from wenmai.memory.transcript import MessageInput, Transcript
 from wenmai.memory.usage import UsageLedger
 from wenmai.memory.window import Window, WindowLimits
-from wenmai.scope import Scope
-from wenmai.stores.contracts import Documents, Logs, Store
+from wenmai.providers.embedders import Embedder, open_embedder
+from wenmai.retrieval.query_embedding import QueryEmbedding
+from wenmai.scope import Scope, ThreadKey
+from wenmai.stores.contracts import Documents, Logs, Search, Store
 from wenmai.stores.opening import open_stores
 from wenmai.stores.records import Message, Session
 from wenmai.text.tokens import TokenCounter, estimate_tokens
@@ -56,8 +60,8 @@ class Memory:
     """The memory over one store.
 
     Attributes:
-        sessions, transcript, preferences, history, contexts, thread_lock, idempotency, usage, first_questions: its
-            parts, usable alone.
+        sessions, transcript, preferences, history, contexts, recalls, thread_lock, idempotency, usage,
+            first_questions: its parts, usable alone.
         derived: what is made from transcripts in the background, once it is started.
         policy: see :class:`MemoryPolicy`.
     """
@@ -70,6 +74,8 @@ class Memory:
         clock: Clock = system_clock,
         policy: MemoryPolicy | None = None,
         count_tokens: TokenCounter = estimate_tokens,
+        search: Search | None = None,
+        embedder: Embedder | None = None,
     ) -> None:
         self.policy: MemoryPolicy = policy or MemoryPolicy()
         self.derived: DerivedMemory = DerivedMemory(documents, logs, clock)
@@ -80,6 +86,7 @@ class Memory:
             lifetime=self.policy.session_lifetime,
             rule_titles_final=self.policy.rule_titles_final,
             on_cut=self.derived.schedule_after_cut,
+            on_delete=self._deleting,
         )
         self.transcript: Transcript = Transcript(
             logs,
@@ -106,6 +113,41 @@ class Memory:
             topic_words=self.policy.topic_words,
         )
         self.derived.register(inferred)
+        self._episodes = None if search is None else EpisodeIndex(documents, logs, search, embedder)
+        if self._episodes is not None:
+            words = Episodes(self._episodes)
+            self.derived.register(words)
+            if embedder is not None:
+                self.derived.register(EpisodeVectors(self._episodes, words, self.derived.watermarks, embedder))
+        questions = QueryEmbedding(embedder)
+        self.recalls: Recall = Recall(self._episodes, questions, logs, self.sessions, clock, count_tokens)
+
+    @asynccontextmanager
+    async def _deleting(self, scope: Scope, thread: ThreadKey) -> AsyncIterator[None]:
+        """Remove the episodes of a thread or session that is being deleted.
+
+        Before, since nothing finds them after a crash once the messages are gone, and after, since background work
+        may have added some meanwhile. If the deletion fails, they are derived again.
+        """
+        if self._episodes is None:
+            yield
+            return
+        threads = [thread]
+        if not thread.persona_id:
+            found = await self.transcript.threads(scope, thread.session_id, incarnation=thread.incarnation)
+            threads = [thread._replace(persona_id=each.persona_id) for each in found]
+        for each in threads:
+            await self.derived.reset(scope, each)
+        await self._episodes.forget(scope, thread)
+        yield
+        await self._episodes.forget(scope, thread)
+
+    async def recall(self, query: str, *, scope: Scope | None = None, **limits: Any) -> list[RecalledItem]:
+        """What the user's sessions say about ``query``, best first; keywords are the fields of :class:`RecallQuery`.
+
+        A message is found by its words within seconds of its append, and by its meaning when it is embedded.
+        """
+        return await self.recalls.recall(scope or Scope(), RecallQuery(query=query, **limits))
 
     async def session(
         self,
@@ -207,6 +249,11 @@ class SessionMemory:
         """The context for a model that answers ``query``; see :class:`Context`."""
         return await self._memory.contexts.build(self._scope, self._thread, query, budget_tokens=budget_tokens)
 
+    async def recall(self, query: str, **limits: Any) -> list[RecalledItem]:
+        """What this persona's thread says about ``query``; see :meth:`Memory.recall`."""
+        thread = {"session_id": self.session_id, "persona_id": self._thread.persona_id}
+        return await self._memory.recall(query, scope=self._scope, **thread | limits)
+
     async def preferences(self) -> SessionPreferences:
         """How the user likes to be answered."""
         return await self._memory.preferences.get(self._scope, self.session_id)
@@ -256,6 +303,7 @@ async def open_memory(
     policy: MemoryPolicy | None = None,
     clock: Clock = system_clock,
     count_tokens: TokenCounter = estimate_tokens,
+    embedder: str = "none",
 ) -> AsyncIterator[Memory]:
     """Open the memory kept at ``url`` for as long as the context lasts.
 
@@ -268,15 +316,24 @@ async def open_memory(
         policy: see :class:`MemoryPolicy`.
         clock: the source of stored timestamps.
         count_tokens: counts the tokens of a text.
+        embedder: by name, for recall by meaning too; see :func:`wenmai.providers.embedders.open_embedder`.
 
     Raises:
         UnsupportedUrl: no backend has that scheme.
         InvalidInput: the backend does not store documents and logs.
         StoreError: the store cannot be opened.
     """
-    async with open_stores(url, hot, clock=clock) as (store, _):
+    async with AsyncExitStack() as connections, open_stores(url, hot, clock=clock) as (store, _):
         documents, logs = required(store, url)
-        memory = Memory(documents, logs, clock=clock, policy=policy, count_tokens=count_tokens)
+        memory = Memory(
+            documents,
+            logs,
+            clock=clock,
+            policy=policy,
+            count_tokens=count_tokens,
+            search=store.search,
+            embedder=open_embedder(embedder, connections=connections),
+        )
         memory.derived.start()
         try:
             yield memory
