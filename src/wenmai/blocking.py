@@ -23,7 +23,7 @@ from wenmai.memory.context import Context
 from wenmai.memory.history import ASSISTANT, MessagePage, SessionSummary
 from wenmai.memory.library import Memory, MemoryPolicy, SessionMemory, open_memory
 from wenmai.memory.preferences import SessionPreferences
-from wenmai.memory.recall import RecalledItem
+from wenmai.memory.recalled_items import RecalledItem
 from wenmai.memory.transcript import MessageInput
 from wenmai.memory.window import Window, WindowLimits
 from wenmai.scope import Scope

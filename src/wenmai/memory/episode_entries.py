@@ -73,11 +73,16 @@ def entries_of(thread: ThreadKey, messages: Sequence[Message], first: int) -> It
         if message.turn_id != turn:
             turn, turn_first, incognito = message.turn_id, message.seq, False
         incognito = incognito or bool(message.metadata.get(INCOGNITO))
-        if incognito or not message.completed or message.role not in _ROLES or not message.content.strip():
+        if incognito or not is_indexed(message):
             continue
         if message.seq >= first:
             yield _entry(thread, message, previous, turn_first)
         previous = message
+
+
+def is_indexed(message: Message) -> bool:
+    """Whether the message has an entry, unless its turn is incognito."""
+    return message.completed and message.role in _ROLES and not message.content.isspace() and message.content != ""
 
 
 def _entry(thread: ThreadKey, message: Message, previous: Message | None, turn_first: int) -> MessageEntry:

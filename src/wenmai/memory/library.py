@@ -12,13 +12,15 @@ from wenmai.errors import InvalidInput, SessionNotFound
 from wenmai.memory.context import Context, ContextBuilder
 from wenmai.memory.derived import DerivedMemory
 from wenmai.memory.derived_preferences import DerivedPreferences
+from wenmai.memory.episode_deletion import EpisodeDeletion
 from wenmai.memory.episodes import EpisodeIndex, Episodes, EpisodeVectors
 from wenmai.memory.first_question import DerivedFirstQuestion, FirstQuestion
 from wenmai.memory.history import ASSISTANT, History, MessagePage, SessionSummary
 from wenmai.memory.idempotency import IdempotentTurns
 from wenmai.memory.ids import checked_id
 from wenmai.memory.preferences import PreferenceBook, PreferenceChange, SessionPreferences
-from wenmai.memory.recall import Recall, RecalledItem, RecallQuery
+from wenmai.memory.recall import Recall
+from wenmai.memory.recalled_items import RecalledItem, RecallQuery
 from wenmai.memory.sessions import OpenedSession, Sessions
 from wenmai.memory.thread_lock import ThreadLock
 from wenmai.memory.transcript import MessageInput, Transcript
@@ -26,7 +28,7 @@ from wenmai.memory.usage import UsageLedger
 from wenmai.memory.window import Window, WindowLimits
 from wenmai.providers.embedders import Embedder, open_embedder
 from wenmai.retrieval.query_embedding import QueryEmbedding
-from wenmai.scope import Scope, ThreadKey
+from wenmai.scope import Scope
 from wenmai.stores.contracts import Documents, Logs, Search, Store
 from wenmai.stores.opening import open_stores
 from wenmai.stores.records import Message, Session
@@ -79,6 +81,7 @@ class Memory:
     ) -> None:
         self.policy: MemoryPolicy = policy or MemoryPolicy()
         self.derived: DerivedMemory = DerivedMemory(documents, logs, clock)
+        episodes = None if search is None else EpisodeIndex(documents, logs, search, embedder)
         self.sessions: Sessions = Sessions(
             documents,
             logs,
@@ -86,7 +89,7 @@ class Memory:
             lifetime=self.policy.session_lifetime,
             rule_titles_final=self.policy.rule_titles_final,
             on_cut=self.derived.schedule_after_cut,
-            on_delete=self._deleting,
+            on_delete=EpisodeDeletion(episodes, self.derived, logs).around,
         )
         self.transcript: Transcript = Transcript(
             logs,
@@ -113,34 +116,13 @@ class Memory:
             topic_words=self.policy.topic_words,
         )
         self.derived.register(inferred)
-        self._episodes = None if search is None else EpisodeIndex(documents, logs, search, embedder)
-        if self._episodes is not None:
-            words = Episodes(self._episodes)
+        if episodes is not None:
+            words = Episodes(episodes)
             self.derived.register(words)
             if embedder is not None:
-                self.derived.register(EpisodeVectors(self._episodes, words, self.derived.watermarks, embedder))
+                self.derived.register(EpisodeVectors(episodes, words, self.derived.watermarks, embedder))
         questions = QueryEmbedding(embedder)
-        self.recalls: Recall = Recall(self._episodes, questions, logs, self.sessions, clock, count_tokens)
-
-    @asynccontextmanager
-    async def _deleting(self, scope: Scope, thread: ThreadKey) -> AsyncIterator[None]:
-        """Remove the episodes of a thread or session that is being deleted.
-
-        Before, since nothing finds them after a crash once the messages are gone, and after, since background work
-        may have added some meanwhile. If the deletion fails, they are derived again.
-        """
-        if self._episodes is None:
-            yield
-            return
-        threads = [thread]
-        if not thread.persona_id:
-            found = await self.transcript.threads(scope, thread.session_id, incarnation=thread.incarnation)
-            threads = [thread._replace(persona_id=each.persona_id) for each in found]
-        for each in threads:
-            await self.derived.reset(scope, each)
-        await self._episodes.forget(scope, thread)
-        yield
-        await self._episodes.forget(scope, thread)
+        self.recalls: Recall = Recall(episodes, questions, logs, self.sessions, clock, count_tokens)
 
     async def recall(self, query: str, *, scope: Scope | None = None, **limits: Any) -> list[RecalledItem]:
         """What the user's sessions say about ``query``, best first; keywords are the fields of :class:`RecallQuery`.

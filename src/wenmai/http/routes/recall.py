@@ -12,7 +12,7 @@ from wenmai.http.openapi import problems
 from wenmai.http.responses import Json
 from wenmai.http.schemas.recall import RecallBody
 from wenmai.http.scope import CallerScope
-from wenmai.memory.recall import RecalledItem, RecallQuery
+from wenmai.memory.recalled_items import RecalledItem, RecallQuery
 
 router: APIRouter = APIRouter(prefix="/v1/recall", tags=["sessions"], route_class=JsonRoute)
 

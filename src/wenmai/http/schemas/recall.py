@@ -5,7 +5,7 @@ from typing import ClassVar, Literal
 from pydantic import ConfigDict, Field, StrictStr
 
 from wenmai.http.schemas.common import Count, Id, RequestBody, Timestamp, WholeNumber
-from wenmai.memory.recall import MAX_TOP, QUERY_LIMIT
+from wenmai.memory.recalled_items import MAX_TOP, QUERY_LIMIT
 
 
 class RecallBody(RequestBody):
