@@ -23,7 +23,7 @@ from wenmai.stores.contracts import Hit, Logs, Range, SearchQuery, WeightedFusio
 from wenmai.stores.records import Message
 from wenmai.text.tokens import TokenCounter
 
-POOL = 300
+POOL = 400
 """Messages ranked."""
 
 DATED_POOL = 100
@@ -162,7 +162,7 @@ def _ranked(
 
 def _features(hit: Hit, around: Mapping[str, Hit]) -> RankedMessage:
     fields = hit.fields
-    near = [around[id_] for id_ in neighbour_ids(hit.id) if id_ in around]
+    before, after = (around.get(id_) for id_ in neighbour_ids(hit.id))
     spans = fields.get("spans", ())
     return RankedMessage(
         id=hit.id,
@@ -174,8 +174,9 @@ def _features(hit: Hit, around: Mapping[str, Hit]) -> RankedMessage:
         length=_number(hit, "length"),
         lexical=hit.lexical,
         similarity=hit.similarity,
-        neighbours=[each.similarity for each in near if each.similarity is not None],
-        neighbour_words=[each.lexical for each in near],
+        neighbours=[each.similarity for each in (before, after) if each is not None and each.similarity is not None],
+        words_before=None if before is None else before.lexical,
+        words_after=None if after is None else after.lexical,
     )
 
 

@@ -18,24 +18,33 @@ SMALLEST_DEVIATION = 1e-6
 
 
 class Weights(NamedTuple):
-    """The weights of the sum; see the module."""
+    """The weights of the sum; see the module.
 
-    words: float = 0.3
-    meaning: float = 0.7
-    words_alone: float = 1.0
-    neighbour: float = 0.3
-    neighbour_words: float = 0.2
-    speaker: float = 0.4
+    Attributes:
+        day: times the nearness of the message's day to those that the question names.
+        day_scale: days after which that nearness is down to a third.
+        resolved: of a message that names days within those of the question.
+        when: of a message that names a time, if the question asks for one.
+    """
+
+    words: float
+    meaning: float
+    neighbours: float
+    words_before: float
+    words_after: float
+    when: float
+    speaker: float = 0.6
     day: float = 3.0
     day_scale: float = 3.0
     resolved: float = 1.0
-    when: float = 1.5
     question: float = -0.5
-    length: float = 0.3
+    length: float = 0.15
     session: float = 0.3
 
 
-WEIGHTS = Weights()
+WITH_VECTORS = Weights(words=0.3, meaning=0.7, neighbours=0.25, words_before=0.1, words_after=0.1, when=1.5)
+WORDS_ALONE = Weights(words=0.5, meaning=0.0, neighbours=0.0, words_before=0.1, words_after=0.4, when=1.0)
+"""An entry's text is the previous message and this one, so a word that the next entry has too is in this message."""
 
 
 class RankedMessage(NamedTuple):
@@ -46,6 +55,7 @@ class RankedMessage(NamedTuple):
         spans: the days that the message names.
         similarity: None while it has no vector.
         neighbours: the similarities of the messages before and after it, as far as they have one.
+        words_before, words_after: their lexical scores, None where there is no message.
     """
 
     id: str
@@ -58,7 +68,8 @@ class RankedMessage(NamedTuple):
     lexical: float
     similarity: float | None
     neighbours: Sequence[float] = ()
-    neighbour_words: Sequence[float] = ()
+    words_before: float | None = None
+    words_after: float | None = None
 
 
 class Why(NamedTuple):
@@ -109,23 +120,28 @@ def named_speakers(question: str, speakers: Sequence[str]) -> frozenset[str]:
     return frozenset(found)
 
 
-def rank(messages: Sequence[RankedMessage], question: Question, weights: Weights = WEIGHTS) -> dict[str, Why]:
-    """The score of each message by its parts, best first, ties by id."""
-    has_meaning = any(message.similarity is not None for message in messages)
+def rank(messages: Sequence[RankedMessage], question: Question, weights: Weights | None = None) -> dict[str, Why]:
+    """The score of each message by its parts, best first, ties by id.
+
+    Args:
+        messages: the pool.
+        question: what it asks for.
+        weights: default: those for a pool with vectors, or without.
+    """
+    if weights is None:
+        weights = WITH_VECTORS if any(message.similarity is not None for message in messages) else WORDS_ALONE
     words = _ZScore([message.lexical for message in messages])
     meaning = _ZScore([message.similarity for message in messages if message.similarity is not None])
-    near_words = _ZScore([each for message in messages for each in message.neighbour_words])
-    words_weight = weights.words if has_meaning else weights.words_alone
     parts: dict[str, Why] = {}
     for message in messages:
-        similarity = 0.0 if message.similarity is None else meaning.of(message.similarity)
         parts[message.id] = Why(
-            words=words_weight * words.of(message.lexical),
-            meaning=weights.meaning * similarity,
+            words=weights.words * words.of(message.lexical),
+            meaning=weights.meaning * meaning.of(message.similarity),
             time=_time(message, question, weights),
             speaker=_speaker(message, question, weights),
-            neighbours=weights.neighbour * fsum(map(meaning.of, message.neighbours))
-            + weights.neighbour_words * fsum(map(near_words.of, message.neighbour_words)),
+            neighbours=weights.neighbours * fsum(map(meaning.of, message.neighbours))
+            + weights.words_before * words.of(message.words_before)
+            + weights.words_after * words.of(message.words_after),
             form=weights.question * message.is_question + weights.length * log(1 + message.length),
         )
     best: dict[str, float] = {}
@@ -138,14 +154,14 @@ def rank(messages: Sequence[RankedMessage], question: Question, weights: Weights
 
 
 class _ZScore:
-    """Distance from the mean of some values, in their standard deviations."""
+    """Distance from the mean of some values, in their standard deviations; 0 for a missing value."""
 
     def __init__(self, values: Sequence[float]) -> None:
         self._mean = fsum(values) / len(values) if values else 0.0
         self._deviation = sqrt(fsum((value - self._mean) ** 2 for value in values) / len(values)) if values else 0.0
 
-    def of(self, value: float) -> float:
-        return 0.0 if self._deviation < SMALLEST_DEVIATION else (value - self._mean) / self._deviation
+    def of(self, value: float | None) -> float:
+        return 0.0 if value is None or self._deviation < SMALLEST_DEVIATION else (value - self._mean) / self._deviation
 
 
 def _speaker(message: RankedMessage, question: Question, weights: Weights) -> float:
