@@ -30,7 +30,7 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
     "interchange": GROUND | {"stores", "memory"},
     "chat": GROUND | {"resilience", "stores", "memory", "grounding", "providers", "config"},
     "engine": GROUND | {"resilience", "stores", "memory", "grounding", "providers", "config", "chat"},
-    "evaluation": GROUND | {"stores", "grounding", "config", "chat", "engine"},
+    "evaluation": GROUND | {"stores", "memory", "grounding", "config", "interchange", "chat", "engine"},
     "http": GROUND
     | {"resilience", "stores", "retrieval", "memory", "grounding", "config", "interchange", "chat", "engine"},
     "cli": GROUND

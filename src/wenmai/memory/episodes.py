@@ -19,7 +19,7 @@ from wenmai.resilience.work_queue import RetryLater
 from wenmai.retrieval.index import batches
 from wenmai.retrieval.vector_cache import VectorCache
 from wenmai.scope import Scope, ThreadKey
-from wenmai.stores.contracts import Documents, Hit, Logs, Range, Search, SearchQuery, Where
+from wenmai.stores.contracts import CollectionSize, Documents, Hit, Logs, Range, Search, SearchQuery, Where
 from wenmai.stores.records import Marker, Message
 from wenmai.text.cjk import ANALYSIS
 
@@ -73,6 +73,10 @@ class EpisodeIndex:
     async def query(self, scope: Scope, queries: Sequence[SearchQuery]) -> list[list[Hit]]:
         """See :meth:`wenmai.stores.contracts.Search.query`."""
         return await self._search.query(scope, self._collection, queries)
+
+    async def size(self, scope: Scope) -> CollectionSize:
+        """How many entries the user has, and how many of them have a vector."""
+        return await self._search.size(scope, self._collection)
 
     async def without_vector(self, scope: Scope, thread: ThreadKey, after: int, last: int) -> list[int]:
         """The numbers of the next messages after ``after`` up to ``last`` whose entries have no vector."""

@@ -19,7 +19,7 @@ from wenmai.retrieval.message_ranking import Question, RankedMessage, Why, asks_
 from wenmai.retrieval.query_embedding import QueryEmbedding, Vector
 from wenmai.retrieval.time_expressions import DAY, DaySpan, find_spans
 from wenmai.scope import Scope, ThreadKey
-from wenmai.stores.contracts import Hit, Logs, Range, SearchQuery, WeightedFusion, Where
+from wenmai.stores.contracts import CollectionSize, Hit, Logs, Range, SearchQuery, WeightedFusion, Where
 from wenmai.stores.records import Message
 from wenmai.text.tokens import TokenCounter
 
@@ -82,6 +82,10 @@ class Recall:
         vector, _ = await self._questions.embed(asked.query)
         ranked = await self._rank(self._index, scope, asked.query, vector, where, spans)
         return await self._read(scope, asked, ranked)
+
+    async def size(self, scope: Scope) -> CollectionSize:
+        """How many of the user's messages are indexed, and how many of them by meaning too."""
+        return CollectionSize(0, 0) if self._index is None else await self._index.size(scope)
 
     async def _where(self, scope: Scope, asked: RecallQuery) -> Where:
         where: dict[str, Any] = {}
