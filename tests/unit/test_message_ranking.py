@@ -37,7 +37,8 @@ def first(question: Question, **features: Any) -> str:
     [
         ({"lexical": 4.0}, NOTHING),
         ({"similarity": 0.85}, NOTHING),
-        ({"neighbours": (0.85,)}, NOTHING),
+        ({"similarity_before": 0.85}, NOTHING),
+        ({"similarity_after": 0.85}, NOTHING),
         ({"words_before": 4.0}, NOTHING),
         ({"words_after": 4.0}, NOTHING),
         ({"length": 80}, NOTHING),
@@ -55,7 +56,8 @@ def first(question: Question, **features: Any) -> str:
     ids=[
         "words",
         "meaning",
-        "neighbours",
+        "meaning before",
+        "meaning after",
         "words before",
         "words after",
         "length",
@@ -88,6 +90,13 @@ def test_scores_do_not_depend_on_the_scale_of_similarities() -> None:
     messages = [message(str(n), lexical=words, similarity=near) for n, (words, near) in enumerate(values)]
     stretched = [each._replace(similarity=5 * (each.similarity or 0) - 3) for each in messages]
     assert list(rank(messages, NOTHING)) == list(rank(stretched, NOTHING))
+
+
+def test_nearly_equal_words_are_no_reason_in_a_small_pool() -> None:
+    """Of two messages of which one is a little shorter, the one of the day asked for is the best."""
+    asked = Question(frozenset(), (DaySpan(DAY, DAY),), asks_when=False)
+    messages = [message("a", lexical=2.05, day=date(2023, 5, 6), similarity=None), message("b", similarity=None)]
+    assert next(iter(rank(messages, asked))) == "b"
 
 
 def test_a_message_without_a_vector_counts_as_average() -> None:

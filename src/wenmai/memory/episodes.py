@@ -15,7 +15,6 @@ from wenmai.memory.derived import Progress, ThreadChange
 from wenmai.memory.episode_entries import VERSION, MessageEntry, entries_of, entry_id, parsed_id, thread_prefix
 from wenmai.memory.watermarks import ThreadRef, Watermarks
 from wenmai.providers.embedders import Embedder
-from wenmai.resilience.work_queue import RetryLater
 from wenmai.retrieval.index import batches
 from wenmai.retrieval.vector_cache import VectorCache
 from wenmai.scope import Scope, ThreadKey
@@ -32,8 +31,8 @@ LOOK_BACK = 20
 """Messages read before those to index: the previous one, and the beginning of its turn."""
 
 EMBEDDED_TOGETHER = 20
-RETRY_SECONDS = 0.2
-"""Delay of vectors whose entries are not indexed yet."""
+WAITS, WAIT_SECONDS = 20, 0.05
+"""How often, and for how long each time, vectors wait for their entries."""
 
 _MARKER = "episodes/"
 """Before the names of the markers that list the collections of a site."""
@@ -192,14 +191,8 @@ class EpisodeVectors:
         return Progress.BEHIND
 
     async def derive(self, change: ThreadChange) -> Progress:
-        """Embed the thread's entries that have no vector.
-
-        Raises:
-            RetryLater: they are not all indexed yet.
-        """
-        indexed, _ = await self._watermarks.read(self._words.name, ThreadRef(change.scope, change.thread))
-        if indexed < change.last:
-            raise RetryLater(RETRY_SECONDS)
+        """Embed the thread's entries that have no vector."""
+        await self._wait_for_words(change)
         after = change.after
         while numbers := await self._index.without_vector(change.scope, change.thread, after, change.last):
             after = numbers[-1]
@@ -207,6 +200,16 @@ class EpisodeVectors:
             wanted = set(numbers)
             await self._embed(change.scope, [each for each in entries if parsed_id(each.entry.id)[1] in wanted])
         return Progress.CURRENT
+
+    async def _wait_for_words(self, change: ThreadChange) -> None:
+        """Return when the messages are indexed: usually they are being indexed now, else do it here."""
+        ref = ThreadRef(change.scope, change.thread)
+        for _ in range(WAITS):
+            indexed, _ = await self._watermarks.read(self._words.name, ref)
+            if indexed >= change.last:
+                return
+            await asyncio.sleep(WAIT_SECONDS)
+        await self._words.derive(change)
 
     async def _embed(self, scope: Scope, entries: Sequence[MessageEntry]) -> None:
         """Embed the entries; those that the embedder refuses for good are found by words alone."""

@@ -178,7 +178,8 @@ def _features(hit: Hit, around: Mapping[str, Hit]) -> RankedMessage:
         length=_number(hit, "length"),
         lexical=hit.lexical,
         similarity=hit.similarity,
-        neighbours=[each.similarity for each in (before, after) if each is not None and each.similarity is not None],
+        similarity_before=None if before is None else before.similarity,
+        similarity_after=None if after is None else after.similarity,
         words_before=None if before is None else before.lexical,
         words_after=None if after is None else after.lexical,
     )

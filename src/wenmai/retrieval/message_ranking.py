@@ -15,6 +15,10 @@ from typing import NamedTuple
 from wenmai.retrieval.time_expressions import DaySpan
 
 SMALLEST_DEVIATION = 1e-6
+"""A smaller deviation is the rounding of equal values."""
+
+LEAST_LEXICAL_DEVIATION = 0.1
+"""Of the best lexical score: in a small pool, nearly equal scores are no reason for an order."""
 
 
 class Weights(NamedTuple):
@@ -29,7 +33,8 @@ class Weights(NamedTuple):
 
     words: float
     meaning: float
-    neighbours: float
+    meaning_before: float
+    meaning_after: float
     words_before: float
     words_after: float
     when: float
@@ -42,8 +47,12 @@ class Weights(NamedTuple):
     session: float = 0.3
 
 
-WITH_VECTORS = Weights(words=0.3, meaning=0.7, neighbours=0.25, words_before=0.1, words_after=0.1, when=1.5)
-WORDS_ALONE = Weights(words=0.5, meaning=0.0, neighbours=0.0, words_before=0.1, words_after=0.4, when=1.0)
+WITH_VECTORS = Weights(
+    words=0.3, meaning=0.7, meaning_before=0.2, meaning_after=0.3, words_before=0.1, words_after=0.1, when=1.5
+)
+WORDS_ALONE = Weights(
+    words=0.5, meaning=0.0, meaning_before=0.0, meaning_after=0.0, words_before=0.1, words_after=0.4, when=1.0
+)
 """An entry's text is the previous message and this one, so a word that the next entry has too is in this message."""
 
 
@@ -54,7 +63,7 @@ class RankedMessage(NamedTuple):
         session: the session, whose best message raises the others.
         spans: the days that the message names.
         similarity: None while it has no vector.
-        neighbours: the similarities of the messages before and after it, as far as they have one.
+        similarity_before, similarity_after: of the messages before and after it.
         words_before, words_after: their lexical scores, None where there is no message.
     """
 
@@ -67,7 +76,8 @@ class RankedMessage(NamedTuple):
     length: int
     lexical: float
     similarity: float | None
-    neighbours: Sequence[float] = ()
+    similarity_before: float | None = None
+    similarity_after: float | None = None
     words_before: float | None = None
     words_after: float | None = None
 
@@ -130,7 +140,8 @@ def rank(messages: Sequence[RankedMessage], question: Question, weights: Weights
     """
     if weights is None:
         weights = WITH_VECTORS if any(message.similarity is not None for message in messages) else WORDS_ALONE
-    words = _ZScore([message.lexical for message in messages])
+    lexical = [message.lexical for message in messages]
+    words = _ZScore(lexical, LEAST_LEXICAL_DEVIATION * max(lexical, default=0.0))
     meaning = _ZScore([message.similarity for message in messages if message.similarity is not None])
     parts: dict[str, Why] = {}
     for message in messages:
@@ -139,7 +150,8 @@ def rank(messages: Sequence[RankedMessage], question: Question, weights: Weights
             meaning=weights.meaning * meaning.of(message.similarity),
             time=_time(message, question, weights),
             speaker=_speaker(message, question, weights),
-            neighbours=weights.neighbours * fsum(map(meaning.of, message.neighbours))
+            neighbours=weights.meaning_before * meaning.of(message.similarity_before)
+            + weights.meaning_after * meaning.of(message.similarity_after)
             + weights.words_before * words.of(message.words_before)
             + weights.words_after * words.of(message.words_after),
             form=weights.question * message.is_question + weights.length * log(1 + message.length),
@@ -156,9 +168,10 @@ def rank(messages: Sequence[RankedMessage], question: Question, weights: Weights
 class _ZScore:
     """Distance from the mean of some values, in their standard deviations; 0 for a missing value."""
 
-    def __init__(self, values: Sequence[float]) -> None:
+    def __init__(self, values: Sequence[float], least: float = 0.0) -> None:
         self._mean = fsum(values) / len(values) if values else 0.0
-        self._deviation = sqrt(fsum((value - self._mean) ** 2 for value in values) / len(values)) if values else 0.0
+        deviation = sqrt(fsum((value - self._mean) ** 2 for value in values) / len(values)) if values else 0.0
+        self._deviation = max(deviation, least)
 
     def of(self, value: float | None) -> float:
         return 0.0 if value is None or self._deviation < SMALLEST_DEVIATION else (value - self._mean) / self._deviation
