@@ -48,6 +48,14 @@ def test_an_entry_has_the_words_of_the_previous_message_and_its_own() -> None:
     assert entries(messages)[1:] == entries(messages, 2)
 
 
+def test_captions_of_pictures_are_found() -> None:
+    """By words and by meaning; the text stays as it is."""
+    messages = conversation({"content": "Look!", "metadata": {"caption": "a red kite"}}, "Nice")
+    assert [each.entry.text for each in entries(messages)] == ["Look!\n[a red kite]", "Look!\n[a red kite]\nNice"]
+    assert entries(messages)[0].embedded == "Look!\n[a red kite]"
+    assert entries(conversation({"content": "Look!", "metadata": {"caption": 7}}))[0].entry.text == "Look!"
+
+
 def test_an_incognito_turn_leaves_no_words() -> None:
     """Neither its messages have entries, nor do the next ones have its words."""
     messages = conversation(

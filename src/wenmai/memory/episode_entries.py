@@ -9,6 +9,7 @@ from datetime import date
 from typing import NamedTuple
 
 from wenmai.clock import to_micros
+from wenmai.memory.chat_messages import CAPTION
 from wenmai.memory.derived_preferences import INCOGNITO
 from wenmai.retrieval.time_expressions import DaySpan, find_spans
 from wenmai.scope import ThreadKey
@@ -24,6 +25,7 @@ EMBEDDED_CHARACTERS = 1_500
 
 MAX_SPANS = 20
 _END_SHARE = 4
+_DIGITS = 16
 _ROLES = frozenset({"user", "assistant"})
 _QUESTION_MARKS = ("?", "？")
 
@@ -37,11 +39,11 @@ class MessageEntry(NamedTuple):
 
 def entry_id(thread: ThreadKey, seq: int) -> str:
     """The entry's id; those of a thread are in the order of its messages."""
-    return f"{thread_prefix(thread)}{seq:016d}"
+    return f"{thread_prefix(thread)}{seq:0{_DIGITS}d}"
 
 
 def thread_prefix(thread: ThreadKey) -> str:
-    """What the ids of a thread's entries begin with; none of its parts has a slash."""
+    """The beginning of the ids of a thread's entries; none of its parts has a slash."""
     return f"{thread.session_id}/{thread.incarnation}/{thread.persona_id}/"
 
 
@@ -53,8 +55,8 @@ def parsed_id(id_: str) -> tuple[ThreadKey, int]:
 
 def neighbour_ids(id_: str) -> tuple[str, str]:
     """The ids of the entries before and after this one, whether they exist or not."""
-    thread, seq = parsed_id(id_)
-    return entry_id(thread, seq - 1), entry_id(thread, seq + 1)
+    prefix, seq = id_[:-_DIGITS], int(id_[-_DIGITS:])
+    return f"{prefix}{seq - 1:0{_DIGITS}d}", f"{prefix}{seq + 1:0{_DIGITS}d}"
 
 
 def entries_of(thread: ThreadKey, messages: Sequence[Message], first: int) -> Iterator[MessageEntry]:
@@ -109,12 +111,18 @@ def _entry(thread: ThreadKey, message: Message, previous: Message | None, turn_f
             "length": len(message.content),
         },
     )
-    return MessageEntry(entry, shortened(message.content, EMBEDDED_CHARACTERS))
+    return MessageEntry(entry, shortened(_with_caption(message), EMBEDDED_CHARACTERS))
 
 
 def _spoken(message: Message) -> str:
-    text = shortened(message.content, INDEXED_CHARACTERS)
+    text = shortened(_with_caption(message), INDEXED_CHARACTERS)
     return f"{message.name}: {text}" if message.name else text
+
+
+def _with_caption(message: Message) -> str:
+    """The text, and the description of what is attached to it, if the caller gave one."""
+    caption = message.metadata.get(CAPTION)
+    return f"{message.content}\n[{caption}]" if isinstance(caption, str) and caption else message.content
 
 
 def shortened(text: str, length: int) -> str:

@@ -19,7 +19,7 @@ from wenmai.retrieval.message_ranking import Question, RankedMessage, Why, asks_
 from wenmai.retrieval.query_embedding import QueryEmbedding, Vector
 from wenmai.retrieval.time_expressions import DAY, DaySpan, find_spans
 from wenmai.scope import Scope, ThreadKey
-from wenmai.stores.contracts import CollectionSize, Hit, Logs, Range, SearchQuery, WeightedFusion, Where
+from wenmai.stores.contracts import CollectionSize, FieldValue, Hit, Logs, Range, SearchQuery, WeightedFusion, Where
 from wenmai.stores.records import Message
 from wenmai.text.tokens import TokenCounter
 
@@ -32,7 +32,9 @@ DATED_POOL = 100
 MAX_SPANS = 3
 """Days or periods of a question that are searched."""
 
-MAX_HITS = 500
+NEAR = 100
+"""Messages, the best by words and meaning, whose neighbours count even if they are not in the pool."""
+
 DEFAULT_TOP = 10
 TURN_MESSAGES = 50
 """Of a turn, in one read; a longer turn is recalled without its further messages."""
@@ -115,10 +117,10 @@ class Recall:
         dated = [search({**where, **_days(span)}, DATED_POOL) for span in spans[:MAX_SPANS]]
         queries = [search(where, POOL), *dated]
         hits = {hit.id: hit for found in await index.query(scope, queries) for hit in found}
-        near = dict.fromkeys(id_ for hit in hits for id_ in neighbour_ids(hit) if id_ not in hits)
+        near = {id_ for hit in islice(hits, NEAR) for id_ in neighbour_ids(hit)} - hits.keys()
         around = dict(hits)
         if near:
-            [found] = await index.query(scope, [search({}, MAX_HITS, list(near)[:MAX_HITS])])
+            [found] = await index.query(scope, [search({}, len(near), sorted(near))])
             around |= {hit.id: hit for hit in found}
         return await asyncio.to_thread(_ranked, query, spans, hits, around)
 
@@ -159,30 +161,34 @@ def _units(ranked: Sequence[tuple[Hit, Why]], unit: Unit, exclude: Collection[st
 def _ranked(
     query: str, spans: Sequence[DaySpan], hits: Mapping[str, Hit], around: Mapping[str, Hit]
 ) -> list[tuple[Hit, Why]]:
-    messages = [_features(hit, around) for hit in hits.values()]
-    speakers = named_speakers(query, sorted({message.speaker for message in messages}))
-    return [(hits[id_], why) for id_, why in rank(messages, Question(speakers, spans, asks_when(query))).items()]
+    speakers = {str(hit.fields["speaker"]) for hit in hits.values()}
+    question = Question(named_speakers(query, speakers), spans, asks_when(query))
+    messages = [_features(hit, around, question) for hit in hits.values()]
+    return [(hits[id_], why) for id_, why in rank(messages, question).items()]
 
 
-def _features(hit: Hit, around: Mapping[str, Hit]) -> RankedMessage:
+def _features(hit: Hit, around: Mapping[str, Hit], question: Question) -> RankedMessage:
     fields = hit.fields
-    before, after = (around.get(id_) for id_ in neighbour_ids(hit.id))
-    spans = fields.get("spans", ())
+    before, after = map(around.get, neighbour_ids(hit.id))
     return RankedMessage(
         id=hit.id,
         session=str(fields["incarnation"]),
         speaker=str(fields["speaker"]),
-        day=date.fromisoformat(str(fields["day"])),
-        spans=[decoded_span(str(span)) for span in ([spans] if isinstance(spans, str) else spans)],  # type: ignore[union-attr]
+        day=date.fromisoformat(str(fields["day"])) if question.spans else date.min,
+        spans=_spans(fields.get("spans", ())) if question.spans or question.asks_when else (),
         is_question=bool(fields["question"]),
         length=_number(hit, "length"),
         lexical=hit.lexical,
         similarity=hit.similarity,
-        similarity_before=None if before is None else before.similarity,
-        similarity_after=None if after is None else after.similarity,
-        words_before=None if before is None else before.lexical,
-        words_after=None if after is None else after.lexical,
+        similarity_before=before.similarity if before else None,
+        similarity_after=after.similarity if after else None,
+        words_before=before.lexical if before else None,
+        words_after=after.lexical if after else None,
     )
+
+
+def _spans(values: FieldValue | Sequence[FieldValue]) -> list[DaySpan]:
+    return [decoded_span(str(value)) for value in ([values] if isinstance(values, str | int | float) else values)]
 
 
 def _number(hit: Hit, field: str) -> int:

@@ -7,7 +7,7 @@ the length, and a part of the best score of the message's session. ``docs/explan
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import date
 from math import exp, fsum, log, sqrt
 from typing import NamedTuple
@@ -118,7 +118,7 @@ def asks_when(question: str) -> bool:
     return _WHEN.search(question.lower()) is not None
 
 
-def named_speakers(question: str, speakers: Sequence[str]) -> frozenset[str]:
+def named_speakers(question: str, speakers: Iterable[str]) -> frozenset[str]:
     """The speakers whose name, or first name, the question contains."""
     words = set(re.findall(r"\w+", question.lower()))
     found = set()
@@ -143,26 +143,25 @@ def rank(messages: Sequence[RankedMessage], question: Question, weights: Weights
     lexical = [message.lexical for message in messages]
     words = _ZScore(lexical, LEAST_LEXICAL_DEVIATION * max(lexical, default=0.0))
     meaning = _ZScore([message.similarity for message in messages if message.similarity is not None])
-    parts: dict[str, Why] = {}
+    scored: list[tuple[RankedMessage, tuple[float, ...], float]] = []
+    best: dict[str, float] = {}
     for message in messages:
-        parts[message.id] = Why(
-            words=weights.words * words.of(message.lexical),
-            meaning=weights.meaning * meaning.of(message.similarity),
-            time=_time(message, question, weights),
-            speaker=_speaker(message, question, weights),
-            neighbours=weights.meaning_before * meaning.of(message.similarity_before)
+        parts = (
+            weights.words * words.of(message.lexical),
+            weights.meaning * meaning.of(message.similarity),
+            _time(message, question, weights),
+            _speaker(message, question, weights),
+            weights.meaning_before * meaning.of(message.similarity_before)
             + weights.meaning_after * meaning.of(message.similarity_after)
             + weights.words_before * words.of(message.words_before)
             + weights.words_after * words.of(message.words_after),
-            form=weights.question * message.is_question + weights.length * log(1 + message.length),
+            weights.question * message.is_question + weights.length * log(1 + message.length),
         )
-    best: dict[str, float] = {}
-    for message in messages:
-        best[message.session] = max(best.get(message.session, float("-inf")), parts[message.id].total)
-    for message in messages:
-        parts[message.id] = parts[message.id]._replace(session=weights.session * best[message.session])
-    order = sorted(sorted(parts), key=lambda id_: parts[id_].total, reverse=True)
-    return {id_: parts[id_] for id_ in order}
+        score = sum(parts)
+        scored.append((message, parts, score))
+        best[message.session] = max(best.get(message.session, score), score)
+    order = sorted(scored, key=lambda each: (-each[2] - weights.session * best[each[0].session], each[0].id))
+    return {message.id: Why._make((*parts, weights.session * best[message.session])) for message, parts, _ in order}
 
 
 class _ZScore:
