@@ -22,8 +22,14 @@ class EpisodeDeletion:
         self._logs = logs
 
     @asynccontextmanager
-    async def around(self, scope: Scope, thread: ThreadKey) -> AsyncIterator[None]:
-        """Entered while a thread is deleted, or the session of a thread with an empty persona."""
+    async def around(self, scope: Scope, thread: ThreadKey, last_seq: int = 0) -> AsyncIterator[None]:
+        """Entered while the messages of a thread after ``last_seq`` are deleted, or a session.
+
+        Args:
+            scope: the owner.
+            thread: with its incarnation; an empty persona means all threads of the session.
+            last_seq: the last message that is kept.
+        """
         if self._index is None:
             yield
             return
@@ -33,6 +39,6 @@ class EpisodeDeletion:
             threads = [thread._replace(persona_id=each.persona_id) for each in found]
         for each in threads:
             await self._derived.reset(scope, each)
-        await self._index.forget(scope, thread)
+        await self._index.remove(scope, thread, last_seq)
         yield
-        await self._index.forget(scope, thread)
+        await self._index.remove(scope, thread, last_seq)

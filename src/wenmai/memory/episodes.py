@@ -18,7 +18,7 @@ from wenmai.providers.embedders import Embedder
 from wenmai.retrieval.index import batches
 from wenmai.retrieval.vector_cache import VectorCache
 from wenmai.scope import Scope, ThreadKey
-from wenmai.stores.contracts import CollectionSize, Documents, Hit, Logs, Range, Search, SearchQuery, Where
+from wenmai.stores.contracts import CollectionSize, Documents, Hit, Logs, Range, Search, SearchQuery
 from wenmai.stores.records import Marker, Message
 from wenmai.text.cjk import ANALYSIS
 
@@ -99,16 +99,14 @@ class EpisodeIndex:
         Called after each change of index or transcript, so that whichever comes last removes what is left.
         """
         newest = await self._logs.latest(scope, thread, 1)
-        last = newest[-1].seq if newest else 0
-        await self._remove(scope, thread, {"persona": thread.persona_id, "seq": Range(low=last + 1)})
+        await self.remove(scope, thread, newest[-1].seq if newest else 0)
         return not newest
 
-    async def forget(self, scope: Scope, thread: ThreadKey) -> None:
-        """Remove the entries of the thread, or those of its whole session if it names no persona."""
-        await self._remove(scope, thread, {"persona": thread.persona_id} if thread.persona_id else {})
-
-    async def _remove(self, scope: Scope, thread: ThreadKey, where: Where) -> None:
-        where = {"incarnation": thread.incarnation or "", **where}
+    async def remove(self, scope: Scope, thread: ThreadKey, last: int = 0) -> None:
+        """Remove the entries of the thread after ``last``, or those of its whole session if it names no persona."""
+        where: dict[str, str | Range] = {"incarnation": thread.incarnation or ""}
+        if thread.persona_id:
+            where |= {"persona": thread.persona_id, "seq": Range(low=last + 1)}
         for collection in await self._collections(scope):
             await self._search.remove(scope, collection, where=where)
 

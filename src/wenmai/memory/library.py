@@ -82,6 +82,7 @@ class Memory:
         self.policy: MemoryPolicy = policy or MemoryPolicy()
         self.derived: DerivedMemory = DerivedMemory(documents, logs, clock)
         episodes = None if search is None else EpisodeIndex(documents, logs, search, embedder)
+        deletion = EpisodeDeletion(episodes, self.derived, logs)
         self.sessions: Sessions = Sessions(
             documents,
             logs,
@@ -89,7 +90,7 @@ class Memory:
             lifetime=self.policy.session_lifetime,
             rule_titles_final=self.policy.rule_titles_final,
             on_cut=self.derived.schedule_after_cut,
-            on_delete=EpisodeDeletion(episodes, self.derived, logs).around,
+            on_delete=deletion.around,
         )
         self.transcript: Transcript = Transcript(
             logs,
@@ -97,6 +98,7 @@ class Memory:
             count_tokens=count_tokens,
             on_change=self.derived.schedule,
             on_cut=self.derived.schedule_after_cut,
+            on_truncate=deletion.around,
         )
         self.preferences: PreferenceBook = PreferenceBook(documents, default_language=self.policy.language)
         self.history: History = History(self.sessions, self.transcript, self.preferences)
