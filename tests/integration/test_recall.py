@@ -261,6 +261,23 @@ async def test_messages_that_replace_others_replace_their_entries(world: World) 
     assert len(await ids_of(memory, "cat")) == 2
 
 
+async def test_an_index_that_is_late_shows_nothing_wrong(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Entries of removed messages, whose numbers others have now, give neither the old texts nor the new ones."""
+    memory = world.process()
+    session = await memory.session("s", scope=ANN)
+    await session.append([{"role": "user", "content": MUSEUM}, {"role": "assistant", "content": "dinosaurs"}])
+    await memory.derived.catch_up(10)
+
+    async def fail_to_remove(*_: Any) -> None:
+        pass
+
+    monkeypatch.setattr(EpisodeIndex, "remove", fail_to_remove)
+    await session.truncate(0)
+    await session.append([{"role": "user", "content": CAT}])
+    assert await world.entries(ANN) == 2
+    assert await ids_of(memory, "dinosaurs") == []
+
+
 async def test_late_background_work_resurrects_nothing(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """A run that has read the messages when the session is deleted writes its entries, and removes them itself."""
     memory = world.process()

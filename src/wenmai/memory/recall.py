@@ -4,7 +4,7 @@ The index proposes and ranks; texts come from the transcript. So nothing deleted
 """
 
 import asyncio
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 from itertools import islice
 from typing import Any
@@ -128,7 +128,7 @@ class Recall:
         top = asked.top_k or (DEFAULT_TOP if asked.budget_tokens is None else MAX_TOP)
         basket = Basket(top, asked.budget_tokens, self._count_tokens)
         exclude = frozenset(asked.exclude)
-        units = _units(ranked, asked.unit, exclude)
+        units = _units(ranked, asked.unit)
         while chosen := list(islice(units, basket.wanted)):
             found = await asyncio.gather(*(self._messages(scope, hit, asked.unit) for hit, _ in chosen))
             for (hit, why), messages in zip(chosen, found, strict=True):
@@ -147,13 +147,13 @@ class Recall:
         return [message for message in found if message.turn_id == turn and is_indexed(message)]
 
 
-def _units(ranked: Sequence[tuple[Hit, Why]], unit: Unit, exclude: Collection[str]) -> Iterator[tuple[Hit, Why]]:
-    """The best hit of each message or turn, but not the excluded messages."""
+def _units(ranked: Sequence[tuple[Hit, Why]], unit: Unit) -> Iterator[tuple[Hit, Why]]:
+    """The best hit of each message or turn."""
     seen: set[tuple[ThreadKey, int]] = set()
     for hit, why in ranked:
         thread, seq = parsed_id(hit.id)
         key = (thread, _number(hit, "turn") if unit == "turn" else seq)
-        if key not in seen and hit.fields["message"] not in exclude:
+        if key not in seen:
             seen.add(key)
             yield hit, why
 
