@@ -23,6 +23,7 @@ from wenmai.memory.context import Context
 from wenmai.memory.history import ASSISTANT, MessagePage, SessionOverview
 from wenmai.memory.library import Memory, MemoryPolicy, SessionMemory, open_memory
 from wenmai.memory.preferences import SessionPreferences
+from wenmai.memory.recalled_items import RecalledItem
 from wenmai.memory.summaries import ThreadSummary
 from wenmai.memory.transcript import MessageInput
 from wenmai.memory.window import Window, WindowLimits
@@ -69,6 +70,10 @@ class BlockingMemory:
     def delete(self, session_id: str, *, scope: Scope | None = None) -> bool:
         """Delete the session with all its threads; True if it existed."""
         return self._loop.wait_for(self._memory.sessions.delete(scope or Scope(), session_id))
+
+    def recall(self, query: str, *, scope: Scope | None = None, **limits: Any) -> list[RecalledItem]:
+        """What the user's sessions say about ``query``, best first; see :meth:`Memory.recall`."""
+        return self._loop.wait_for(self._memory.recall(query, scope=scope, **limits))
 
 
 class BlockingSession:
@@ -132,6 +137,10 @@ class BlockingSession:
         """The context for a model that answers ``query``."""
         return self._loop.wait_for(self._session.context(query, budget_tokens=budget_tokens))
 
+    def recall(self, query: str, **limits: Any) -> list[RecalledItem]:
+        """What this persona's thread says about ``query``; see :meth:`Memory.recall`."""
+        return self._loop.wait_for(self._session.recall(query, **limits))
+
     def preferences(self) -> SessionPreferences:
         """How the user likes to be answered."""
         return self._loop.wait_for(self._session.preferences())
@@ -186,6 +195,7 @@ def open(  # noqa: A001 — reads as blocking.open(url)
     policy: MemoryPolicy | None = None,
     clock: Clock = system_clock,
     count_tokens: TokenCounter = estimate_tokens,
+    embedder: str = "none",
 ) -> Iterator[BlockingMemory]:
     """Open the memory kept at ``url`` for as long as the context lasts; see :func:`wenmai.open`.
 
@@ -194,7 +204,7 @@ def open(  # noqa: A001 — reads as blocking.open(url)
         InvalidInput: the backend does not store documents and logs.
         StoreError: the store cannot be opened.
     """
-    opening = open_memory(url, hot=hot, policy=policy, clock=clock, count_tokens=count_tokens)
+    opening = open_memory(url, hot=hot, policy=policy, clock=clock, count_tokens=count_tokens, embedder=embedder)
     loop = _LoopThread()
     try:
         memory = loop.wait_for(opening.__aenter__())

@@ -114,7 +114,15 @@ async def open_engine(
         documents, logs = required(store, settings.store)
         count_tokens = model.count_tokens if model else estimate_tokens
         policy = _policy(settings, profile, titled_by_model=model is not None)
-        memory = Memory(documents, logs, clock=clock, policy=policy, count_tokens=count_tokens)
+        memory = Memory(
+            documents,
+            logs,
+            clock=clock,
+            policy=policy,
+            count_tokens=count_tokens,
+            search=store.search,
+            embedder=embedder,
+        )
         evidence = EvidenceBase(documents, store.search, embedder, policy=breaker_policy)
         services = _services(settings, profile, lexicon, documents, memory, evidence, model, clock)
         if verifying is not None:

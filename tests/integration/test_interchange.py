@@ -196,7 +196,7 @@ async def test_locomo_sessions_are_imported(memory: Memory, tmp_path: Path) -> N
         ("D1:3", "assistant", "Ken"),
     ]
     assert messages[2].timestamp == datetime(2023, 5, 8, 13, 56, 2, tzinfo=UTC)
-    assert messages[1].metadata["blip_caption"] == "a red kite"
+    assert messages[1].metadata["blip_caption"] == messages[1].metadata["caption"] == "a red kite"
     record = (await memory.sessions.get(OWNER, "kites-session_2")).record
     assert record.title == "Mei & Ken, session 2"
     assert record.metadata["date_time"] == "12:05 am on 1 June, 2023"

@@ -544,3 +544,30 @@ def test_bad_input_of_the_command_is_one_line(folder: Path) -> None:
 def test_a_table_is_aligned() -> None:
     """Names to the left, figures to the right."""
     assert list(table([["", "asked"], ["all", "1"]])) == ["     asked", "all      1"]
+
+
+RECALL_SET = """
+{"session_id": "trip", "id": "m1", "role": "user", "content": "I went to Lyon.", "timestamp": "2026-03-10T09:00:00Z"}
+{"session_id": "trip", "id": "m2", "role": "assistant", "content": "And the food?", "timestamp": "2026-03-10T09:00:05Z"}
+{"session_id": "trip", "id": "m3", "role": "user", "content": "Excellent bread.", "timestamp": "2026-03-10T09:00:09Z"}
+{"type": "question", "question": "Was I in Lyon?", "evidence": ["m1"], "category": "place"}
+{"type": "question", "question": "Lyon or xyzzy?", "evidence": ["m1", "nowhere"], "category": "place"}
+{"type": "question", "question": "Lyon or xyzzy?", "evidence": ["m1", "nowhere"], "category": "any", "any": true}
+"""
+
+
+def test_recall_is_measured_on_conversations_of_ones_own(tmp_path: Path) -> None:
+    """By category: the share of the evidence, or whether there is any; the failures name what was missed."""
+    file = tmp_path / "trip.jsonl"
+    file.write_text(RECALL_SET, encoding="utf-8")
+    failures = tmp_path / "failures.json"
+    options = ["eval", "recall", str(file), "--embedder", "none", "--json", "--failures-json", str(failures)]
+    result = CliRunner().invoke(app, options)
+    assert result.exit_code == 0, result.output
+    groups = json.loads(result.stdout)["groups"]
+    assert {name: (each["asked"], each["R@10"], each["all@10"]) for name, each in groups.items()} == {
+        "all": (3, pytest.approx(2.5 / 3), pytest.approx(2 / 3)),
+        "any": (1, 1.0, 1.0),
+        "place": (2, 0.75, 0.5),
+    }
+    assert [each["evidence"] for each in json.loads(failures.read_text(encoding="utf-8"))] == [[["m1"], ["nowhere"]]]

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 
 import msgspec
 import pytest
@@ -31,7 +31,10 @@ from wenmai.grounding.statements import Statement, StatementSplitter
 from wenmai.grounding.types import DialogueAct, Passage
 from wenmai.grounding.verification import verify_answer
 from wenmai.memory.extractive_summary import extract
+from wenmai.memory.episode_entries import entries_of
 from wenmai.memory.sessions import title_from_question
+from wenmai.retrieval.time_expressions import find_spans
+from wenmai.scope import ThreadKey
 from wenmai.stores.records import Message
 from wenmai.text.cjk import find_words, load_dictionaries, normalise, query_terms, sentences, terms
 from wenmai.text.tokens import estimate_tokens
@@ -198,6 +201,8 @@ FUNCTIONS: dict[str, tuple[int, Callable[[str], object]]] = {
     "extractive summary": (LONG, lambda text: extract([], [message("user", text)], 500, estimate_tokens)),
     "title by rule": (LONG, title_from_question),
     "title by model": (MIDDLE, lambda text: extract_title(text, text)),
+    "times of a message": (LONG, lambda text: find_spans(text, date(2023, 5, 10))),
+    "entry of a message": (LONG, lambda text: list(entries_of(ThreadKey("s", "p", "i"), [message("user", text)], 1))),
     "topic": (MIDDLE, lambda text: topic_of(text, "zh", LEXICON)),
 }
 """Functions under test, with the size of their input."""

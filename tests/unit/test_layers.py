@@ -24,13 +24,13 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
     "providers": GROUND,
     "config": GROUND | {"providers"},
     "retrieval": GROUND | {"resilience", "stores", "providers"},
-    "memory": GROUND | {"resilience", "stores"},
+    "memory": GROUND | {"resilience", "stores", "providers", "retrieval"},
     "grounding": GROUND | {"resilience", "stores", "providers", "config", "retrieval"},
     "blocking": GROUND | {"stores", "memory"},
     "interchange": GROUND | {"stores", "memory"},
     "chat": GROUND | {"resilience", "stores", "memory", "grounding", "providers", "config"},
     "engine": GROUND | {"resilience", "stores", "memory", "grounding", "providers", "config", "chat"},
-    "evaluation": GROUND | {"stores", "grounding", "config", "chat", "engine"},
+    "evaluation": GROUND | {"stores", "memory", "grounding", "config", "interchange", "chat", "engine"},
     "http": GROUND
     | {"resilience", "stores", "retrieval", "memory", "grounding", "config", "interchange", "chat", "engine"},
     "cli": GROUND
@@ -75,7 +75,7 @@ HEAVY = frozenset(
 )
 """Packages that take long to import, or that an extra brings."""
 
-LIGHT = GROUND | {"", "blocking", "config", "resilience", "stores", "memory"}
+LIGHT = GROUND | {"", "blocking", "config", "resilience", "stores", "memory", "providers", "retrieval"}
 """Layers that ``import wenmai`` loads (``""`` is the package itself), or that must start at once."""
 
 LATE_IMPORTERS = {

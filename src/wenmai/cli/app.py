@@ -12,6 +12,7 @@ from wenmai.cli.commands.import_ import import_
 from wenmai.cli.commands.ingest import ingest
 from wenmai.cli.commands.migrate import migrate
 from wenmai.cli.commands.rebuild import rebuild_app
+from wenmai.cli.commands.recall import recall
 from wenmai.cli.commands.serve import serve
 from wenmai.cli.commands.version import version
 
@@ -23,7 +24,7 @@ app: typer.Typer = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (serve, chat, ingest, config, doctor, migrate, conformance, version):
+for command in (serve, chat, ingest, recall, config, doctor, migrate, conformance, version):
     app.command()(command)
 app.command("import")(import_)
 app.command("export")(export_)

@@ -174,7 +174,11 @@ def _share(part: int, whole: int) -> str:
 
 def failure_lines(failure: dict[str, Any]) -> Iterator[str]:
     """A failed case as lines for a terminal."""
-    if "turn" in failure:
+    if "found" in failure and "evidence" in failure:
+        yield f"{failure['set']} {failure['category']}: {failure['question']}"
+        yield f"  expected  {failure['evidence']}"
+        yield f"  found     {failure['found']}"
+    elif "turn" in failure:
         turn = failure["turn"]
         yield f"{failure['id']}.{failure['number']} {turn['category']}: {'; '.join(failure['problems'])}"
         yield f"  asked     {turn['ask']}"

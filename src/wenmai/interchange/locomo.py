@@ -19,6 +19,7 @@ from wenmai.interchange.items import (
     valid_id,
 )
 from wenmai.interchange.messages import new_message
+from wenmai.memory.chat_messages import CAPTION
 from wenmai.memory.sessions import TITLE_LIMIT
 from wenmai.scope import ThreadKey
 
@@ -38,7 +39,8 @@ def is_locomo(value: Json) -> bool:
 def read_locomo(source: Source, value: Json, line: int) -> Iterator[Item]:
     """Each session with turns becomes a session ``<file>-session_K``, in the order of the numbers.
 
-    ``dia_id`` is the message's id; speaker_a is the user, speaker_b the assistant, ``name`` the speaker's name.
+    ``dia_id`` is the message's id; speaker_a is the user, speaker_b the assistant, ``name`` the speaker's name. A
+    picture's caption is in the metadata.
 
     Raises:
         BadValueError: the speakers are not named.
@@ -110,10 +112,13 @@ def _to_fields(turn: object, roles: dict[str, str]) -> Json:
     speaker = turn.get("speaker")
     if not isinstance(speaker, str) or speaker not in roles:
         raise BadValueError(f"speaker: {bounded_repr(speaker)} is not {' or '.join(roles)}")
+    metadata = {key: value for key, value in turn.items() if key not in ("speaker", "dia_id", "text")}
+    if "blip_caption" in turn:
+        metadata[CAPTION] = turn["blip_caption"]
     return {
         "role": roles[speaker],
         "name": speaker,
         "id": turn.get("dia_id"),
         "content": turn.get("text"),
-        "metadata": {key: value for key, value in turn.items() if key not in ("speaker", "dia_id", "text")},
+        "metadata": metadata,
     }

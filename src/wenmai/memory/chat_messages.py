@@ -13,6 +13,9 @@ RENAMED_ROLES = {"developer": "system", "function": "tool"}
 EXTRA_FIELDS = ("refusal", "annotations", "audio", "function_call", "reasoning_content")
 """Fields of that API without a field of ours."""
 
+CAPTION = "caption"
+"""In a message's metadata: describes in words what is attached, such as a picture; recall finds it."""
+
 _TEXTS = ("refusal", "reasoning_content")
 _MAX_CHARACTERS = 1_000
 """Longer strings in parts that are not text, such as the bytes of a picture, are cut."""

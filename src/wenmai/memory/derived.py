@@ -192,9 +192,17 @@ class DerivedMemory:
         Raises:
             StoreError: the reset may not be stored; removing the messages again repeats it.
         """
+        await self.reset(scope, thread)
+        self.schedule(scope, thread)
+
+    async def reset(self, scope: Scope, thread: ThreadKey) -> None:
+        """Derive the records of a thread again from its beginning when it is checked next; durable on return.
+
+        Raises:
+            StoreError: the reset may not be stored.
+        """
         with suppress(NotFound):
             await self.watermarks.reset(ThreadRef(scope, thread), list(self._functions))
-        self.schedule(scope, thread)
 
     def schedule_now(self, scope: Scope, thread: ThreadKey) -> None:
         """Check the thread now, in the background."""

@@ -1,7 +1,7 @@
 """The library API: sessions as objects, for programs that embed Wenmai."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
 from typing import Any
 
@@ -13,19 +13,25 @@ from wenmai.memory.block_budget import DEFAULT_WEIGHTS, BlockWeight
 from wenmai.memory.context import Context, ContextBuilder
 from wenmai.memory.derived import DerivedMemory
 from wenmai.memory.derived_preferences import DerivedPreferences
+from wenmai.memory.episode_deletion import EpisodeDeletion
+from wenmai.memory.episodes import EpisodeIndex, Episodes, EpisodeVectors
 from wenmai.memory.first_question import DerivedFirstQuestion, FirstQuestion
 from wenmai.memory.history import ASSISTANT, History, MessagePage, SessionOverview
 from wenmai.memory.idempotency import IdempotentTurns
 from wenmai.memory.ids import checked_id
 from wenmai.memory.preferences import PreferenceBook, PreferenceChange, SessionPreferences
+from wenmai.memory.recall import Recall
+from wenmai.memory.recalled_items import RecalledItem, RecallQuery
 from wenmai.memory.sessions import OpenedSession, Sessions
 from wenmai.memory.summaries import Summaries, ThreadSummary
 from wenmai.memory.thread_lock import ThreadLock
 from wenmai.memory.transcript import MessageInput, Transcript
 from wenmai.memory.usage import UsageLedger
 from wenmai.memory.window import Window, WindowLimits
+from wenmai.providers.embedders import Embedder, open_embedder
+from wenmai.retrieval.query_embedding import QueryEmbedding
 from wenmai.scope import Scope, ThreadKey
-from wenmai.stores.contracts import Documents, Logs, Store
+from wenmai.stores.contracts import Documents, Logs, Search, Store
 from wenmai.stores.opening import open_stores
 from wenmai.stores.records import Message, Session
 from wenmai.text.tokens import TokenCounter, estimate_tokens
@@ -60,7 +66,7 @@ class Memory:
     """The memory over one store.
 
     Attributes:
-        sessions, transcript, preferences, history, summaries, contexts, thread_lock, idempotency, usage,
+        sessions, transcript, preferences, history, summaries, contexts, recalls, thread_lock, idempotency, usage,
             first_questions: its parts, usable alone.
         derived: what is made from transcripts in the background, once it is started.
         policy: see :class:`MemoryPolicy`.
@@ -74,9 +80,13 @@ class Memory:
         clock: Clock = system_clock,
         policy: MemoryPolicy | None = None,
         count_tokens: TokenCounter = estimate_tokens,
+        search: Search | None = None,
+        embedder: Embedder | None = None,
     ) -> None:
         self.policy: MemoryPolicy = policy or MemoryPolicy()
         self.derived: DerivedMemory = DerivedMemory(documents, logs, clock)
+        episodes = None if search is None else EpisodeIndex(documents, logs, search, embedder)
+        deletion = EpisodeDeletion(episodes, self.derived, logs)
         self.sessions: Sessions = Sessions(
             documents,
             logs,
@@ -84,6 +94,7 @@ class Memory:
             lifetime=self.policy.session_lifetime,
             rule_titles_final=self.policy.rule_titles_final,
             on_cut=self._on_cut,
+            on_delete=deletion.around,
         )
         self.transcript: Transcript = Transcript(
             logs,
@@ -91,6 +102,7 @@ class Memory:
             count_tokens=count_tokens,
             on_change=self.derived.schedule,
             on_cut=self._on_cut,
+            on_truncate=deletion.around,
         )
         self.preferences: PreferenceBook = PreferenceBook(documents, default_language=self.policy.language)
         self.history: History = History(self.sessions, self.transcript, self.preferences)
@@ -119,11 +131,25 @@ class Memory:
         )
         self.derived.register(inferred)
         self.derived.register(self.summaries)
+        if episodes is not None:
+            words = Episodes(episodes)
+            self.derived.register(words)
+            if embedder is not None:
+                self.derived.register(EpisodeVectors(episodes, words, self.derived.watermarks, embedder))
+        questions = QueryEmbedding(embedder)
+        self.recalls: Recall = Recall(episodes, questions, logs, self.sessions, clock, count_tokens)
 
     async def _on_cut(self, scope: Scope, thread: ThreadKey) -> None:
         """Forget what was derived from the messages that a thread lost."""
         await self.derived.schedule_after_cut(scope, thread)
         await self.summaries.discard(scope, thread)
+
+    async def recall(self, query: str, *, scope: Scope | None = None, **limits: Any) -> list[RecalledItem]:
+        """What the user's sessions say about ``query``, best first; keywords are the fields of :class:`RecallQuery`.
+
+        A message is found by its words within seconds of its append, and by its meaning when it is embedded.
+        """
+        return await self.recalls.recall(scope or Scope(), RecallQuery(query=query, **limits))
 
     async def session(
         self,
@@ -229,6 +255,11 @@ class SessionMemory:
         """The context for a model that answers ``query``; see :class:`Context`."""
         return await self._memory.contexts.build(self._scope, self._thread, query, budget_tokens=budget_tokens)
 
+    async def recall(self, query: str, **limits: Any) -> list[RecalledItem]:
+        """What this persona's thread says about ``query``; see :meth:`Memory.recall`."""
+        thread = {"session_id": self.session_id, "persona_id": self._thread.persona_id}
+        return await self._memory.recall(query, scope=self._scope, **thread | limits)
+
     async def preferences(self) -> SessionPreferences:
         """How the user likes to be answered."""
         return await self._memory.preferences.get(self._scope, self.session_id)
@@ -278,6 +309,7 @@ async def open_memory(
     policy: MemoryPolicy | None = None,
     clock: Clock = system_clock,
     count_tokens: TokenCounter = estimate_tokens,
+    embedder: str = "none",
 ) -> AsyncIterator[Memory]:
     """Open the memory kept at ``url`` for as long as the context lasts.
 
@@ -290,15 +322,24 @@ async def open_memory(
         policy: see :class:`MemoryPolicy`.
         clock: the source of stored timestamps.
         count_tokens: counts the tokens of a text.
+        embedder: by name, for recall by meaning too; see :func:`wenmai.providers.embedders.open_embedder`.
 
     Raises:
         UnsupportedUrl: no backend has that scheme.
         InvalidInput: the backend does not store documents and logs.
         StoreError: the store cannot be opened.
     """
-    async with open_stores(url, hot, clock=clock) as (store, _):
+    async with AsyncExitStack() as connections, open_stores(url, hot, clock=clock) as (store, _):
         documents, logs = required(store, url)
-        memory = Memory(documents, logs, clock=clock, policy=policy, count_tokens=count_tokens)
+        memory = Memory(
+            documents,
+            logs,
+            clock=clock,
+            policy=policy,
+            count_tokens=count_tokens,
+            search=store.search,
+            embedder=open_embedder(embedder, connections=connections),
+        )
         memory.derived.start()
         try:
             yield memory

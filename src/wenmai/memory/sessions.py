@@ -8,6 +8,7 @@ import logging
 import re
 import unicodedata
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, nullcontext
 from datetime import timedelta
 from typing import Any
 
@@ -36,6 +37,10 @@ _JOINED = {_JOINER, *map(chr, range(0x1F3FB, 0x1F400))}
 """The zero-width joiner and the five skin tones; they combine with the preceding emoji."""
 _FLAG_LETTERS = re.compile("[\U0001f1e6-\U0001f1ff]+$")
 """Two such letters make one flag."""
+
+
+def _nothing(scope: Scope, thread: ThreadKey) -> AbstractAsyncContextManager[None]:  # noqa: ARG001
+    return nullcontext()
 
 
 class OpenedSession(msgspec.Struct, frozen=True):
@@ -68,6 +73,7 @@ class Sessions:
         rule_titles_final: whether a title made by the rule is final; False if a model will make another.
         make_id: returns an unused id.
         on_cut: awaited with a thread that was deleted.
+        on_delete: entered before a thread is deleted, or a session, which has an empty persona; left afterwards.
     """
 
     def __init__(
@@ -80,6 +86,7 @@ class Sessions:
         rule_titles_final: bool = True,
         make_id: Callable[[], str] = new_session_id,
         on_cut: Callable[[Scope, ThreadKey], Awaitable[None]] | None = None,
+        on_delete: Callable[[Scope, ThreadKey], AbstractAsyncContextManager[None]] = _nothing,
     ) -> None:
         self._documents = documents
         self._logs = logs
@@ -88,6 +95,7 @@ class Sessions:
         self.rule_titles_final = rule_titles_final
         self._make_id = make_id
         self._on_cut = on_cut
+        self._on_delete = on_delete
 
     async def open(
         self,
@@ -243,9 +251,10 @@ class Sessions:
         return erased
 
     async def _erase(self, scope: Scope, thread: ThreadKey) -> int:
-        erased = await self._logs.erase(scope, thread.session_id, thread.persona_id, incarnation=thread.incarnation)
-        if self._on_cut is not None:
-            await self._on_cut(scope, thread)
+        async with self._on_delete(scope, thread):
+            erased = await self._logs.erase(scope, thread.session_id, thread.persona_id, incarnation=thread.incarnation)
+            if self._on_cut is not None:
+                await self._on_cut(scope, thread)
         return erased
 
     async def _delete_records(self, scope: Scope, of: type[Record], where: Mapping[str, str], incarnation: str) -> None:
@@ -261,8 +270,14 @@ class Sessions:
 
         With an ``incarnation``, only that one, not another session that has the id now.
         """
-        checked_id("session_id", session_id)
-        return await self._documents.delete(scope, Session, session_id, identity=incarnation)
+        stored = await self._documents.get(scope, Session, checked_id("session_id", session_id))
+        if stored is None or incarnation not in (None, stored.record.incarnation):
+            return await self._documents.delete(scope, Session, session_id, identity=incarnation)
+        return await run_to_completion(self._delete(scope, stored.record))
+
+    async def _delete(self, scope: Scope, session: Session) -> bool:
+        async with self._on_delete(scope, session.thread("")):
+            return await self._documents.delete(scope, Session, session.session_id, identity=session.incarnation)
 
 
 def checked_title(title: str) -> str:

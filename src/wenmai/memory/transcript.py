@@ -1,6 +1,7 @@
 """The transcript: append-only messages, in order; all other memory is derived from it."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any, cast, get_args
 
 import msgspec
@@ -40,6 +41,8 @@ class Transcript:
         history_cap: the most messages that a window reaches back.
         on_change: called with a thread in which a message was appended or completed.
         on_cut: awaited with a thread of which messages were removed.
+        on_truncate: entered with a thread and the last message that is kept before messages are removed, and left
+            afterwards.
     """
 
     def __init__(
@@ -50,10 +53,12 @@ class Transcript:
         count_tokens: TokenCounter = estimate_tokens,
         on_change: Callable[[Scope, ThreadKey], None] | None = None,
         on_cut: Callable[[Scope, ThreadKey], Awaitable[None]] | None = None,
+        on_truncate: Callable[[Scope, ThreadKey, int], AbstractAsyncContextManager[None]] | None = None,
     ) -> None:
         self._logs = logs
         self._on_change = on_change
         self._on_cut = on_cut
+        self._on_truncate = on_truncate
         self._history_cap = history_cap
         self._count_tokens = count_tokens
 
@@ -156,7 +161,9 @@ class Transcript:
         return await run_to_completion(self._truncate(scope, thread, last_seq))
 
     async def _truncate(self, scope: Scope, thread: ThreadKey, last_seq: int) -> int:
-        removed = await self._logs.truncate(scope, thread, last_seq)
+        watched = self._on_truncate if thread.incarnation is not None else None
+        async with watched(scope, thread, last_seq) if watched else nullcontext():
+            removed = await self._logs.truncate(scope, thread, last_seq)
         # Also if there is nothing to remove: an attempt before may have failed after it removed them.
         if self._on_cut is not None and thread.incarnation is not None:
             await self._on_cut(scope, thread)

@@ -1,4 +1,4 @@
-"""``wenmai eval``: measure answers and verification on labelled cases."""
+"""``wenmai eval``: measure answers, verification and recall on labelled cases."""
 
 import asyncio
 import json
@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from wenmai.cli.options import ConfigFile, EmbedderName, ModelName, ModelUrl, ProfileName, load
+from wenmai.cli.memory import memory_from_settings
+from wenmai.cli.options import ConfigFile, EmbedderName, ModelName, ModelUrl, ProfileName, StoreUrl, load
 from wenmai.cli.terminal.output import expected_errors, printable
 from wenmai.cli.terminal.progress import bar
 from wenmai.config.profile import load_profile
@@ -17,9 +18,12 @@ from wenmai.errors import InvalidInput
 
 if TYPE_CHECKING:
     from wenmai.evaluation.cases import Dialogue
+    from wenmai.evaluation.recall_report import RecallReport
     from wenmai.evaluation.report import AnswerReport, StatementReport
 
-eval_app: typer.Typer = typer.Typer(help="Measure answers and verification on labelled cases.", no_args_is_help=True)
+eval_app: typer.Typer = typer.Typer(
+    help="Measure answers, verification and recall on labelled cases.", no_args_is_help=True
+)
 
 SetPath = Annotated[Path, typer.Argument(help="A file, or a folder with such files", exists=True, readable=True)]
 HalfName = Annotated[
@@ -115,13 +119,50 @@ def verification(
         _print(StatementReport(verified), as_json=as_json, failures=failures, failures_json=failures_json)
 
 
+@eval_app.command()
+def recall(
+    path: Annotated[Path, typer.Argument(help="A file or a folder of conversations with questions", exists=True)],
+    *,
+    as_json: AsJson = False,
+    failures: Shown = 0,
+    failures_json: FailuresFile = None,
+    store: StoreUrl = None,
+    profile: ProfileName = None,
+    config: ConfigFile = None,
+    embedder: EmbedderName = None,
+) -> None:
+    """Import conversations and ask for their messages: LoCoMo, MemoryBank, JSON lines. The store must be empty."""
+    from wenmai.evaluation.recall import AskedQuestion, ask_questions, import_sets  # noqa: PLC0415 — slow to import
+    from wenmai.evaluation.recall_report import RecallReport  # noqa: PLC0415
+    from wenmai.evaluation.recall_sets import load_recall_sets  # noqa: PLC0415
+
+    async def ask() -> list[AskedQuestion]:
+        settings = load(config, store=store or "memory://", profile=profile, embedder=embedder).values
+        asked: list[AskedQuestion] = []
+        async with memory_from_settings(settings) as memory:
+            with bar("index") as progress:
+                await import_sets(
+                    memory, sets, lambda vectors, entries: progress.show(vectors, f"{entries} messages", total=entries)
+                )
+            with bar("ask", sum(len(each.questions) for each in sets)) as progress:
+                for each in sets:
+                    done = len(asked)
+                    asked += await ask_questions(memory, each)
+                    progress.show(len(asked), f"{len(asked) - done} of {each.name}")
+        return asked
+
+    with expected_errors():
+        sets = load_recall_sets(path)
+        _print(RecallReport(asyncio.run(ask())), as_json=as_json, failures=failures, failures_json=failures_json)
+
+
 def _named(files: Sequence[Path]) -> list[tuple[Path, str]]:
     """Each file with the name of its set: that of a reading set's file, else that of the folder."""
     return [(file, file.stem if file.suffix == ".json" else file.resolve().parent.name) for file in files]
 
 
 def _print(
-    report: "AnswerReport | StatementReport", *, as_json: bool, failures: int, failures_json: Path | None
+    report: "AnswerReport | StatementReport | RecallReport", *, as_json: bool, failures: int, failures_json: Path | None
 ) -> None:
     from wenmai.evaluation.report import failure_lines, table  # noqa: PLC0415 — slow to import
 

@@ -1,0 +1,33 @@
+"""Recall: the messages of the user's conversations that answer a question."""
+
+from typing import Annotated
+
+import msgspec
+from fastapi import APIRouter
+from msgspec import Meta
+
+from wenmai.http.dependencies import EngineDep
+from wenmai.http.media_types import JsonRoute
+from wenmai.http.openapi import problems
+from wenmai.http.responses import Json
+from wenmai.http.schemas.recall import RecallBody
+from wenmai.http.scope import CallerScope
+from wenmai.memory.recalled_items import RecalledItem, RecallQuery
+
+router: APIRouter = APIRouter(prefix="/v1/recall", tags=["sessions"], route_class=JsonRoute)
+
+
+class RecalledItems(msgspec.Struct, frozen=True, kw_only=True):
+    """Recalled messages or turns."""
+
+    items: Annotated[list[RecalledItem], Meta(description="The items, best first.")]
+
+
+@router.post("", summary="Recall messages", responses=problems(404, 413))
+async def recall(body: RecallBody, scope: CallerScope, engine: EngineDep) -> Json[RecalledItems]:
+    """The messages or turns of the user's sessions that answer the question, best first.
+
+    A message is found by its words within seconds, and by its meaning when it is embedded. They are what was said, not
+    evidence: no fact may be taken from them.
+    """
+    return Json(RecalledItems(items=await engine.memory.recalls.recall(scope, RecallQuery(**body.model_dump()))))

@@ -1,0 +1,202 @@
+"""Recall: the messages of a user's conversations that answer a question, best first.
+
+The index proposes and ranks; texts come from the transcript. So nothing deleted is recalled, whatever is still indexed.
+"""
+
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import date
+from itertools import islice
+from typing import Any
+
+from wenmai.clock import Clock, to_micros
+from wenmai.errors import InvalidInput
+from wenmai.memory.episode_entries import decoded_span, is_indexed, neighbour_ids, parsed_id
+from wenmai.memory.episodes import EpisodeIndex
+from wenmai.memory.recalled_items import MAX_TOP, Basket, RecalledItem, RecallQuery, Unit, check_query
+from wenmai.memory.sessions import Sessions
+from wenmai.retrieval.message_ranking import Question, RankedMessage, Why, asks_when, named_speakers, rank
+from wenmai.retrieval.query_embedding import QueryEmbedding, Vector
+from wenmai.retrieval.time_expressions import DAY, DaySpan, find_spans
+from wenmai.scope import Scope, ThreadKey
+from wenmai.stores.contracts import CollectionSize, FieldValue, Hit, Logs, Range, SearchQuery, WeightedFusion, Where
+from wenmai.stores.records import Message
+from wenmai.text.tokens import TokenCounter
+
+POOL = 400
+"""Messages ranked."""
+
+DATED_POOL = 100
+"""Messages of the days that the question names, in addition."""
+
+MAX_SPANS = 3
+"""Days or periods of a question that are searched."""
+
+NEAR = 100
+"""Messages, the best by words and meaning, whose neighbours count even if they are not in the pool."""
+
+DEFAULT_TOP = 10
+TURN_MESSAGES = 50
+"""Of a turn, in one read; a longer turn is recalled without its further messages."""
+
+
+class Recall:
+    """Answers :class:`RecallQuery`.
+
+    Args:
+        index: None for a store without search, where nothing can be recalled.
+        questions: embeds them.
+        logs: the transcripts.
+        sessions: resolves ids of sessions.
+        clock: relative times in a question count from its day.
+        count_tokens: of a text.
+    """
+
+    def __init__(
+        self,
+        index: EpisodeIndex | None,
+        questions: QueryEmbedding,
+        logs: Logs,
+        sessions: Sessions,
+        clock: Clock,
+        count_tokens: TokenCounter,
+    ) -> None:
+        self._index = index
+        self._questions = questions
+        self._logs = logs
+        self._sessions = sessions
+        self._clock = clock
+        self._count_tokens = count_tokens
+
+    async def recall(self, scope: Scope, asked: RecallQuery) -> list[RecalledItem]:
+        """The items in rank order.
+
+        Raises:
+            InvalidInput: a value is out of range, or the store has no search.
+            SessionNotFound: the session is absent or foreign.
+            StoreError: the store failed.
+        """
+        check_query(asked)
+        if self._index is None:
+            raise InvalidInput("store", "", "a store with a search index, such as sqlite or postgresql")
+        where = await self._where(scope, asked)
+        spans = find_spans(asked.query, self._clock().date())
+        vector, _ = await self._questions.embed(asked.query)
+        ranked = await self._rank(self._index, scope, asked.query, vector, where, spans)
+        return await self._read(scope, asked, ranked)
+
+    async def size(self, scope: Scope) -> CollectionSize:
+        """How many of the user's messages are indexed, and how many of them by meaning too."""
+        return CollectionSize(0, 0) if self._index is None else await self._index.size(scope)
+
+    async def _where(self, scope: Scope, asked: RecallQuery) -> Where:
+        where: dict[str, Any] = {}
+        if asked.session_id is not None:
+            where["incarnation"] = (await self._sessions.get(scope, asked.session_id)).record.incarnation
+        if asked.persona_id is not None:
+            where["persona"] = asked.persona_id
+        if asked.before is not None or asked.after is not None:
+            low, high = (None if at is None else to_micros(at) for at in (asked.after, asked.before))
+            where["at"] = Range(low=low, high=high)
+        return where
+
+    async def _rank(
+        self,
+        index: EpisodeIndex,
+        scope: Scope,
+        query: str,
+        vector: Vector | None,
+        where: Where,
+        spans: Sequence[DaySpan],
+    ) -> list[tuple[Hit, Why]]:
+        def search(where: Where, most: int, ids: Sequence[str] | None = None) -> SearchQuery:
+            return SearchQuery(
+                text=query, vector=vector, where=where, ids=ids, limit=most, pool=most, fusion=WeightedFusion()
+            )
+
+        dated = [search({**where, **_days(span)}, DATED_POOL) for span in spans[:MAX_SPANS]]
+        queries = [search(where, POOL), *dated]
+        hits = {hit.id: hit for found in await index.query(scope, queries) for hit in found}
+        near = {id_ for hit in islice(hits, NEAR) for id_ in neighbour_ids(hit)} - hits.keys()
+        around = dict(hits)
+        if near:
+            [found] = await index.query(scope, [search({}, len(near), sorted(near))])
+            around |= {hit.id: hit for hit in found}
+        return await asyncio.to_thread(_ranked, query, spans, hits, around)
+
+    async def _read(self, scope: Scope, asked: RecallQuery, ranked: Sequence[tuple[Hit, Why]]) -> list[RecalledItem]:
+        top = asked.top_k or (DEFAULT_TOP if asked.budget_tokens is None else MAX_TOP)
+        basket = Basket(top, asked.budget_tokens, self._count_tokens)
+        exclude = frozenset(asked.exclude)
+        units = _units(ranked, asked.unit)
+        while chosen := list(islice(units, basket.wanted)):
+            found = await asyncio.gather(*(self._messages(scope, hit, asked.unit) for hit, _ in chosen))
+            for (hit, why), messages in zip(chosen, found, strict=True):
+                if messages and exclude.isdisjoint(message.id for message in messages):
+                    basket.add(parsed_id(hit.id)[0], messages, why)
+        return basket.items
+
+    async def _messages(self, scope: Scope, hit: Hit, unit: Unit) -> list[Message]:
+        """The messages of a hit as they are now; none if the one that was indexed is gone."""
+        thread, seq = parsed_id(hit.id)
+        start, limit = (seq, 1) if unit == "message" else (_number(hit, "turn_first"), TURN_MESSAGES)
+        found = await self._logs.read(scope, thread, start=start, limit=limit)
+        if not any(message.seq == seq and message.id == hit.fields["message"] for message in found):
+            return []
+        turn = _number(hit, "turn")
+        return [message for message in found if message.turn_id == turn and is_indexed(message)]
+
+
+def _units(ranked: Sequence[tuple[Hit, Why]], unit: Unit) -> Iterator[tuple[Hit, Why]]:
+    """The best hit of each message or turn."""
+    seen: set[tuple[ThreadKey, int]] = set()
+    for hit, why in ranked:
+        thread, seq = parsed_id(hit.id)
+        key = (thread, _number(hit, "turn") if unit == "turn" else seq)
+        if key not in seen:
+            seen.add(key)
+            yield hit, why
+
+
+def _ranked(
+    query: str, spans: Sequence[DaySpan], hits: Mapping[str, Hit], around: Mapping[str, Hit]
+) -> list[tuple[Hit, Why]]:
+    speakers = {str(hit.fields["speaker"]) for hit in hits.values()}
+    question = Question(named_speakers(query, speakers), spans, asks_when(query))
+    messages = [_features(hit, around, question) for hit in hits.values()]
+    return [(hits[id_], why) for id_, why in rank(messages, question).items()]
+
+
+def _features(hit: Hit, around: Mapping[str, Hit], question: Question) -> RankedMessage:
+    fields = hit.fields
+    before, after = map(around.get, neighbour_ids(hit.id))
+    return RankedMessage(
+        id=hit.id,
+        session=str(fields["incarnation"]),
+        speaker=str(fields["speaker"]),
+        day=date.fromisoformat(str(fields["day"])) if question.spans else date.min,
+        spans=_spans(fields.get("spans", ())) if question.spans or question.asks_when else (),
+        is_question=bool(fields["question"]),
+        length=_number(hit, "length"),
+        lexical=hit.lexical,
+        similarity=hit.similarity,
+        similarity_before=before.similarity if before else None,
+        similarity_after=after.similarity if after else None,
+        words_before=before.lexical if before else None,
+        words_after=after.lexical if after else None,
+    )
+
+
+def _spans(values: FieldValue | Sequence[FieldValue]) -> list[DaySpan]:
+    return [decoded_span(str(value)) for value in ([values] if isinstance(values, str | int | float) else values)]
+
+
+def _number(hit: Hit, field: str) -> int:
+    return int(hit.fields[field])  # type: ignore[arg-type]
+
+
+def _days(span: DaySpan) -> Where:
+    """The filter for messages of these days."""
+    if not span.yearly:
+        return {"day": Range(low=span.first.isoformat(), high=(span.last + DAY).isoformat())}
+    return {"month_day": [(span.first + step * DAY).isoformat()[5:] for step in range(span.days)]}

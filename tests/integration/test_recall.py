@@ -1,0 +1,390 @@
+"""Recall over real stores: what was said is found, what was deleted is not, and a crash loses nothing."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cli_process import SECONDS, environment
+from http_service import open_service
+from program import Program
+
+from support import URLS
+from wenmai.clock import MovableClock
+from wenmai.errors import InvalidInput, ModelError, SessionNotFound
+from wenmai.memory import derived
+from wenmai.memory.episodes import EpisodeIndex
+from wenmai.memory.library import Memory, SessionMemory, open_memory, required
+from wenmai.scope import Scope
+from wenmai.stores.contracts import Search, Store
+from wenmai.stores.opening import open_store
+
+pytestmark = pytest.mark.xdist_group("postgresql")
+
+ANN, BEN = Scope(user_id="ann"), Scope(user_id="ben")
+MUSEUM = "The museum had a room full of dinosaurs"
+CAT = "My cat is called Momo"
+
+
+class WordVectors:
+    """An embedder whose vectors count a few words; it records the texts, and can fail or wait."""
+
+    name = "test:words"
+    words = ("museum", "cat", "river", "dinosaurs")
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+        self.problem: ModelError | None = None
+        self.ready = asyncio.Event()
+        self.ready.set()
+
+    async def embed_query(self, text: str) -> list[float]:
+        """A museum is where exhibits are."""
+        return self._vector(text.replace("exhibits", "museum dinosaurs"))
+
+    async def embed_passages(self, texts: Sequence[str]) -> list[list[float]]:
+        """One vector for each text."""
+        await self.ready.wait()
+        if self.problem is not None:
+            raise self.problem
+        self.texts += texts
+        return [self._vector(text) for text in texts]
+
+    def _vector(self, text: str) -> list[float]:
+        return [0.1 + text.lower().count(word) for word in self.words]
+
+
+class World:
+    """A store, and memories over it as of several processes."""
+
+    def __init__(self, store: Store, clock: MovableClock) -> None:
+        self.clock = clock
+        self.store = store
+        self._started: list[Memory] = []
+
+    @property
+    def search(self) -> Search:
+        """The index itself."""
+        assert self.store.search is not None
+        return self.store.search
+
+    def process(self, embedder: WordVectors | None = None) -> Memory:
+        """The memory of another process."""
+        documents, logs = required(self.store, "")
+        memory = Memory(documents, logs, clock=self.clock, search=self.store.search, embedder=embedder)
+        memory.derived.start()
+        self._started.append(memory)
+        return memory
+
+    async def entries(self, scope: Scope, collection: str = "episodes:2.1") -> int:
+        """How many entries the user has in the store."""
+        return (await self.search.size(scope, collection)).entries
+
+    async def close(self) -> None:
+        """Stop all processes."""
+        for memory in self._started:
+            await memory.derived.stop(1)
+
+
+@pytest.fixture(params=["memory", "sqlite", "postgresql"])
+async def world(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[World]:
+    """An empty store with search; no sweep begins by itself."""
+    monkeypatch.setattr(derived, "FIRST_SWEEP_SECONDS", 3600.0)
+    clock = MovableClock(datetime(2026, 3, 10, 9, 0, tzinfo=UTC))
+    async with open_store(URLS[request.param](request), clock=clock) as store:
+        world = World(store, clock)
+        yield world
+        await world.close()
+
+
+async def say(session: SessionMemory, *contents: str, **fields: Any) -> None:
+    """Append messages of user and assistant in turn, with ids ``<session>-0``, ``-1`` …."""
+    start = len(await session.messages(1000))
+    await session.append(
+        [
+            {"role": ("user", "assistant")[n % 2], "content": text, "id": f"{session.session_id}-{start + n}", **fields}
+            for n, text in enumerate(contents)
+        ]
+    )
+
+
+async def ids_of(memory: Memory, query: str, **limits: Any) -> list[str]:
+    """The ids of the recalled messages, item by item."""
+    return [id_ for item in await memory.recall(query, scope=ANN, **limits) for id_ in item.message_ids]
+
+
+async def test_what_was_said_is_recalled_from_all_sessions_of_the_user(world: World) -> None:
+    """By words, over sessions and personas; within one session or thread if asked; never another user's."""
+    memory = world.process()
+    first, second = [await memory.session(name, scope=ANN) for name in ("one", "two")]
+    await say(first, MUSEUM, "How lovely")
+    await say(second, CAT, "A fine name")
+    await say(second.with_persona("elder"), "The museum is closed on Mondays", "I see")
+    await say(await memory.session("three", scope=BEN), "Ben was in the museum too", "Fine")
+    await memory.derived.catch_up(10)
+    found = await memory.recall("Were there dinosaurs in the museum?", scope=ANN)
+    assert {item.session_id for item in found} == {"one", "two"}
+    assert found[0].text == MUSEUM
+    assert (found[0].message_ids, found[0].turn_id, found[0].persona_id) == (["one-0"], 1, "assistant")
+    assert found[0].score == pytest.approx(sum(getattr(found[0].why, part) for part in found[0].why.__struct_fields__))
+    assert [item.score for item in found] == sorted((item.score for item in found), reverse=True)
+    assert {item.session_id for item in await first.recall("museum")} == {"one"}
+    assert await ids_of(memory, "museum", persona_id="elder") == ["two-0", "two-1"]
+    [turn] = await memory.recall("dinosaurs", scope=ANN, unit="turn")
+    assert (turn.text, turn.message_ids) == (f"{MUSEUM}\nHow lovely", ["one-0", "one-1"])
+    with pytest.raises(SessionNotFound):
+        await memory.recall("museum", scope=BEN, session_id="one")
+
+
+async def test_limits_select_messages(world: World) -> None:
+    """By number, time and id: what the window has already is left out, by its id."""
+    memory = world.process()
+    session = await memory.session("s", scope=ANN)
+    days = [world.clock() - timedelta(days=ago) for ago in (3, 2, 1)]
+    for number, day in enumerate(days):
+        await say(session, f"museum visit number {number}", "ok", timestamp=day)
+    await memory.derived.catch_up(10)
+    everything = await ids_of(memory, "museum visit", top_k=50)
+    assert set(everything) == {f"s-{n}" for n in range(6)}
+    assert await ids_of(memory, "museum visit", top_k=3) == everything[:3]
+    assert set(await ids_of(memory, "museum visit", after=days[1])) == {"s-2", "s-3", "s-4", "s-5"}
+    assert set(await ids_of(memory, "museum visit", before=days[1])) == {"s-0", "s-1"}
+    assert set(await ids_of(memory, "museum visit", exclude=["s-4", "s-5", "s-0"])) == {"s-1", "s-2", "s-3"}
+    assert set(await ids_of(memory, "museum visit", unit="turn", exclude=["s-5"])) == {"s-0", "s-1", "s-2", "s-3"}
+    assert (await ids_of(memory, "What about the museum two days ago?"))[0] == "s-2"
+    with pytest.raises(InvalidInput):
+        await memory.recall("museum", scope=ANN, top_k=0)
+
+
+async def test_a_long_message_is_shortened_not_dropped(world: World) -> None:
+    """It neither empties a budget nor exceeds it."""
+    memory = world.process()
+    await say(await memory.session("s", scope=ANN), f"{MUSEUM}. " + "And so on. " * 20_000, "museum, I see")
+    await memory.derived.catch_up(10)
+    for budget in (30, 200):
+        items = await memory.recall("museum dinosaurs", scope=ANN, budget_tokens=budget)
+        assert items
+        assert sum(item.tokens for item in items) <= budget
+    [turn] = await memory.recall("museum dinosaurs", scope=ANN, unit="turn")
+    assert turn.text.startswith(MUSEUM)
+    assert len(turn.text) < 10_000
+
+
+async def test_meaning_arrives_after_the_words(world: World) -> None:
+    """A message is found by its words while its vector is on the way; no text is embedded twice."""
+    embedder = WordVectors()
+    embedder.ready.clear()
+    memory = world.process(embedder)
+    session = await memory.session("s", scope=ANN)
+    await say(session, MUSEUM, "ok", CAT, "ok")
+    for _ in range(200):
+        if await world.entries(ANN, "episodes:2.1:test:words") == 4:
+            break
+        memory.derived.schedule_now(ANN, session._thread)
+        await asyncio.sleep(0.02)
+    assert (await ids_of(memory, "dinosaurs"))[0] == "s-0"
+    assert await ids_of(memory, "exhibits?") == []
+    embedder.ready.set()
+    await memory.derived.catch_up(10)
+    assert (await ids_of(memory, "exhibits?"))[0] == "s-0"
+    await memory.derived.rebuild(f"episode_vectors:2.1:{embedder.name}", ANN, session._thread)
+    await say(session, "The river", "ok")
+    await memory.derived.catch_up(10)
+    assert sorted(embedder.texts) == sorted({MUSEUM, "ok", CAT, "The river"})
+
+
+async def test_a_failing_embedder_leaves_recall_by_words(world: World) -> None:
+    """Also for single texts that it refuses for good: the others get their vectors."""
+    embedder = WordVectors()
+    embedder.problem = ModelError("words", "refused")
+    memory = world.process(embedder)
+    session = await memory.session("s", scope=ANN)
+    await say(session, MUSEUM, "ok")
+    await memory.derived.catch_up(10)
+    assert (await ids_of(memory, "dinosaurs"))[0] == "s-0"
+    embedder.problem = None
+    await say(session, CAT, "ok")
+    await memory.derived.catch_up(10)
+    assert embedder.texts == [CAT, "ok"]
+
+
+@pytest.mark.parametrize("way", ["session", "thread", "cut", "cut to nothing"])
+async def test_what_is_deleted_leaves_the_index(world: World, way: str) -> None:
+    """Its words, also those in the entry of the message after it, in the collections of all embedders."""
+    first, second = world.process(), world.process(WordVectors())
+    await say(await first.session("s", scope=ANN), "kept", "kept too", MUSEUM, "ok")
+    await say(await first.session("other", scope=ANN), CAT, "ok")
+    for memory in (first, second):
+        await memory.derived.sweep()
+        await memory.derived.catch_up(10)
+    memory = world.process()
+    found = await memory.find("s", scope=ANN)
+    assert found is not None
+    left = 4 if way == "cut" else 2
+    match way:
+        case "session":
+            await found.delete()
+        case "thread":
+            await found.clear()
+        case _:
+            await found.truncate(2 if way == "cut" else 0)
+    assert await ids_of(memory, "dinosaurs") == []
+    assert await world.entries(ANN) == await world.entries(ANN, "episodes:2.1:test:words") == left
+
+
+async def test_an_id_that_is_taken_again_has_nothing_of_the_former_session(world: World) -> None:
+    """Neither within the session nor over all."""
+    memory = world.process()
+    await say(await memory.session("s", scope=ANN), MUSEUM, "ok")
+    await memory.derived.catch_up(10)
+    await memory.sessions.delete(ANN, "s")
+    await say(await memory.session("s", scope=ANN), CAT, "ok")
+    await memory.derived.catch_up(10)
+    assert await ids_of(memory, "dinosaurs", session_id="s") == []
+    assert await ids_of(memory, "dinosaurs") == []
+    assert (await ids_of(memory, "cat"))[0] == "s-0"
+
+
+async def test_messages_that_replace_others_replace_their_entries(world: World) -> None:
+    """After a cut, a message with the number of a removed one is another message, with its own entry."""
+    memory = world.process()
+    session = await memory.session("s", scope=ANN)
+    await session.append([{"role": "user", "content": MUSEUM}, {"role": "assistant", "content": "ok"}])
+    await memory.derived.catch_up(10)
+    await session.truncate(0)
+    await session.append([{"role": "user", "content": CAT}, {"role": "assistant", "content": "ok"}])
+    assert await ids_of(memory, "dinosaurs") == []
+    await memory.derived.catch_up(10)
+    assert await ids_of(memory, "dinosaurs") == []
+    assert len(await ids_of(memory, "cat")) == 2
+
+
+async def test_an_index_that_is_late_shows_nothing_wrong(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Entries of removed messages, whose numbers others have now, give neither the old texts nor the new ones."""
+    memory = world.process()
+    session = await memory.session("s", scope=ANN)
+    await session.append([{"role": "user", "content": MUSEUM}, {"role": "assistant", "content": "dinosaurs"}])
+    await memory.derived.catch_up(10)
+
+    async def fail_to_remove(*_: Any) -> None:
+        pass
+
+    monkeypatch.setattr(EpisodeIndex, "remove", fail_to_remove)
+    await session.truncate(0)
+    await session.append([{"role": "user", "content": CAT}])
+    assert await world.entries(ANN) == 2
+    assert await ids_of(memory, "dinosaurs") == []
+
+
+async def test_late_background_work_resurrects_nothing(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run that has read the messages when the session is deleted writes its entries, and removes them itself."""
+    memory = world.process()
+    session = await memory.session("s", scope=ANN)
+    await say(session, MUSEUM, "ok")
+    reading, go = asyncio.Event(), asyncio.Event()
+    add = EpisodeIndex.add
+
+    async def late(index: EpisodeIndex, *arguments: Any) -> None:
+        reading.set()
+        await go.wait()
+        await add(index, *arguments)
+
+    monkeypatch.setattr(EpisodeIndex, "add", late)
+    memory.derived.schedule_now(ANN, session._thread)
+    await asyncio.wait_for(reading.wait(), 10)
+    await session.delete()
+    go.set()
+    await memory.derived.catch_up(10)
+    assert await world.entries(ANN) == 0
+
+
+async def test_a_deletion_that_fails_keeps_recall(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The entries are removed first; if the process dies then, they are derived again."""
+    memory = world.process()
+    session = await memory.session("s", scope=ANN)
+    await say(session, MUSEUM, "ok")
+    await memory.derived.catch_up(10)
+    documents, _ = required(world.store, "")
+
+    async def fail(*_: Any, **__: Any) -> bool:
+        raise OSError
+
+    with monkeypatch.context() as broken:
+        broken.setattr(type(documents), "delete", fail)
+        with pytest.raises(OSError):  # noqa: PT011 — the one above
+            await session.delete()
+    assert await world.entries(ANN) == 0
+    restarted = world.process()
+    await restarted.derived.sweep()
+    await restarted.derived.catch_up(10)
+    assert (await ids_of(restarted, "dinosaurs"))[0] == "s-0"
+
+
+WRITE_AND_DIE = """
+import asyncio, os, signal, sys
+from wenmai.memory.episodes import EpisodeIndex
+from wenmai.memory.library import open_memory
+
+async def die(*_):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+async def main():
+    async with open_memory(sys.argv[1]) as memory:
+        session = await memory.session("s")
+        await session.append([{"role": "user", "content": "%s"}, {"role": "assistant", "content": "ok"}])
+        EpisodeIndex.trim = die
+        await memory.derived.catch_up()
+
+asyncio.run(main())
+"""
+
+
+async def test_recall_converges_after_a_kill(tmp_path: Path) -> None:
+    """Of a process that has indexed messages, but not noted it: a later one does it again, with the same entries."""
+    program = tmp_path / "write_and_die.py"
+    program.write_text(WRITE_AND_DIE % MUSEUM, encoding="utf-8")
+    url = f"sqlite:///{tmp_path}/wenmai.db"
+    assert await asyncio.to_thread(Program([str(program), url], env=environment()).wait, SECONDS) == -9
+    async with open_memory(url) as memory:
+        assert await memory.derived.sweep() == 1
+        await memory.derived.catch_up(10)
+        assert (await memory.recall("dinosaurs"))[0].text == MUSEUM
+        assert (await memory.recalls.size(Scope())).entries == 2
+
+
+async def test_recall_over_http(tmp_path: Path) -> None:
+    """The items in rank order; what is not allowed is 422, a foreign session 404."""
+    async with open_service(tmp_path) as service:
+        session_id = await service.create_session()
+        lines = [{"role": "user", "content": MUSEUM, "id": "mine"}, {"role": "assistant", "content": "ok"}]
+        await service.client.post(f"/v1/sessions/{session_id}/messages", json={"messages": lines})
+        await service.engine.memory.derived.catch_up(10)
+        answer = await service.client.post("/v1/recall", json={"query": "dinosaurs?", "top_k": 1, "unit": "message"})
+        assert answer.status_code == 200, answer.text
+        [item] = answer.json()["items"]
+        assert (item["session_id"], item["npc_id"], item["turn_id"]) == (session_id, "assistant", 1)
+        assert (item["message_ids"], item["text"]) == (["mine"], MUSEUM)
+        assert item["timestamp"] == item["timestamps"][0]
+        assert set(item["why"]) == {"words", "meaning", "time", "speaker", "neighbours", "form", "session"}
+        for wrong in (
+            {},
+            {"query": " "},
+            {"query": "a", "top_k": 0},
+            {"query": "a", "unit": "day"},
+            {"query": "a", "x": 1},
+        ):
+            assert (await service.client.post("/v1/recall", json=wrong)).status_code == 422, wrong
+        foreign = service.client_of(X_User_ID="stranger")
+        asked = {"query": "dinosaurs", "session_id": session_id}
+        assert (await foreign.post("/v1/recall", json=asked)).status_code == 404
+        assert (await foreign.post("/v1/recall", json={"query": "dinosaurs"})).json() == {"items": []}
+
+
+async def test_a_store_without_search_says_so() -> None:
+    """Instead of finding nothing."""
+    async with open_store("memory://") as store:
+        memory = Memory(*required(store, ""))
+        with pytest.raises(InvalidInput, match="search"):
+            await memory.recall("anything")
