@@ -61,11 +61,18 @@ def cached_of(request: pytest.FixtureRequest) -> str:
     return f"{postgres_of(request)} {redis_of(request)}&prefix=hot"
 
 
+def milvus_of(request: pytest.FixtureRequest) -> str:
+    """A Milvus file, the same for all cases."""
+    url: str = request.getfixturevalue("conformance_milvus")
+    return url
+
+
 BACKENDS = (
     Backend("memory", lambda _: "memory://"),
     Backend("sqlite", lambda request: f"sqlite:///{folder_of(request)}/wenmai.db"),
     Backend("postgresql", postgres_of, (pytest.mark.xdist_group("postgresql"),)),
     Backend("redis", redis_of, (pytest.mark.xdist_group("redis"),)),
+    Backend("milvus", milvus_of, (pytest.mark.xdist_group("milvus"),)),
     Backend("cached", cached_of, (pytest.mark.xdist_group("redis"),), open_cached),
     Backend("redis-cluster", cluster_of, (pytest.mark.xdist_group("redis"), pytest.mark.soak)),
 )

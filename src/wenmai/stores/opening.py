@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 _BACKENDS = {
     "memory": ("wenmai.stores.inprocess", ""),
+    "milvus": ("wenmai.stores.milvus", "milvus"),
+    "milvuss": ("wenmai.stores.milvus", "milvus"),
     "redis": ("wenmai.stores.redis", "redis"),
     "rediss": ("wenmai.stores.redis", "redis"),
     "redis+sentinel": ("wenmai.stores.redis", "redis"),
