@@ -3,6 +3,7 @@
 No text of a user is ever part of a filter: rows are found by digests (:mod:`.rows`), so there is nothing to escape.
 """
 
+import logging
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from threading import Lock
@@ -37,14 +38,16 @@ class Client:
     """A connection to a server, for any number of threads."""
 
     def __init__(self, uri: str, *, user: str = "", password: str = "", database: str = "") -> None:
-        with _translated_errors():
-            self._milvus = MilvusClient(uri, user=user, password=password, db_name=database, timeout=READ_SECONDS)
+        # It raises its errors; a traceback of each in the log besides is noise.
+        logging.getLogger("pymilvus").setLevel(logging.CRITICAL)
         self._loaded: set[str] = set()
         self._lock = Lock()
+        with self._translated_errors():
+            self._milvus = MilvusClient(uri, user=user, password=password, db_name=database, timeout=READ_SECONDS)
 
     def load(self, names: Collection[str]) -> None:
         """Load the collections whose names begin with one of these: of a file, that takes a second."""
-        with _translated_errors():
+        with self._translated_errors():
             found = self._milvus.list_collections(timeout=WRITE_SECONDS)
         for collection in found:
             if collection.startswith(tuple(names)):
@@ -60,14 +63,14 @@ class Client:
         Raises:
             StoreUnavailable: it does not.
         """
-        with _translated_errors():
+        with self._translated_errors():
             self._milvus.list_collections(timeout=READ_SECONDS)
 
     def exists(self, collection: str) -> bool:
         """Whether there is such a collection; it is loaded then."""
         if collection in self._loaded:
             return True
-        with self._lock, _translated_errors():
+        with self._lock, self._translated_errors():
             if not self._milvus.has_collection(collection, timeout=WRITE_SECONDS):
                 return False
             self._milvus.load_collection(collection, timeout=WRITE_SECONDS)
@@ -89,7 +92,7 @@ class Client:
         indexes.add_index("vector", index_type="FLAT", metric_type="COSINE")
         indexes.add_index("owner", index_type="INVERTED")
         try:
-            with _translated_errors():
+            with self._translated_errors():
                 self._milvus.create_collection(
                     collection,
                     schema=schema,
@@ -107,7 +110,7 @@ class Client:
             return []
         rows: list[Row] = []
         for start in range(0, len(keys), BATCH):
-            with _translated_errors():
+            with self._translated_errors():
                 rows += self._milvus.get(
                     collection, list(keys[start : start + BATCH]), output_fields=list(fields), timeout=READ_SECONDS
                 )
@@ -117,7 +120,7 @@ class Client:
         """All rows of an owner, in any order; with a prefix, those whose keys begin with it."""
         if not self.exists(collection):
             return []
-        with _translated_errors():
+        with self._translated_errors():
             rows: list[Row] = self._milvus.query(
                 collection,
                 filter=f'tenant == "{tenant}" and owner == "{owner}" and pk like "{prefix}%"',
@@ -136,7 +139,7 @@ class Client:
     def upsert(self, collection: str, rows: Sequence[Row]) -> None:
         """Insert or replace the rows."""
         for batch in _batches(rows):
-            with _translated_errors():
+            with self._translated_errors():
                 self._milvus.upsert(collection, batch, timeout=WRITE_SECONDS)
 
     def delete(self, collection: str, keys: Sequence[str]) -> None:
@@ -148,10 +151,22 @@ class Client:
         if not keys or not self.exists(collection):
             return
         for start in range(0, len(keys), BATCH):
-            with _translated_errors():
+            with self._translated_errors():
                 self._milvus.delete(collection, ids=list(keys[start : start + BATCH]), timeout=WRITE_SECONDS)
         if self.get(collection, keys, ["pk"]):
             raise StoreUnavailable("milvus", "deleted rows are still found")
+
+    @contextmanager
+    def _translated_errors(self) -> Iterator[None]:
+        """Raise the driver's errors as ours."""
+        try:
+            yield
+        except MilvusException as problem:
+            self._loaded.clear()  # a server that was started again has loaded none
+            raise StoreUnavailable("milvus", problem.message or str(problem)) from problem
+        except grpc.RpcError as problem:
+            self._loaded.clear()
+            raise StoreUnavailable("milvus", str(problem.code())) from problem
 
 
 def _batches(rows: Sequence[Row]) -> Iterator[list[Row]]:
@@ -166,13 +181,3 @@ def _batches(rows: Sequence[Row]) -> Iterator[list[Row]]:
         size += weight
     if batch:
         yield batch
-
-
-@contextmanager
-def _translated_errors() -> Iterator[None]:
-    try:
-        yield
-    except MilvusException as problem:
-        raise StoreUnavailable("milvus", problem.message or str(problem)) from problem
-    except grpc.RpcError as problem:
-        raise StoreUnavailable("milvus", str(problem.code())) from problem

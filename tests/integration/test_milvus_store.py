@@ -1,0 +1,222 @@
+"""Milvus beside what every store must do: kills, erasure, a file of one process, turns without it."""
+
+import asyncio
+import fcntl
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+from pymilvus import MilvusClient
+
+from milvus_server import MilvusServer
+from redis_server import RedisServer, free_port
+from wenmai.chat.turn import TurnRequest
+from wenmai.engine import load_engine_settings, open_engine
+from wenmai.errors import InvalidInput, StoreUnavailable
+from wenmai.resilience.breaker import BreakerPolicy
+from wenmai.scope import Scope
+from wenmai.stores.contracts import CollectionSize, Search, SearchEntry, SearchQuery
+from wenmai.stores.milvus.address import parse_url
+from wenmai.stores.milvus.lite import lite_server
+from wenmai.stores.opening import open_store, open_stores
+
+pytestmark = pytest.mark.xdist_group("milvus")
+
+T = TypeVar("T")
+
+USER = Scope("default", "default", "user")
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MilvusServer]:
+    """A running server; a test that kills it starts it again."""
+    server = MilvusServer(tmp_path_factory.mktemp("milvus") / "server.db")
+    server.start()
+    yield server
+    server.kill()
+
+
+@pytest.fixture
+async def search(conformance_milvus: str) -> AsyncIterator[Search]:
+    """The search of a file that other tests use too."""
+    async with open_store(conformance_milvus) as store:
+        assert store.search is not None
+        yield store.search
+
+
+async def found(search: Search, scope: Scope, text: str, collection: str = "episodes") -> list[str]:
+    """The ids found by words."""
+    [hits] = await search.query(scope, collection, [SearchQuery(text=text, limit=500)])
+    return [hit.id for hit in hits]
+
+
+async def until_it_answers(work: Callable[[], Awaitable[T]]) -> T:
+    """Retry while the driver waits before it connects again."""
+    async with asyncio.timeout(20):
+        while True:
+            try:
+                return await work()
+            except StoreUnavailable:
+                await asyncio.sleep(0.1)
+
+
+def rows_of(file: str) -> list[str]:
+    """Every row of a file, without our code."""
+    with lite_server(Path(file)) as uri:
+        client = MilvusClient(uri)
+        rows = [
+            str(row)
+            for collection in client.list_collections()
+            for row in client.query(collection, filter='pk != ""', output_fields=["*"], limit=16_384)
+        ]
+        client.close()
+        return rows
+
+
+async def test_acknowledged_entries_survive_a_kill(server: MilvusServer) -> None:
+    """After ``kill -9`` amid writes all acknowledged entries and vectors are there; a dead server is no empty one."""
+    acknowledged: list[int] = []
+    enough = asyncio.Event()
+
+    async def write(search: Search, first: int) -> None:
+        for number in range(first, first + 1_000):
+            entry = SearchEntry(id=f"m{number}", text=f"灯笼 x{number}x", vector=[1.0, float(number)])
+            await search.index(USER, "episodes", [entry])
+            acknowledged.append(number)
+            if len(acknowledged) == 40:
+                enough.set()
+
+    async with open_store(server.url) as store:
+        assert store.search is not None
+        writers = [asyncio.create_task(write(store.search, first)) for first in (0, 1_000)]
+        await enough.wait()
+        server.kill()
+        for outcome in await asyncio.gather(*writers, return_exceptions=True):
+            assert isinstance(outcome, StoreUnavailable)
+        with pytest.raises(StoreUnavailable):
+            await found(store.search, USER, "灯笼")
+        server.start()
+        wanted = {f"m{number}" for number in acknowledged}
+        assert wanted <= set(await until_it_answers(partial(found, store.search, USER, "灯笼")))
+    async with open_store(server.url) as store:
+        assert store.search is not None
+        assert wanted <= set(await found(store.search, USER, "灯笼"))
+        size = await store.search.size(USER, "episodes")
+        assert size.vectors == size.entries <= len(acknowledged) + 2
+        last = acknowledged[-1]
+        assert (await found(store.search, USER, f"x{last}x"))[0] == f"m{last}"
+
+
+async def test_erased_words_are_in_no_row(search: Search, conformance_milvus: str) -> None:
+    """Removed and replaced texts, short and long, are in no row of the file; what is left is found."""
+    scope = Scope("erasure", "site", "user")
+    file = str(parse_url(conformance_milvus).file)
+    long = "".join(f" zyzzyva{number}" for number in range(20_000))
+    texts = {"short": "quokka lantern", "long": f"quokka {long}", "by-filter": "quokka seed", "kept": "quokka axolotl"}
+    entries = [
+        SearchEntry(id=id_, text=text, vector=[1.0, 0.5], fields={"mark": f"{id_} numbat"})
+        for id_, text in texts.items()
+    ]
+    await search.index(scope, "episodes", entries)
+    assert sorted(await found(search, scope, "zyzzyva19999 quokka")) == sorted(texts)
+    assert len([row for row in rows_of(file) if "quokka" in row]) == 3  # the long one is compressed
+    await search.index(scope, "episodes", [SearchEntry(id="kept", text="ploughing", fields={"mark": "x"})])
+    assert await search.remove(scope, "episodes", ["short", "long"]) == 2
+    assert await search.remove(scope, "episodes", where={"mark": "by-filter numbat"}) == 1
+    for text in ("quokka", "lantern", "seed", "axolotl", "zyzzyva1", "zyzzyva19999"):
+        assert await found(search, scope, text) == []
+    assert await found(search, scope, "ploughing") == ["kept"]
+    assert await search.size(scope, "episodes") == CollectionSize(1, 0)
+    await search.remove(scope, "episodes", ["kept"])
+    pattern = ("quokka", "numbat", "ploughing")
+    assert [row for row in rows_of(file) if any(word in row for word in pattern)] == []
+    with lite_server(Path(file)) as uri:
+        client = MilvusClient(uri)
+        left = client.query("conversation_episodes", filter='payload != ""', output_fields=["pk"], limit=16_384)
+        client.close()
+    assert [row["pk"] for row in left if row["pk"].endswith(("-1", "-2"))] == []
+
+
+async def test_a_long_entry_that_becomes_short_leaves_no_rows(search: Search) -> None:
+    """An entry of several rows is replaced as a whole, and read back by another open store."""
+    scope = Scope("long", "site", "user")
+    long = "".join(f" zyzzyva{number}" for number in range(20_000))
+    for text, word, entries in ((long, "zyzzyva7", ["a"]), ("short", "zyzzyva7", []), ("short", "short", ["a"])):
+        await search.index(scope, "c", [SearchEntry(id="a", text=text)])
+        assert await found(search, scope, word, "c") == entries
+
+
+async def test_closing_releases_the_file(tmp_path: Path) -> None:
+    """One process may have the file open: another is refused, until the last store of the first is closed."""
+    url = f"milvus:///{tmp_path}/wenmai.db"
+    lock = tmp_path / "wenmai.db" / "LOCK"
+    async with open_store(url) as first:
+        async with open_store(url):
+            pass
+        await first.ping()
+        with lock.open() as other, pytest.raises(BlockingIOError):
+            fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    with lock.open() as other:
+        fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with pytest.raises(StoreUnavailable, match="one process at a time"):
+            async with open_store(url):
+                pass
+
+
+async def test_a_turn_without_milvus_says_so(server: MilvusServer) -> None:
+    """Evidence is found through a search store of its own; while that is down, answers are degraded."""
+    at_once = BreakerPolicy(consecutive_failures=1, wait_seconds=0.2)
+    loaded = load_engine_settings(
+        flags={"store": "memory://", "search": server.url, "embedder": "none"}, environment={}
+    )
+    question = TurnRequest(scope=USER, persona_id="ancestor_yan", query="严氏祠堂建于何时？")
+    async with open_engine(loaded.values, breaker_policy=at_once) as engine:
+        assert (await engine.chat.ask(question)).degraded == []
+        server.kill()
+        answer = await engine.chat.ask(question)
+        assert (answer.degraded, "眼下查不到" in answer.answer_text) == (["search"], True)
+        server.start()
+        await until_it_answers(lambda: engine.evidence.find(Scope("default", "default"), question.query))
+        assert (await engine.chat.ask(question)).degraded == []
+
+
+async def test_an_unreachable_server_is_refused_at_the_start() -> None:
+    """The error names the setting."""
+    with pytest.raises(StoreUnavailable, match="search: milvus is unavailable"):
+        async with open_stores("memory://", search=f"milvus://127.0.0.1:{free_port()}"):
+            pass
+
+
+async def test_search_needs_a_store_that_can_search(redis_server: RedisServer) -> None:
+    """The URL of a store without search is refused; the error names the setting."""
+    with pytest.raises(InvalidInput, match=r"search: .*is not the URL of a store with search"):
+        async with open_stores("memory://", search=redis_server.url):
+            pass
+
+
+@pytest.mark.parametrize(
+    ("url", "uri", "database"),
+    [
+        ("milvus://host", "http://host:19530", ""),
+        ("milvuss://me:p%40ss@host:443/db", "https://host:443", "db"),
+        ("milvus://[::1]:1/", "http://[::1]:1", ""),
+    ],
+)
+def test_servers_are_named_by_host_and_database(url: str, uri: str, database: str) -> None:
+    """Scheme, host, port and database of the URL are those of the connection."""
+    address = parse_url(url)
+    assert (address.uri, address.database, address.file) == (uri, database, None)
+    assert address.password in {"", "p@ss"}
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["milvus://", "milvus:///", "milvus://me:secret@:1", "milvus://h:secret", "milvuss:///a.db", "milvus://h?x=secret"],
+)
+def test_other_urls_are_refused(url: str) -> None:
+    """A URL of neither a file nor a server is refused without repeating it."""
+    with pytest.raises(InvalidInput, match=r"milvus:///relative\.db") as refused:
+        parse_url(url)
+    assert "secret" not in str(refused.value)
