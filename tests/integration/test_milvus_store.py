@@ -13,14 +13,16 @@ from pymilvus import MilvusClient
 from milvus_server import MilvusServer
 from redis_server import RedisServer, free_port
 from wenmai.chat.turn import TurnRequest
+from wenmai.clock import system_clock
 from wenmai.engine import load_engine_settings, open_engine
 from wenmai.errors import InvalidInput, StoreUnavailable
 from wenmai.resilience.breaker import BreakerPolicy
 from wenmai.scope import Scope
 from wenmai.stores.contracts import CollectionSize, Search, SearchEntry, SearchQuery
+from wenmai.stores.milvus import open_store as open_milvus
 from wenmai.stores.milvus.address import parse_url
 from wenmai.stores.milvus.lite import lite_server
-from wenmai.stores.opening import open_store, open_stores
+from wenmai.stores.opening import open_stores
 
 pytestmark = pytest.mark.xdist_group("milvus")
 
@@ -29,10 +31,10 @@ T = TypeVar("T")
 USER = Scope("default", "default", "user")
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MilvusServer]:
-    """A running server; a test that kills it starts it again."""
-    server = MilvusServer(tmp_path_factory.mktemp("milvus") / "server.db")
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[MilvusServer]:
+    """A running server."""
+    server = MilvusServer(tmp_path / "server.db")
     server.start()
     yield server
     server.kill()
@@ -41,8 +43,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MilvusServer]:
 @pytest.fixture
 async def search(conformance_milvus: str) -> AsyncIterator[Search]:
     """The search of a file that other tests use too."""
-    async with open_store(conformance_milvus) as store:
-        assert store.search is not None
+    async with open_milvus(conformance_milvus, clock=system_clock) as store:
         yield store.search
 
 
@@ -75,38 +76,52 @@ def rows_of(file: str) -> list[str]:
         return rows
 
 
-async def test_acknowledged_entries_survive_a_kill(server: MilvusServer) -> None:
-    """After ``kill -9`` amid writes all acknowledged entries and vectors are there; a dead server is no empty one."""
-    acknowledged: list[int] = []
+async def test_a_killed_server_loses_nothing_and_stops_no_turn(server: MilvusServer) -> None:
+    """After ``kill -9`` amid writes, turns are degraded and searches fail; later all acknowledged is found."""
+    at_once = BreakerPolicy(consecutive_failures=1, wait_seconds=0.2)
+    flags = {"store": "memory://", "search": server.url, "embedder": "none"}
+    settings = load_engine_settings(flags=flags, environment={}).values
+    question = TurnRequest(scope=USER, persona_id="ancestor_yan", query="严氏祠堂建于何时？")
+    async with (
+        open_engine(settings, breaker_policy=at_once) as engine,
+        open_milvus(server.url, clock=system_clock) as store,
+    ):
+        assert (await engine.chat.ask(question)).degraded == []
+        wanted = await acknowledged_until_killed(store.search, server)
+        with pytest.raises(StoreUnavailable):
+            await found(store.search, USER, "灯笼")
+        answer = await engine.chat.ask(question)
+        assert (answer.degraded, "眼下查不到" in answer.answer_text) == (["search"], True)
+        server.start()
+        assert wanted <= set(await until_it_answers(partial(found, store.search, USER, "灯笼")))
+        await until_it_answers(lambda: engine.evidence.find(Scope("default", "default"), question.query))
+        assert (await engine.chat.ask(question)).degraded == []
+    async with open_milvus(server.url, clock=system_clock) as store:
+        assert wanted <= set(await found(store.search, USER, "灯笼"))
+        size = await store.search.size(USER, "episodes")
+        assert size.vectors == size.entries <= len(wanted) + 2
+        assert all([(await found(store.search, USER, f"x{id_}x"))[0] == id_ for id_ in list(wanted)[-5:]])
+
+
+async def acknowledged_until_killed(search: Search, server: MilvusServer) -> set[str]:
+    """The ids that two writers had indexed when the server was killed amid their writes."""
+    acknowledged: set[str] = set()
     enough = asyncio.Event()
 
-    async def write(search: Search, first: int) -> None:
-        for number in range(first, first + 1_000):
-            entry = SearchEntry(id=f"m{number}", text=f"灯笼 x{number}x", vector=[1.0, float(number)])
-            await search.index(USER, "episodes", [entry])
-            acknowledged.append(number)
+    async def write(mark: str) -> None:
+        for number in range(1_000):
+            id_ = f"{mark}{number}"
+            await search.index(USER, "episodes", [SearchEntry(id=id_, text=f"灯笼 x{id_}x", vector=[1.0, number])])
+            acknowledged.add(id_)
             if len(acknowledged) == 40:
                 enough.set()
 
-    async with open_store(server.url) as store:
-        assert store.search is not None
-        writers = [asyncio.create_task(write(store.search, first)) for first in (0, 1_000)]
-        await enough.wait()
-        server.kill()
-        for outcome in await asyncio.gather(*writers, return_exceptions=True):
-            assert isinstance(outcome, StoreUnavailable)
-        with pytest.raises(StoreUnavailable):
-            await found(store.search, USER, "灯笼")
-        server.start()
-        wanted = {f"m{number}" for number in acknowledged}
-        assert wanted <= set(await until_it_answers(partial(found, store.search, USER, "灯笼")))
-    async with open_store(server.url) as store:
-        assert store.search is not None
-        assert wanted <= set(await found(store.search, USER, "灯笼"))
-        size = await store.search.size(USER, "episodes")
-        assert size.vectors == size.entries <= len(acknowledged) + 2
-        last = acknowledged[-1]
-        assert (await found(store.search, USER, f"x{last}x"))[0] == f"m{last}"
+    writers = [asyncio.create_task(write(mark)) for mark in "ab"]
+    await enough.wait()
+    server.kill()
+    for outcome in await asyncio.gather(*writers, return_exceptions=True):
+        assert isinstance(outcome, StoreUnavailable)
+    return acknowledged
 
 
 async def test_erased_words_are_in_no_row(search: Search, conformance_milvus: str) -> None:
@@ -152,8 +167,8 @@ async def test_closing_releases_the_file(tmp_path: Path) -> None:
     """One process may have the file open: another is refused, until the last store of the first is closed."""
     url = f"milvus:///{tmp_path}/wenmai.db"
     lock = tmp_path / "wenmai.db" / "LOCK"
-    async with open_store(url) as first:
-        async with open_store(url):
+    async with open_milvus(url, clock=system_clock) as first:
+        async with open_milvus(url, clock=system_clock):
             pass
         await first.ping()
         with lock.open() as other, pytest.raises(BlockingIOError):
@@ -161,25 +176,8 @@ async def test_closing_releases_the_file(tmp_path: Path) -> None:
     with lock.open() as other:
         fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
         with pytest.raises(StoreUnavailable, match="one process at a time"):
-            async with open_store(url):
+            async with open_milvus(url, clock=system_clock):
                 pass
-
-
-async def test_a_turn_without_milvus_says_so(server: MilvusServer) -> None:
-    """Evidence is found through a search store of its own; while that is down, answers are degraded."""
-    at_once = BreakerPolicy(consecutive_failures=1, wait_seconds=0.2)
-    loaded = load_engine_settings(
-        flags={"store": "memory://", "search": server.url, "embedder": "none"}, environment={}
-    )
-    question = TurnRequest(scope=USER, persona_id="ancestor_yan", query="严氏祠堂建于何时？")
-    async with open_engine(loaded.values, breaker_policy=at_once) as engine:
-        assert (await engine.chat.ask(question)).degraded == []
-        server.kill()
-        answer = await engine.chat.ask(question)
-        assert (answer.degraded, "眼下查不到" in answer.answer_text) == (["search"], True)
-        server.start()
-        await until_it_answers(lambda: engine.evidence.find(Scope("default", "default"), question.query))
-        assert (await engine.chat.ask(question)).degraded == []
 
 
 async def test_an_unreachable_server_is_refused_at_the_start() -> None:

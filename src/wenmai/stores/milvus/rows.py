@@ -106,7 +106,7 @@ def entry_rows(owner: Owner, id_: str, entry: IndexedEntry, version: str) -> lis
     payload = msgspec.json.encode(Payload(id_, entry.digest, dict(entry.counts), fields)).decode()
     parts = [payload]
     if len(payload.encode()) > PAYLOAD_BYTES:
-        packed = b85encode(compress(payload.encode())).decode()
+        packed = b85encode(compress(payload.encode(), level=1)).decode()
         parts = [packed[start : start + PAYLOAD_BYTES] for start in range(0, len(packed), PAYLOAD_BYTES)]
     keys = part_keys(owner.pk(id_), len(parts))
     first = f"{version}:{len(parts)}"
