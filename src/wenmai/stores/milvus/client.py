@@ -67,12 +67,17 @@ class Client:
             self._milvus.list_collections(timeout=READ_SECONDS)
 
     def exists(self, collection: str) -> bool:
-        """Whether there is such a collection; it is loaded then."""
+        """Whether there is such a collection; it is indexed and loaded then."""
         if collection in self._loaded:
             return True
         with self._lock, self._translated_errors():
             if not self._milvus.has_collection(collection, timeout=WRITE_SECONDS):
                 return False
+            if not self._milvus.list_indexes(collection, timeout=WRITE_SECONDS):
+                indexes = MilvusClient.prepare_index_params()
+                indexes.add_index("vector", index_type="FLAT", metric_type="COSINE")
+                indexes.add_index("owner", index_type="INVERTED")
+                self._milvus.create_index(collection, indexes, timeout=WRITE_SECONDS, sync=False)
             self._milvus.load_collection(collection, timeout=WRITE_SECONDS)
             self._loaded.add(collection)
         return True
@@ -88,21 +93,15 @@ class Client:
         schema.add_field("version", DataType.VARCHAR, max_length=KEY_LENGTH)
         schema.add_field("payload", DataType.VARCHAR, max_length=PAYLOAD_BYTES)
         schema.add_field("vector", DataType.FLOAT_VECTOR, dim=dimension)
-        indexes = MilvusClient.prepare_index_params()
-        indexes.add_index("vector", index_type="FLAT", metric_type="COSINE")
-        indexes.add_index("owner", index_type="INVERTED")
         try:
             with self._translated_errors():
                 self._milvus.create_collection(
-                    collection,
-                    schema=schema,
-                    index_params=indexes,
-                    consistency_level="Strong",
-                    timeout=WRITE_SECONDS,
+                    collection, schema=schema, consistency_level="Strong", timeout=WRITE_SECONDS
                 )
         except StoreUnavailable:
             if not self.exists(collection):  # another process may have created it meanwhile
                 raise
+        self.exists(collection)
 
     def get(self, collection: str, keys: Sequence[str], fields: Sequence[str]) -> list[Row]:
         """The rows that have these keys, in any order."""
@@ -120,10 +119,11 @@ class Client:
         """All rows of an owner, in any order; with a prefix, those whose keys begin with it."""
         if not self.exists(collection):
             return []
+        begins = f' and pk like "{prefix}%"' if prefix else ""
         with self._translated_errors():
             rows: list[Row] = self._milvus.query(
                 collection,
-                filter=f'tenant == "{tenant}" and owner == "{owner}" and pk like "{prefix}%"',
+                filter=f'tenant == "{tenant}" and owner == "{owner}"{begins}',
                 output_fields=list(fields),
                 limit=LISTED,
                 timeout=WRITE_SECONDS,

@@ -215,13 +215,15 @@ class StoredPartition:
 
     def _commit(self, before: State | None) -> None:
         """Write another state; the partition stays stale if another process has written one meanwhile."""
-        unchanged = self._read_state() == before
-        self._write_state(self._dimensions)
-        self._is_current = unchanged
+        self._is_current = self._write_state(self._dimensions) == before
 
-    def _write_state(self, dimensions: tuple[int, ...]) -> None:
-        self._state = State(token_hex(8), dimensions)
+    def _write_state(self, dimensions: tuple[int, ...]) -> State | None:
+        """Write another state, with the dimensions that another process has added too; return the one before it."""
+        before = self._read_state()
+        added = [each for each in (before.dimensions if before else ()) if each not in dimensions]
+        self._state = State(token_hex(8), (*added, *dimensions))
         self._client.upsert(self._owner.words, [state_row(self._owner, self._state)])
+        return before
 
     def _put_vectors(
         self, entries: Iterable[SearchEntry], indexed: Mapping[str, IndexedEntry], version: str
