@@ -11,11 +11,15 @@ from typing import TypeVar
 
 import pytest
 from pymilvus import MilvusClient
+from typer.testing import CliRunner
 
 from milvus_server import MilvusServer
 from redis_server import RedisServer, free_port
 from wenmai.chat.turn import TurnRequest
+from wenmai.cli.app import app
+from wenmai.cli.checks import check_search
 from wenmai.clock import system_clock
+from wenmai.config.settings import Settings
 from wenmai.engine import load_engine_settings, open_engine
 from wenmai.errors import InvalidInput, StoreUnavailable
 from wenmai.resilience.breaker import BreakerPolicy
@@ -25,9 +29,10 @@ from wenmai.stores.milvus import open_store as open_milvus
 from wenmai.stores.milvus.address import parse_url
 from wenmai.stores.milvus.client import Client, Row
 from wenmai.stores.milvus.lite import lite_server
-from wenmai.stores.milvus.rows import owner_of
+from wenmai.stores.milvus.rows import owner_of, vector_row
 from wenmai.stores.milvus.stored_partition import StoredPartition
 from wenmai.stores.opening import open_stores
+from wenmai.stores.search_values import text_digest
 
 pytestmark = pytest.mark.xdist_group("milvus")
 
@@ -203,6 +208,18 @@ def test_a_write_of_another_process_amid_ours_is_seen(conformance_milvus: str) -
             assert (ours.remove(["b", "a"]), theirs.remove(["b", "a"])) == (2, 0)
 
 
+def test_a_vector_that_outlived_its_text_is_ignored(conformance_milvus: str) -> None:
+    """A process that died before it deleted the vector leaves an entry without one."""
+    with lite_server(file_of(conformance_milvus)) as uri, closing(Client(uri)) as client:
+        owner = owner_of(Scope("outlived", "site", "user"), "c", shared=False)
+        written = StoredPartition(client, owner)
+        written.index([SearchEntry(id="a", text="孝悌", vector=[1.0, 0.0])])
+        client.upsert(owner.vectors(2), [vector_row(owner, "a", text_digest("耕读"), [0.0, 1.0], "version")])
+        partition = StoredPartition(client, owner).follow()
+        assert (list(partition.entries), len(partition.vectors)) == (["a"], 0)
+        assert written.remove(["a"]) == 1
+
+
 async def test_partitions_that_leave_memory_are_read_again(
     conformance_milvus: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -241,6 +258,22 @@ async def test_an_unreachable_server_is_refused_at_the_start() -> None:
     with pytest.raises(StoreUnavailable, match="search: milvus is unavailable"):
         async with open_stores("memory://", search=f"milvus://127.0.0.1:{free_port()}"):
             pass
+
+
+async def test_doctor_opens_the_search(tmp_path: Path) -> None:
+    """A server that does not answer is a failure; a file is not created."""
+    unreachable = await check_search(Settings(search=f"milvus://127.0.0.1:{free_port()}"))
+    assert (unreachable.name, unreachable.state) == ("search", "fail")
+    file = tmp_path / "new.db"
+    assert (await check_search(Settings(search=f"milvus:///{file}"))).state == "ok"
+    assert not file.exists()
+
+
+def test_workers_do_not_share_a_file() -> None:
+    """Several workers over a Milvus file are refused before one is started."""
+    result = CliRunner().invoke(app, ["serve", "--workers", "2"], env={"WENMAI_SEARCH": "milvus:///new.db"})
+    assert result.exit_code == 2
+    assert "a Milvus file belongs to one process" in result.output
 
 
 async def test_search_needs_a_store_that_can_search(redis_server: RedisServer) -> None:
