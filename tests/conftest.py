@@ -124,6 +124,16 @@ def conformance_database(postgres_process: PostgresServer) -> str:
 
 
 @pytest.fixture(scope="session")
+def conformance_milvus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A Milvus file that the cases of the conformance suite share; it stays open, as opening it takes long."""
+    from wenmai.stores.milvus.lite import lite_server  # noqa: PLC0415 — its driver takes a second to import
+
+    file = tmp_path_factory.mktemp("milvus") / "wenmai.db"
+    with lite_server(file):
+        yield f"milvus:///{file}"
+
+
+@pytest.fixture(scope="session")
 def engine_database(postgres_process: PostgresServer) -> str:
     """A database that the tests of engines share, one after the other; each finds it empty."""
     return postgres_process.database()

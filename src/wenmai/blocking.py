@@ -192,6 +192,7 @@ def open(  # noqa: A001 — reads as blocking.open(url)
     url: str = "sqlite:///wenmai.db",
     *,
     hot: str = "",
+    search: str = "",
     policy: MemoryPolicy | None = None,
     clock: Clock = system_clock,
     count_tokens: TokenCounter = estimate_tokens,
@@ -204,7 +205,9 @@ def open(  # noqa: A001 — reads as blocking.open(url)
         InvalidInput: the backend does not store documents and logs.
         StoreError: the store cannot be opened.
     """
-    opening = open_memory(url, hot=hot, policy=policy, clock=clock, count_tokens=count_tokens, embedder=embedder)
+    opening = open_memory(
+        url, hot=hot, search=search, policy=policy, clock=clock, count_tokens=count_tokens, embedder=embedder
+    )
     loop = _LoopThread()
     try:
         memory = loop.wait_for(opening.__aenter__())

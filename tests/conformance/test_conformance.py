@@ -1,6 +1,6 @@
 """Every shipped backend against every case of the conformance suite."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -24,12 +24,13 @@ async def open_cached(url: str, *, clock: Clock) -> AsyncIterator[Store]:
 
 
 class Backend(NamedTuple):
-    """A backend, and the URL of one for the test alone."""
+    """A backend, the URL of one for the test alone, and the cases that take long on it."""
 
     id: str
     url: Callable[[pytest.FixtureRequest], str]
     marks: tuple[pytest.MarkDecorator, ...] = ()
     opener: OpenStore = open_store
+    long: Collection[str] = ()
 
 
 def folder_of(request: pytest.FixtureRequest) -> Path:
@@ -61,18 +62,46 @@ def cached_of(request: pytest.FixtureRequest) -> str:
     return f"{postgres_of(request)} {redis_of(request)}&prefix=hot"
 
 
+def milvus_of(request: pytest.FixtureRequest) -> str:
+    """A Milvus file, the same for all cases."""
+    url: str = request.getfixturevalue("conformance_milvus")
+    return url
+
+
 BACKENDS = (
     Backend("memory", lambda _: "memory://"),
     Backend("sqlite", lambda request: f"sqlite:///{folder_of(request)}/wenmai.db"),
     Backend("postgresql", postgres_of, (pytest.mark.xdist_group("postgresql"),)),
     Backend("redis", redis_of, (pytest.mark.xdist_group("redis"),)),
+    Backend(
+        "milvus",
+        milvus_of,
+        (pytest.mark.xdist_group("milvus"),),
+        long=(
+            "any_text_is_an_entry_or_collection",
+            "concurrent_indexing_loses_nothing",
+            "filters_at_the_bounds_are_accepted",
+            "separators_in_collections_do_not_collide",
+        ),
+    ),
     Backend("cached", cached_of, (pytest.mark.xdist_group("redis"),), open_cached),
     Backend("redis-cluster", cluster_of, (pytest.mark.xdist_group("redis"), pytest.mark.soak)),
 )
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.capability}-{case.name}")
-@pytest.mark.parametrize("backend", [pytest.param(backend, id=backend.id, marks=backend.marks) for backend in BACKENDS])
+def marks_of(backend: Backend, case: Case) -> tuple[pytest.MarkDecorator, ...]:
+    """The marks of the backend, and that of the long forms."""
+    return (*backend.marks, pytest.mark.soak) if case.name in backend.long else backend.marks
+
+
+@pytest.mark.parametrize(
+    ("backend", "case"),
+    [
+        pytest.param(backend, case, id=f"{backend.id}-{case.capability}-{case.name}", marks=marks_of(backend, case))
+        for backend in BACKENDS
+        for case in CASES
+    ],
+)
 async def test_backend_meets_the_contract(backend: Backend, case: Case, request: pytest.FixtureRequest) -> None:
     """The backend meets the expectation of the case."""
     result = await run_case(case, backend.url(request), opener=backend.opener)

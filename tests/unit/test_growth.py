@@ -30,8 +30,8 @@ from wenmai.grounding.segments import Segment
 from wenmai.grounding.statements import Statement, StatementSplitter
 from wenmai.grounding.types import DialogueAct, Passage
 from wenmai.grounding.verification import verify_answer
-from wenmai.memory.extractive_summary import extract
 from wenmai.memory.episode_entries import entries_of
+from wenmai.memory.extractive_summary import extract
 from wenmai.memory.sessions import title_from_question
 from wenmai.retrieval.time_expressions import find_spans
 from wenmai.scope import ThreadKey

@@ -46,6 +46,7 @@ async def run_checks(settings: Settings) -> list[CheckResult]:
     if folder is not None:
         results += [await check_folder(folder), check_space(folder)]
     results += [await check_store(settings), *([await check_cache(settings)] if settings.hot else [])]
+    results += [await check_search(settings)] if settings.search else []
     return [*results, check_model(settings), check_embedder(settings), check_port(settings)]
 
 
@@ -140,6 +141,20 @@ async def check_cache(settings: Settings) -> CheckResult:
     if settings.store.lower().startswith("redis"):
         return CheckResult("cache", "fail", "a Redis store does not use a Redis cache; unset WENMAI_HOT")
     return CheckResult("cache", "ok", shown)
+
+
+async def check_search(settings: Settings) -> CheckResult:
+    """The store of the search indexes opens; a Milvus file that does not exist is not created."""
+    shown = mask_url(settings.search)
+    file = settings.search.partition("milvus:///")[2]
+    if file and not _exists(Path(file)):
+        return CheckResult("search", "ok", f"{shown} does not exist yet; it is created on first use")
+    try:
+        async with open_store(settings.search) as store:
+            await store.ping()
+    except WenmaiError as problem:
+        return CheckResult("search", "fail", str(problem))
+    return CheckResult("search", "ok", shown)
 
 
 def check_model(settings: Settings) -> CheckResult:

@@ -24,7 +24,7 @@ from wenmai.providers.embedders import open_embedder
 from wenmai.retrieval.embedding import EmbeddingProgress
 from wenmai.scope import Scope
 from wenmai.stores.key_prefix import with_key_prefix
-from wenmai.stores.opening import open_store
+from wenmai.stores.opening import open_stores
 from wenmai.stores.records import EvidenceRecord
 
 
@@ -73,7 +73,8 @@ async def ingest_files(
     embedder = open_embedder(settings.embedder)
     profile = load_profile(profile_path(settings.profile))
     total, skipped = IngestReport(), list[BadLine]()
-    async with open_store(with_key_prefix(settings.store, settings.key_prefix)) as store:
+    store_url = with_key_prefix(settings.store, settings.key_prefix)
+    async with open_stores(store_url, search=settings.search) as (store, _):
         documents, _ = required(store, settings.store)
         evidence = EvidenceBase(documents, store.search, embedder)
         reach = await reach_of(PersonaRegistry(documents, profile.personas), scope)

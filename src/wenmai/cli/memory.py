@@ -23,7 +23,8 @@ async def memory_from_settings(settings: Settings) -> AsyncIterator[Memory]:
         rule_titles_final=settings.model in ("", "offline"),
     )
     store, hot = (with_key_prefix(url, settings.key_prefix) for url in (settings.store, settings.hot))
-    async with open_memory(store, hot=hot, policy=policy, embedder=settings.embedder) as memory:
+    opening = open_memory(store, hot=hot, search=settings.search, policy=policy, embedder=settings.embedder)
+    async with opening as memory:
         yield memory
 
 

@@ -148,9 +148,10 @@ def _announce(settings: Settings, listening: socket.socket) -> None:
     host, port = listening.getsockname()[:2]
     shown = f"[{host}]" if ":" in host else host
     cache = f"cache {mask_url(settings.hot)}, " if settings.hot else ""
+    search = f"search {mask_url(settings.search)}, " if settings.search else ""
     workers = f", {settings.workers} workers" if settings.workers > 1 else ""
     typer.echo(
         f"Wenmai listens on http://{shown}:{port} (API at /docs){workers}; profile {settings.profile}, "
-        f"store {mask_url(settings.store)}, {cache}model {settings.model or 'offline'}\n"
+        f"store {mask_url(settings.store)}, {cache}{search}model {settings.model or 'offline'}\n"
         "The service has no authentication, so it serves this machine only."
     )

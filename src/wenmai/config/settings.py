@@ -55,6 +55,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         language: default language of users.
         sample_sites: ``tenant/site`` pairs that get the profile's sample evidence if they have no evidence.
         hot: URL of the Redis cache in front of the store; empty for none.
+        search: URL of another store that has the search indexes; empty for ``store``.
         key_prefix: prefix of Redis keys, unless the URL sets another.
         log_level: log level of the service.
         shutdown_seconds: maximum duration of a shutdown; running turns get 70 % of it.
@@ -94,6 +95,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     language: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*\Z")] = "zh"
     sample_sites: tuple[Annotated[str, msgspec.Meta(pattern=r"^[^/]+/[^/]+\Z")], ...] = ("default/default",)
     hot: str = ""
+    search: str = ""
     key_prefix: str = "wenmai"
     log_level: Annotated[str, msgspec.Meta(pattern=r"^(debug|info|warning|error)\Z")] = "info"
     shutdown_seconds: Seconds = 10.0
@@ -118,7 +120,7 @@ ALIASES = {
 """Legacy environment variables; ``WENMAI_<KEY>`` takes precedence."""
 
 SECRETS = frozenset({"model_api_key"})
-_URLS = frozenset({"store", "hot", "model_base_url"})
+_URLS = frozenset({"store", "hot", "search", "model_base_url"})
 _HINTS = get_type_hints(Settings, include_extras=True)
 
 

@@ -32,7 +32,7 @@ async def ask_set(settings: Settings, given: AnswerSet, *, on_dialogue: OnDialog
         InvalidInput: the profile has no persona for a dialogue.
         ModelError: the embedder failed.
     """
-    own = msgspec.structs.replace(settings, store="memory://", hot="", sample_sites=())
+    own = msgspec.structs.replace(settings, store="memory://", hot="", search="", sample_sites=())
     scope = Scope()
     asked: list[AskedTurn] = []
     async with open_engine(own) as engine:

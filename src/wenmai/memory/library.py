@@ -306,6 +306,7 @@ async def open_memory(
     url: str = "sqlite:///wenmai.db",
     *,
     hot: str = "",
+    search: str = "",
     policy: MemoryPolicy | None = None,
     clock: Clock = system_clock,
     count_tokens: TokenCounter = estimate_tokens,
@@ -319,6 +320,7 @@ async def open_memory(
     Args:
         url: of the durable store, which acknowledges every write.
         hot: URL of a Redis cache in front of it, which may fail at any time; "" for none.
+        search: URL of another store that has the search indexes; "" for that at ``url``.
         policy: see :class:`MemoryPolicy`.
         clock: the source of stored timestamps.
         count_tokens: counts the tokens of a text.
@@ -329,7 +331,7 @@ async def open_memory(
         InvalidInput: the backend does not store documents and logs.
         StoreError: the store cannot be opened.
     """
-    async with AsyncExitStack() as connections, open_stores(url, hot, clock=clock) as (store, _):
+    async with AsyncExitStack() as connections, open_stores(url, hot, search=search, clock=clock) as (store, _):
         documents, logs = required(store, url)
         memory = Memory(
             documents,

@@ -11,8 +11,9 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from wenmai.clock import Clock, system_clock
-from wenmai.errors import MissingExtra, StoreError, UnsupportedUrl
-from wenmai.stores.contracts import Store
+from wenmai.errors import InvalidInput, MissingExtra, StoreError, UnsupportedUrl, mask_url
+from wenmai.stores.contracts import Search, Store
+from wenmai.stores.separate_search import StoreWithSearch
 from wenmai.stores.upgrades import OnStep, Schema
 
 if TYPE_CHECKING:
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 _BACKENDS = {
     "memory": ("wenmai.stores.inprocess", ""),
+    "milvus": ("wenmai.stores.milvus", "milvus"),
+    "milvuss": ("wenmai.stores.milvus", "milvus"),
     "redis": ("wenmai.stores.redis", "redis"),
     "rediss": ("wenmai.stores.redis", "redis"),
     "redis+sentinel": ("wenmai.stores.redis", "redis"),
@@ -60,13 +63,19 @@ async def open_store(url: str, *, clock: Clock = system_clock) -> AsyncIterator[
 
 @asynccontextmanager
 async def open_stores(
-    url: str, hot: str = "", *, clock: Clock = system_clock, breaker_policy: "BreakerPolicy | None" = None
+    url: str,
+    hot: str = "",
+    *,
+    search: str = "",
+    clock: Clock = system_clock,
+    breaker_policy: "BreakerPolicy | None" = None,
 ) -> AsyncIterator["tuple[Store, tuple[Breaker, ...]]"]:
-    """Open the store at ``url`` and, if configured, the Redis cache in front of it.
+    """Open the store at ``url`` and, if configured, the Redis cache in front of it and the store for its search.
 
     Args:
         url: see :func:`open_store`.
         hot: URL of a Redis server, or "" for none; see :func:`wenmai.stores.cache.open_cache`.
+        search: URL of a store that has the search indexes, in place of that at ``url``; "" for none.
         clock: source of stored timestamps.
         breaker_policy: of the breaker in front of the Redis cache.
 
@@ -74,16 +83,31 @@ async def open_stores(
         The store, and the breakers of its optional dependencies.
 
     Raises:
-        WenmaiError: as for :func:`open_store` and ``open_cache``; it names the setting, ``store`` or ``hot``.
+        WenmaiError: as for :func:`open_store` and ``open_cache``; it names ``store``, ``hot`` or ``search``.
     """
-    async with open_store(url, clock=clock) as store:
-        if not hot:
-            yield store, ()
-            return
-        with _naming_the_setting("hot"):
-            cache = _import(*_CACHE)
-        async with cache.open_cache(store, hot, clock=clock, breaker_policy=breaker_policy) as cached:
-            yield cached, (cached.breaker,)
+    async with AsyncExitStack() as stack:
+        store = await stack.enter_async_context(open_store(url, clock=clock))
+        breakers: tuple[Breaker, ...] = ()
+        if hot:
+            with _naming_the_setting("hot"):
+                cache = _import(*_CACHE)
+            cached = await stack.enter_async_context(
+                cache.open_cache(store, hot, clock=clock, breaker_policy=breaker_policy)
+            )
+            store, breakers = cached, (cached.breaker,)
+        if search:
+            store = StoreWithSearch(store, await stack.enter_async_context(_open_search(search, clock)))
+        yield store, breakers
+
+
+@asynccontextmanager
+async def _open_search(url: str, clock: Clock) -> AsyncIterator[Search]:
+    async with AsyncExitStack() as stack:
+        with _naming_the_setting("search"):
+            store: Store = await stack.enter_async_context(_backend(url).open_store(url, clock=clock))
+        if store.search is None:
+            raise InvalidInput("search", mask_url(url), "the URL of a store with search")
+        yield store.search
 
 
 async def schema_at(url: str) -> Schema | None:

@@ -53,6 +53,8 @@ def serve(
         check_bind_host(settings.host)
         if settings.workers > 1 and settings.store.startswith("memory:"):
             raise InvalidInput("workers", settings.workers, "1: an in-process store is not shared between workers")
+        if settings.workers > 1 and settings.search.startswith("milvus:///"):
+            raise InvalidInput("workers", settings.workers, "1: a Milvus file belongs to one process")
         logging.getLogger("wenmai").setLevel(settings.log_level.upper())
         with _bound_socket(settings.host, settings.port) as listening:
             # Before forking workers and before slow imports, so that errors are reported once and early.
