@@ -61,7 +61,10 @@ def start(url: str, folder: Path, *, first: str = "", options: tuple[str, ...] =
 @pytest.mark.parametrize(
     ("url", "expected"),
     [
-        ("ftp://u:hidden@host/db", r"no store for 'ftp://u:\*\*\*@host/db'; known schemes: memory, postgres"),
+        (
+            "ftp://u:hidden@host/db",
+            r"no store for 'ftp://u:\*\*\*@host/db'; known schemes: memory, milvus, milvuss, postgres",
+        ),
         ("postgresql:/u:hidden@host/db", "known schemes"),
         ("wenmai.db", "no store for 'wenmai.db'; known schemes"),
         ("sqlite://", "sqlite:///relative.db"),

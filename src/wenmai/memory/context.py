@@ -1,23 +1,25 @@
 """The context: prompt blocks and messages for the caller's own model."""
 
-import asyncio
+import logging
 from collections.abc import Mapping
 from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
 
-from wenmai.errors import InvalidInput
+from wenmai.errors import InvalidInput, StoreUnavailable
 from wenmai.memory.assembly import Assembly
 from wenmai.memory.block_budget import BlockWeight
 from wenmai.memory.blocks import preference_block, shortened_summary, summary_block
 from wenmai.memory.preferences import PreferenceBook
-from wenmai.memory.summaries import Summaries, ThreadSummary, beside_summary
+from wenmai.memory.summaries import MIN_MESSAGES, Summaries, ThreadSummary, beside_summary
 from wenmai.memory.transcript import Transcript
 from wenmai.memory.window import Window, WindowLimits
 from wenmai.scope import Scope, ThreadKey
 from wenmai.stores.records import Block, Cut
 from wenmai.text.tokens import TokenCounter
+
+_log = logging.getLogger(__name__)
 
 
 class Context(msgspec.Struct, frozen=True):
@@ -72,15 +74,13 @@ class ContextBuilder:
         if budget_tokens is not None and budget_tokens < question.tokens:
             raise InvalidInput("budget_tokens", budget_tokens, f"at least {question.tokens}, the tokens of the query")
         assembly = Assembly(budget_tokens, [question], self._weights)
-        preferences, stored = await asyncio.gather(
-            self._preferences.get(scope, thread.session_id), self._summaries.get(scope, thread)
-        )
+        preferences = await self._preferences.get(scope, thread.session_id)
         blocks: list[Block] = []
         if preferences.updated_at is not None:
             block = preference_block(preferences.values, preferences.values.language, self._count_tokens)
             blocks = assembly.add_preferences(block)
         window = await self._window(scope, thread, assembly.room)
-        summary, window = beside_summary(stored, window, self._count_tokens)
+        summary, window = beside_summary(await self._summary(scope, thread, window), window, self._count_tokens)
         blocks += self._add_summary(assembly, summary, preferences.values.language, window)
         wanted = window.tokens
         if assembly.room is not None and wanted > assembly.room:
@@ -90,6 +90,16 @@ class ContextBuilder:
             {"role": "user", "content": query},
         ]
         return Context(blocks, messages, assembly.tokens, assembly.cut)
+
+    async def _summary(self, scope: Scope, thread: ThreadKey, window: Window) -> ThreadSummary | None:
+        """The thread's summary; none of a short thread, nor while only cache entries can be read."""
+        if window.messages and window.messages[-1].seq <= MIN_MESSAGES:
+            return None
+        try:
+            return await self._summaries.get(scope, thread)
+        except StoreUnavailable as problem:
+            _log.warning("context without the summary: %s", problem)
+            return None
 
     def _add_summary(
         self, assembly: Assembly, summary: ThreadSummary | None, language: str, window: Window
