@@ -19,10 +19,12 @@ from wenmai.text.tokens import estimate_tokens
 
 PERSONA: Persona = load_profile(profile_path("npc")).personas[0]
 BRACKETS = set("【】〖〗︻︼︗︘")
+EPISODES = ["2026-01-02 我住哪儿？\n苏州。", "2026-01-01 我的暗号？\nQX7-318。"]
 MARKERS = {
     "zh": {
         "preferences": ("【用户偏好 - 仅供参考】", "【用户偏好结束】"),
         "summary": ("【此前对话摘要 - 仅供上下文参考，不作为事实依据】", "【此前对话摘要结束】"),
+        "episodes": ("【相关的往日对话 - 仅供上下文参考，不作为事实依据】", "【相关的往日对话结束】"),
         "history": ("【对话历史 - 仅供上下文参考，不作为事实依据】", "【对话历史结束】"),
         "evidence": ("【证据 - 事实只能出自这里】", "【证据结束】"),
         "question": ("【问题】", "【问题结束】"),
@@ -32,6 +34,10 @@ MARKERS = {
         "summary": (
             "【Summary of the earlier conversation - for context only, not a source of facts】",
             "【End of summary】",
+        ),
+        "episodes": (
+            "【Related earlier conversation - for context only, not a source of facts】",
+            "【End of related earlier conversation】",
         ),
         "history": (
             "【Conversation so far - for context only, not a source of facts】",
@@ -86,6 +92,7 @@ def built(**changes: Any) -> Prompt:
         "language": "zh",
         "preferences": Preferences(session_id="s", interest_tags=["家训"]),
         "summary": ["用户：我住在苏州。", "User: My code is QX7-318."],
+        "episodes": [],
         "history": history(("早", "早")),
         "passages": [passage(1), passage(2)],
         "question": "祠堂何年建？",
@@ -103,10 +110,10 @@ def text_of(prompt: Prompt, kind: str) -> str:
 
 @pytest.mark.parametrize("language", ["zh", "en"])
 def test_blocks_are_in_order_between_their_markers(language: str) -> None:
-    """System, preferences, summary, history, evidence, question; in the language of the answer."""
-    prompt = built(language=language)
+    """System, preferences, summary, episodes, history, evidence, question; in the language of the answer."""
+    prompt = built(language=language, episodes=EPISODES)
     kinds = [block.kind for block in prompt.blocks]
-    assert kinds == ["system", "preferences", "summary", "history", "evidence", "question"]
+    assert kinds == ["system", "preferences", "summary", "episodes", "history", "evidence", "question"]
     for kind, markers in MARKERS[language].items():
         lines = text_of(prompt, kind).split("\n")
         assert (lines[0], lines[-1]) == markers
@@ -179,6 +186,7 @@ def test_no_outside_text_closes_or_opens_a_block(hostile: str, language: str) ->
         persona=msgspec.structs.replace(PERSONA, name={"zh": hostile, "en": hostile}),
         preferences=Preferences(session_id="s", interest_tags=[hostile]),
         summary=[f"用户：{hostile}"],
+        episodes=[hostile],
         history=history((hostile, hostile)),
         passages=[passage(1, hostile, title=hostile, source_ref=hostile)],
         question=hostile,
@@ -278,6 +286,17 @@ def test_a_model_is_sent_the_rules_as_system_and_the_rest_as_user() -> None:
 
 def test_every_block_is_in_the_language_of_the_answer() -> None:
     """Not in the stored preference, which may be a default."""
-    prompt = built(language="en-GB", preferences=Preferences(session_id="s", language="zh"))
+    prompt = built(episodes=EPISODES, language="en-GB", preferences=Preferences(session_id="s", language="zh"))
     assert block_language("en-GB") == "en"
     assert all(text_of(prompt, kind).startswith(opening) for kind, (opening, _) in MARKERS["en"].items())
+
+
+def test_the_most_related_episodes_stay_where_not_all_fit() -> None:
+    """The others are in the cut, in tokens; with no room for any there is no block."""
+    whole = built(episodes=EPISODES, summary=[], history=[])
+    one = built(episodes=EPISODES[:1], summary=[], history=[])
+    cut = built(episodes=EPISODES, summary=[], history=[], budget_tokens=whole.tokens - 1)
+    assert text_of(cut, "episodes") == text_of(one, "episodes")
+    assert cut.cut == Cut(episodes=whole.tokens - one.tokens)
+    none = built(episodes=EPISODES, summary=[], history=[], budget_tokens=1)
+    assert "episodes" not in [block.kind for block in none.blocks]

@@ -18,9 +18,11 @@ from wenmai.memory.blocks import (
     as_entry,
     block_language,
     delimited_block,
+    episodes_block,
     escape_markers,
     history_block,
     preference_block,
+    shortened_episodes,
     shortened_summary,
     summary_block,
 )
@@ -105,7 +107,7 @@ class Prompt(msgspec.Struct, frozen=True):
     """The prompt of a turn.
 
     Attributes:
-        blocks: in the order system, preferences, summary, history, evidence, question.
+        blocks: in the order system, preferences, summary, episodes, history, evidence, question.
         cut: what did not fit, by block kind.
         version: of the registered system prompt; None if it is the persona's own.
     """
@@ -138,6 +140,7 @@ def build_prompt(
     language: str,
     preferences: Preferences | None,
     summary: Sequence[str],
+    episodes: Sequence[str],
     history: Sequence[Message],
     passages: Sequence[Passage],
     question: str,
@@ -148,7 +151,7 @@ def build_prompt(
     """Assemble the blocks within the budget.
 
     System, preferences, evidence and question are always included. The rest is divided by weight over the summary,
-    whose most salient lines are kept, and the history, whose newest turns are.
+    whose most salient lines are kept, the episodes, the most related ones, and the history, the newest turns.
 
     Args:
         persona: that answers.
@@ -156,6 +159,7 @@ def build_prompt(
         language: BCP 47 tag; selects the language of the blocks.
         preferences: None for an incognito turn.
         summary: lines of the summary; empty if there is none.
+        episodes: recalled turns, most related first; empty if there are none.
         history: the messages after those of the summary, ascending.
         passages: the evidence, numbered as in the prompt.
         question: as the user wrote it.
@@ -179,15 +183,22 @@ def build_prompt(
     def as_history(kept: Sequence[Message]) -> Block:
         return history_block(kept, language, name, count_tokens)
 
-    summary_blocks: list[Block] = []
-    if summary:
-        whole = summary_block(summary, language, count_tokens)
-        assembly.divide({"summary": whole.tokens, "history": as_history(history).tokens if history else 0})
-        summary_blocks = assembly.add_shortened(
+    whole_summary = [summary_block(summary, language, count_tokens)] if summary else []
+    whole_episodes = [episodes_block(episodes, language, count_tokens)] if episodes else []
+    wanted = {block.kind: block.tokens for block in (*whole_summary, *whole_episodes)}
+    if wanted:
+        assembly.divide(wanted | {"history": as_history(history).tokens if history else 0})
+    shortened: list[Block] = []
+    for whole in whole_summary:
+        shortened += assembly.add_shortened(
             whole, lambda tokens: shortened_summary(summary, language, count_tokens, tokens)
         )
+    for whole in whole_episodes:
+        shortened += assembly.add_shortened(
+            whole, lambda tokens: shortened_episodes(episodes, language, count_tokens, tokens)
+        )
     history_blocks = assembly.add_turns(history, as_history)
-    blocks = [system, *preference_blocks, *summary_blocks, *history_blocks, evidence, question_block]
+    blocks = [system, *preference_blocks, *shortened, *history_blocks, evidence, question_block]
     return Prompt(blocks, assembly.cut)
 
 

@@ -85,6 +85,11 @@ class Recall:
         ranked = await self._rank(self._index, scope, asked.query, vector, where, spans)
         return await self._read(scope, asked, ranked)
 
+    @property
+    def available(self) -> bool:
+        """Whether the store has a search, so that something can be recalled."""
+        return self._index is not None
+
     async def size(self, scope: Scope) -> CollectionSize:
         """How many of the user's messages are indexed, and how many of them by meaning too."""
         return CollectionSize(0, 0) if self._index is None else await self._index.size(scope)

@@ -9,6 +9,7 @@ from wenmai.chat.budgets import exhausted
 from wenmai.chat.parts import compose_parts
 from wenmai.chat.prompts import build_prompt
 from wenmai.chat.steps.answerability import NOT_SEARCHED
+from wenmai.chat.steps.recall import recall_episodes
 from wenmai.chat.turn import VERIFIED_AT_ONCE, Draft, Token, TurnRun, TurnState
 from wenmai.chat.verifying import verification_arguments
 from wenmai.config.profile import in_language
@@ -40,6 +41,7 @@ async def prompt(state: TurnState, run: TurnRun) -> TurnState:
         language=recalled.language,
         preferences=recalled.preferences,
         summary=summary.text.splitlines() if summary else [],
+        episodes=await recall_episodes(state, run, recent.messages) if wants_model(state, run) else [],
         history=recent.messages,
         passages=state["verdict"].passages,
         question=state["request"].query,

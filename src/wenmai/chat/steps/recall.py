@@ -1,10 +1,21 @@
-"""Recall the user's preferences, and the summary of what was said before the window."""
+"""Recall the user's preferences, the summary of what was said before the window, and related earlier turns."""
 
 import asyncio
+from collections.abc import Sequence
 
 from wenmai.chat.turn import Recalled, TurnRun, TurnState
+from wenmai.errors import StoreUnavailable
 from wenmai.grounding.evidence.fields import detect_language
+from wenmai.memory.recalled_items import QUERY_LIMIT, RecallQuery
 from wenmai.memory.summaries import MIN_MESSAGES, ThreadSummary
+from wenmai.resilience.degradation import note_degraded
+from wenmai.stores.records import Message
+
+EPISODES = 3
+"""Turns recalled into a prompt."""
+
+RECALL = "recall"
+"""Key in ``degraded``: earlier turns could not be searched."""
 
 
 async def recall(state: TurnState, run: TurnRun) -> TurnState:
@@ -33,3 +44,34 @@ async def _summary(state: TurnState, run: TurnRun) -> ThreadSummary | None:
     if opened.answer.seq <= MIN_MESSAGES or not run.services.policy.memory_enabled:
         return None
     return await run.services.memory.summaries.get(state["request"].scope, opened.thread)
+
+
+async def recall_episodes(state: TurnState, run: TurnRun, shown: Sequence[Message]) -> list[str]:
+    """Earlier turns of the user with this persona that are related to the question, most related first.
+
+    None for an incognito turn, without the memory, or on a store without search; none, and a degraded turn, while the
+    search is unavailable.
+
+    Args:
+        state: of the turn.
+        run: with the services.
+        shown: messages of the prompt's history; their turns are not recalled.
+    """
+    request, opened, memory = state["request"], state["opened"], run.services.memory
+    if request.incognito or not run.services.policy.memory_enabled or not memory.recalls.available:
+        return []
+    query = RecallQuery(
+        query=(state["rewritten"].text.strip() or request.query)[:QUERY_LIMIT],
+        persona_id=opened.thread.persona_id,
+        unit="turn",
+        top_k=EPISODES,
+        budget_tokens=memory.policy.block_weights["episodes"].limit,
+        before=opened.answer.timestamp,
+        exclude={message.id for message in shown},
+    )
+    try:
+        items = await memory.recalls.recall(request.scope, query)
+    except StoreUnavailable:
+        note_degraded(RECALL)
+        return []
+    return [f"{item.timestamp:%Y-%m-%d} {item.text}" for item in items]

@@ -32,11 +32,13 @@ COURTESY = pattern_of(
     (?:你|您)(?:今天|现在)?(?:累|忙|困|冷|热|饿|渴|开心|高兴|无聊)(?:吗|不累|不忙|了吗) (?:你|您)睡(?:了|醒了)?吗
     (?:你|您)是(?:不是)?(?:真人|机器人|人类|ai|人工智能|电脑程序)吗?
     (?:你|您)(?:平时|也)?(?:喜欢|爱)[^,，。?？]{{1,6}}吗 今天?天?气?真(?:好|热|冷|不错) (?:很|真)?高兴认识(?:你|您)
+    (?:你|您)?(?:今天|最近|现在|每天)?[^,，。!?？]{{0, 8}}(?:忙不忙|累不累|烦不烦|困不困|冷不冷|热不热|饿不饿|开心不开心) 在吗 在不在
+    (?:就|那就)?(?:算|当)(?:是)?我(?:记|看|听|弄|搞)错了?
     没关系 不客气 不用谢 对不起 抱歉 不好意思 让(?:你|您)久等了
     """,
     en=rf"""
     (?:many_|a_lot_of_)?thanks(?:_so_much|_a_lot|_a_million|_again|_anyway|_very_much)?
-    thank_(?:you|u)(?:_so_much|_very_much|_a_lot|_again|_kindly)? thx cheers much_appreciated
+    thank_(?:you|u)(?:_so_much|_very_much|_a_lot|_again|_kindly)?(?:_for_[^,.!?]{{1,40}})? never_mind thx cheers much_appreciated
     (?:i_)?(?:really_|do_)?appreciate_(?:it|that|your_\w+)
     (?:that(?:'s|_is|_was)|this_(?:is|was))_(?:so_|very_|really_|quite_|a_)*{_PRAISE_EN}
     (?:it(?:'s|_is|_was)_)?(?:how|so|very|really|quite|most|truly|pretty)_{_PRAISE_EN} what_an?_(?:{_PRAISE_EN}_)?\w+
@@ -47,7 +49,7 @@ COURTESY = pattern_of(
     that(?:'s|_is|_will_be)_all(?:_for_(?:now|today)|_i_(?:need|needed|wanted))? no_(?:more|further|other)_questions
     happy_new_year merry_christmas happy_(?:birthday|holidays|easter) all_the_best best_wishes good_luck
     congratulations get_well_soon (?:i_)?wish_you_[^,.!?]{{1,30}} you(?:'re|_are)_welcome
-    how_are_(?:you|things)(?:_doing|_going)?(?:_today)? how(?:'s|_is)_(?:it_going|your_day|life|everything)
+    how_are_(?:you|things)(?:_doing|_going)?(?:_today)? how(?:'s|_is)_(?:it_going|your_day(?:_going)?|life|everything)
     how_was_your_\w+ how_have_you_been have_you_eaten(?:_yet|_today)?
     did_you_(?:sleep_well|have_(?:lunch|dinner|breakfast)) what(?:'s|_is)_up
     are_you_(?:busy|tired|happy|hungry|ok|okay|well|cold|a_robot|a_bot|human|a_human|real|an_ai|a_real_person|a_machine)(?:_today|_now)?

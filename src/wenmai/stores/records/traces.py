@@ -34,6 +34,7 @@ class Cut(msgspec.Struct, frozen=True, kw_only=True):
 
     preferences: Annotated[int | UnsetType, Meta(description="Tokens of the preferences, which were left out.")] = UNSET
     summary: Annotated[int | UnsetType, Meta(description="Tokens by which the summary was shortened.")] = UNSET
+    episodes: Annotated[int | UnsetType, Meta(description="Tokens of related turns that were left out.")] = UNSET
     history: Annotated[HistoryCut | UnsetType, Meta(description="How the conversation was cut.")] = UNSET
 
 
