@@ -31,9 +31,9 @@ def test_a_bare_greeting_is_a_greeting(question: str) -> None:
     "question",
     [
         "谢谢您", "谢谢你告诉我这些事。", "再见，下次再聊", "真有意思！", "这座祠堂真漂亮啊", "原来如此",
-        "好的，明白了", "祝您身体健康", "你吃了吗", "你累不累呀",
+        "好的，明白了", "祝您身体健康", "你吃了吗", "你累不累呀", "我得先走了", "算我记错了", "你们周末忙不忙",
         "Thank you so much!", "Thanks for telling me about it.", "Bye, take care", "How interesting!",
-        "That's a lovely story.", "I see, got it.",
+        "Never mind, thank you for your patience.", "That's a lovely story.", "I see, got it.",
         "I wish you a happy new year", "How are you?", "Have you eaten yet?", "Are you a robot?",
     ],
 )  # fmt: skip
