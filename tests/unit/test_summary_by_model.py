@@ -158,7 +158,7 @@ async def test_the_prompt_of_a_turn_has_the_summary(engine: Engine, script: Scri
     answer = await engine.chat.ask(request)
     trace = (await engine.traces.get(Scope(), answer.trace_id)).record
     kinds = [block.kind for block in trace.blocks]
-    assert kinds == ["system", "preferences", "summary", "history", "evidence", "question"]
+    assert kinds == ["system", "preferences", "summary", "episodes", "history", "evidence", "question"]
     assert "built in 1850" in trace.blocks[2].text
     assert "1850" not in answer.answer_text
     hidden = TurnRequest(scope=Scope(), persona_id=PERSONA, query=query, session_id="s", incognito=True)
