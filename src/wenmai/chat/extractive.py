@@ -22,9 +22,9 @@ from wenmai.text.cjk import find_words, has_cjk
 from wenmai.text.tokens import estimate_tokens
 
 _PASSAGES = {"brief": 1, "normal": 1, "detailed": 3}
-_TOKENS = 160
+_TOKENS = 200
 """Of a quote, unless its best sentence alone is longer."""
-_VALUE_TOKENS = 80
+_VALUE_TOKENS = 100
 """Of a quote that answers with a value."""
 _COVERED = 0.7
 """The share of a question's words from which a sentence with a value needs no other beside it."""
@@ -149,31 +149,40 @@ def _quote_evidence(verdict: Verdict, language: str, verbosity: str) -> tuple[st
     used: set[str] = set()
     for answer in order[: _PASSAGES.get(verbosity, 1)]:
         passage = passages[answer.number]
-        selected = [each for each in _select(verdict, answer, passage, verbosity) if each not in used]
+        sentences = [sentence.text for sentence in analyse(passage.title, passage.text).sentences]
+        selected = [each for each in _select(verdict, answer, sentences, verbosity) if sentences[each] not in used]
         if selected:
-            used.update(selected)
-            quotes.append(quote_sentences(passage, selected, language))
+            used.update(sentences[each] for each in selected)
+            quotes.append(quote_sentences(passage, _excerpts(sentences, selected), language))
             cited.append(answer.number)
     return _join(quotes, language), cited
 
 
-def _select(verdict: Verdict, answer: AnswerSpan, passage: Passage, verbosity: str) -> list[str]:
-    """Sentences to quote from one passage, in order: the one that answers, and those beside it while there is room."""
-    sentences = [sentence.text for sentence in analyse(passage.title, passage.text).sentences]
-    first, end = answer.index, answer.index + 1
+def _select(verdict: Verdict, answer: AnswerSpan, sentences: Sequence[str], verbosity: str) -> list[int]:
+    """Sentences to quote from one passage, in order: the one that answers, and while there is room others that suit."""
     has_value = verdict.answer_type in _VALUES
-    if verbosity == "brief" or (has_value and answer.covered >= _COVERED):
-        return sentences[first:end]
+    if verbosity == "brief" or (has_value and answer.has_type and answer.covered >= _COVERED):
+        return [answer.index]
+    before, after = answer.index - 1, answer.index + 1
+    refers_back = [before] if _REFERS_BACK.match(answer.sentence) else []
+    order = [*refers_back, *answer.ranking[:2], after, before, *answer.ranking]
     room = _VALUE_TOKENS if has_value else _TOKENS
-    room -= estimate_tokens(answer.sentence)
-    refers_back = True
-    while room > 0:
-        refers_back = refers_back and first > 0 and _REFERS_BACK.match(sentences[first]) is not None
-        added = first - 1 if refers_back or end == len(sentences) else end
-        if added < 0 or (room := room - estimate_tokens(sentences[added])) < 0:
-            break
-        first, end = min(first, added), max(end, added + 1)
-    return sentences[first:end]
+    selected: set[int] = set()
+    for index in dict.fromkeys([answer.index, *(each for each in order if 0 <= each < len(sentences))]):
+        tokens = estimate_tokens(sentences[index])
+        if index == answer.index or tokens <= room:
+            selected.add(index)
+            room -= tokens
+    return sorted(selected)
+
+
+def _excerpts(sentences: Sequence[str], selected: Sequence[int]) -> list[str]:
+    """The selected sentences, with an ellipsis where others are left out between them."""
+    ellipsis = "……" if has_cjk(sentences[selected[0]]) else "… "
+    return [
+        f"{ellipsis if at and selected[at - 1] + 1 < index else ''}{sentences[index]}"
+        for at, index in enumerate(selected)
+    ]
 
 
 def _is_in_language(passage: Passage, language: str) -> bool:

@@ -37,6 +37,9 @@ _OWN_SITUATION = re.compile(
 )
 _CLOCK_OR_AGE = re.compile(r"\s?(?:岁|点钟?|时许|周岁|个?月大|[ap]\.?m\b|o'clock|years? old)", re.IGNORECASE)
 
+_ANSWERED_DESPITE = 0.6
+"""The probability from which a passage answers a question with a premise that it does not support."""
+
 _MAX_PREMISES = 20
 """Claims of a question that are looked up; the rest is ignored."""
 
@@ -128,7 +131,8 @@ def _judge(
     missing = _unsupported(question, strong, known, lexicon)
     parsed = parse_question(_without_premises(standalone_question, missing, known), lexicon)
     found = _naming_first(find_answers(parsed, strong), question, strong, known, lexicon)
-    answers = tuple(each for each in found if each.probability >= ANSWERED)
+    needed = _ANSWERED_DESPITE if missing else ANSWERED
+    answers = tuple(each for each in found if each.probability >= needed)
     unsupported_premises = tuple(dict.fromkeys(claim.text for claim in missing))
     mode, reason, undecided = PolicyMode.NORMAL, "", False
     if missing:

@@ -36,9 +36,9 @@ class Scorer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     passage: dict[str, float]
     constant: float
 
-    def best_sentence(self, candidate: Candidate) -> tuple[int, Mapping[str, float]]:
-        """The index of the sentence that suits best, and its features."""
-        return max(candidate.sentences, key=lambda each: (_weighted(self.sentence, each[1]), -each[0]))
+    def ranking(self, candidate: Candidate) -> list[tuple[int, Mapping[str, float]]]:
+        """The indexes of the sentences and their features, the one that suits best first."""
+        return sorted(candidate.sentences, key=lambda each: (-_weighted(self.sentence, each[1]), each[0]))
 
     def probability(self, candidate: Candidate) -> float:
         """The probability, 0 to 1, that a passage answers."""
@@ -52,6 +52,8 @@ class AnswerSpan(msgspec.Struct, frozen=True, kw_only=True):
         number: of the passage.
         index: of the sentence among those of the passage that may be quoted.
         sentence: verbatim.
+        ranking: indexes of the sentences that suit best, best first.
+        has_type: whether the sentence has a value of the type asked about.
         probability: that the passage answers the question, 0 to 1.
         covered: the share of the question's words that the sentence has, 0 to 1.
     """
@@ -59,6 +61,8 @@ class AnswerSpan(msgspec.Struct, frozen=True, kw_only=True):
     number: int
     index: int
     sentence: str
+    ranking: tuple[int, ...] = ()
+    has_type: bool = True
     probability: float
     covered: float
 
@@ -86,11 +90,14 @@ def find_answers(question: Question, passages: Sequence[Passage]) -> list[Answer
             number=passages[each.rank].number,
             index=index,
             sentence=texts[each.rank].sentences[index].text,
+            ranking=tuple(at for at, _ in ranking),
+            has_type=features["has_type"] > 0,
             probability=scorer.probability(each),
             covered=features["characters"],
         )
         for each in sorted(candidates(question, texts, passages), key=order)
-        for index, features in [scorer.best_sentence(each)]
+        for ranking in [scorer.ranking(each)]
+        for index, features in ranking[:1]
     ]
 
 
