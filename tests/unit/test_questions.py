@@ -72,6 +72,10 @@ def test_two_questions_in_one_are_split(message: str, questions: list[str]) -> N
         "What do I do when the screen goes dark?",
         "Is it first come first served there?",
         "我听说和谁都能一起去？",
+        "在哪一年的时候，他才取得了身份?",
+        "在哪个世纪时，它再度成为强国？",
+        "目前男女生比例是多少？",
+        "哪一个物质毒性比氰化物还高？",
         " ",
     ],
 )

@@ -27,6 +27,10 @@ _DIMENSION = (
     r"(?P<more>更为?|比较|最|要|较)?"
     r"(?P<dim>早|晚|先|后|古老|老|新|旧|贵|便宜|久|长|短|高|矮|低|多|少|大|小|远|近|重|轻|快|慢)"
 )
+_THAN = r"(?<![无好相对百反之])比(?![例率赛如较喻重分方值邻拟照对])"
+_ASKS = re.compile(
+    r"什么|啥|哪|谁|多少|几|怎|如何|[为因]何|\b(?:who|whom|whose|what|when|where|why|how|which)\b", re.IGNORECASE
+)
 
 _LEAD_ZH = r"^(?:请问|那么?)?"
 _END_ZH = r"[？?。]?$"
@@ -44,7 +48,7 @@ _ZH = [
             rf"[,，:：]\s*(?:是)?(?P<a>{_SIDE}){_AND}(?P<b>{_LAST})(?:呢)?{_END_ZH}",
         ),
         (
-            rf"{_LEAD_ZH}(?P<a>{_SIDE})比(?P<b>{_SIDE})(?P<rest>){_DIMENSION}(?P<tail>{_REST}{{0,8}}?)",
+            rf"{_LEAD_ZH}(?P<a>{_SIDE}){_THAN}(?P<b>{_SIDE})(?P<rest>){_DIMENSION}(?P<tail>{_REST}{{0,8}}?)",
             rf"(?:吗|么|多少|几{_REST}{{1,3}}|一些|还是\w{{1,4}})?{_END_ZH}",
         ),
     )
@@ -218,7 +222,7 @@ def _english_question(found: re.Match[str]) -> str:
 
 def _sides(found: re.Match[str], question: str) -> Comparison | None:
     first, second = found["a"].strip(), found["b"].strip()
-    if not first or not second or first == second:
+    if not first or not second or first == second or _ASKS.search(first) or _ASKS.search(second):
         return None
     if "的" in second and "的" not in first:  # 电池和充电器的保修期
         first += second[second.index("的") :]

@@ -104,12 +104,16 @@ def _asks(text: str) -> bool:
 
 
 def _attached(parts: Sequence[str]) -> list[str]:
-    """The parts, with one that is no question of its own joined to its neighbour: *tell me*, a tag such as *right?*."""
+    """The parts, with one that is no question of its own joined to its neighbour.
+
+    That is *tell me*, a tag such as *right?*, and a statement that ends the question before it: 在哪一年，他回了村?
+    """
     joined: list[str] = []
     for part in parts:
         bare = _LEAD.sub("", normalise(part).strip())
         alone = WH.search(bare) or _ELLIPTIC.match(bare) or content_words(bare)
-        if joined and not alone:
+        ends = joined and not joined[-1].rstrip().endswith(("?", "？")) and not _asks(part.rstrip(" ?？"))
+        if joined and (ends or not alone):
             joined[-1] += part
         else:
             joined.append(part)
