@@ -133,9 +133,11 @@ class BlockingSession:
         """The rolling summary of this persona's thread; None while everything is in the window."""
         return self._loop.wait_for(self._session.summary())
 
-    def context(self, query: str, *, budget_tokens: int | None = None) -> Context:
+    def context(self, query: str, *, budget_tokens: int | None = None, related_turns: bool = True) -> Context:
         """The context for a model that answers ``query``."""
-        return self._loop.wait_for(self._session.context(query, budget_tokens=budget_tokens))
+        return self._loop.wait_for(
+            self._session.context(query, budget_tokens=budget_tokens, related_turns=related_turns)
+        )
 
     def recall(self, query: str, **limits: Any) -> list[RecalledItem]:
         """What this persona's thread says about ``query``; see :meth:`Memory.recall`."""

@@ -7,10 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wenmai.errors import InvalidInput
+from wenmai.errors import InvalidInput, StoreUnavailable
 from wenmai.memory.context import Context
 from wenmai.memory.library import MemoryPolicy, SessionMemory, open_memory
 from wenmai.memory.window import WindowLimits
+from wenmai.scope import Scope
+from wenmai.stores.inprocess.search import InProcessSearch
 from wenmai.stores.records import Cut, HistoryCut
 from wenmai.text.tokens import estimate_tokens
 
@@ -194,3 +196,52 @@ async def test_a_pending_message_beyond_the_window_stays_within_its_limits() -> 
         await append_turns(session, [(long, "a"), ("b", "c")])
         context = await session.context(QUERY)
     assert [message["content"] for message in context.messages] == ["b", "c", QUERY]
+
+
+BOAT = "我的船叫白鹭号，停在下渡口。"
+ASKED = "白鹭号停在哪里？"
+
+
+async def test_related_turns_of_other_sessions_are_a_block() -> None:
+    """With the persona of the thread alone; not those among the messages, of another user, or if they are refused."""
+    async with open_memory("memory://") as memory:
+        first = await memory.session()
+        await append_turns(first, [(BOAT, "记下了。"), ("今天天气不错。", "是啊。")])
+        await memory.derived.catch_up()
+        second = await memory.session()
+        context = await second.context(ASKED)
+        assert [block.kind for block in context.blocks] == ["episodes"]
+        assert BOAT in context.blocks[0].text
+        assert (context.tokens, context.degraded) == (tokens_of(context), [])
+        assert (await first.context(ASKED)).blocks == []
+        assert (await second.context(ASKED, related_turns=False)).blocks == []
+        stranger = await memory.session(scope=Scope(user_id="stranger"))
+        assert (await stranger.context(ASKED)).blocks == []
+        other = await memory.session(persona_id="another")
+        assert (await other.context(ASKED)).blocks == []
+
+
+async def test_related_turns_that_do_not_fit_are_in_the_cut() -> None:
+    """The block gives way to the budget, and says so."""
+    async with open_memory("memory://") as memory:
+        await append_turns(await memory.session(), [(BOAT, "记下了。" + "船很好。" * 100)])
+        await memory.derived.catch_up()
+        context = await (await memory.session()).context(ASKED, budget_tokens=60)
+        assert context.tokens <= 60
+        assert context.blocks == []
+        assert context.cut.episodes
+
+
+async def test_a_context_without_the_search_is_degraded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has all that the store answers."""
+
+    async def fail(*_: object, **__: object) -> None:
+        raise StoreUnavailable("search", "no connection")
+
+    monkeypatch.setattr(InProcessSearch, "query", fail)
+    async with open_memory("memory://") as memory:
+        session = await memory.session()
+        await append_turns(session, [(BOAT, "记下了。")])
+        context = await session.context(ASKED)
+    assert context.degraded == ["recall"]
+    assert [message["content"] for message in context.messages] == [BOAT, "记下了。", ASKED]

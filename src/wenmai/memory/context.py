@@ -1,7 +1,7 @@
 """The context: prompt blocks and messages for the caller's own model."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any
 
 import msgspec
@@ -10,8 +10,15 @@ from msgspec import Meta
 from wenmai.errors import InvalidInput, StoreUnavailable
 from wenmai.memory.assembly import Assembly
 from wenmai.memory.block_budget import BlockWeight
-from wenmai.memory.blocks import preference_block, shortened_summary, summary_block
+from wenmai.memory.blocks import (
+    episodes_block,
+    preference_block,
+    shortened_episodes,
+    shortened_summary,
+    summary_block,
+)
 from wenmai.memory.preferences import PreferenceBook
+from wenmai.memory.recall import Recall
 from wenmai.memory.summaries import MIN_MESSAGES, Summaries, ThreadSummary, beside_summary
 from wenmai.memory.transcript import Transcript
 from wenmai.memory.window import Window, WindowLimits
@@ -30,6 +37,7 @@ class Context(msgspec.Struct, frozen=True):
         messages: the window, then the question, in chat API form: {role, content, …}.
         tokens: of blocks and messages together.
         cut: what did not fit, by block kind.
+        degraded: ``summary`` or ``recall``, if the store did not answer and the context is without them.
     """
 
     blocks: Annotated[list[Block], Meta(description="Blocks for the system prompt.")]
@@ -38,16 +46,20 @@ class Context(msgspec.Struct, frozen=True):
     ]
     tokens: Annotated[int, Meta(description="Estimated tokens in total.")]
     cut: Annotated[Cut, Meta(description="What was cut to stay within the limits.")]
+    degraded: Annotated[
+        list[str], Meta(description="`summary` or `recall`: left out, because the store did not answer.")
+    ] = []
 
 
 class ContextBuilder:
-    """Assembles preferences, summary, window and question within a token budget."""
+    """Assembles preferences, summary, related earlier turns, window and question within a token budget."""
 
     def __init__(
         self,
         transcript: Transcript,
         preferences: PreferenceBook,
         summaries: Summaries,
+        recall: Recall,
         *,
         limits: WindowLimits,
         weights: Mapping[str, BlockWeight],
@@ -56,16 +68,33 @@ class ContextBuilder:
         self._transcript = transcript
         self._preferences = preferences
         self._summaries = summaries
+        self._recall = recall
         self._limits = limits
         self._weights = weights
         self._count_tokens = count_tokens
 
-    async def build(self, scope: Scope, thread: ThreadKey, query: str, *, budget_tokens: int | None = None) -> Context:
+    async def build(
+        self,
+        scope: Scope,
+        thread: ThreadKey,
+        query: str,
+        *,
+        budget_tokens: int | None = None,
+        related_turns: bool = True,
+    ) -> Context:
         """The context for answering ``query``, in at most ``budget_tokens``.
 
         The question is always included, then preferences if they were ever set or inferred. The rest is divided by
-        weight over the summary and the messages after it. With a budget, the character limit of the window does not
-        apply to them.
+        weight over the summary, the related earlier turns and the messages after the summary. With a budget, the
+        character limit of the window does not apply to them.
+
+        Args:
+            scope: of the user.
+            thread: to continue.
+            query: the question.
+            budget_tokens: of blocks and messages together; None for no limit.
+            related_turns: with the three turns of the user with this persona, of any session, that are most related to
+                the question and not among the messages.
 
         Raises:
             InvalidInput: the budget is too small for the question.
@@ -80,8 +109,11 @@ class ContextBuilder:
             block = preference_block(preferences.values, preferences.values.language, self._count_tokens)
             blocks = assembly.add_preferences(block)
         window = await self._window(scope, thread, assembly.room)
-        summary, window = beside_summary(await self._summary(scope, thread, window), window, self._count_tokens)
-        blocks += self._add_summary(assembly, summary, preferences.values.language, window)
+        degraded: list[str] = []
+        found = await self._read_summary(scope, thread, window, degraded)
+        summary, window = beside_summary(found, window, self._count_tokens)
+        related = await self._related(scope, thread, query, window, degraded) if related_turns else []
+        blocks += self._add_memory(assembly, summary, related, preferences.values.language, window)
         wanted = window.tokens
         if assembly.room is not None and wanted > assembly.room:
             window = await self._transcript.shortened(window, max(assembly.room, 0))
@@ -89,9 +121,11 @@ class ContextBuilder:
             *map(_for_model, assembly.add_window(window, wanted=wanted)),
             {"role": "user", "content": query},
         ]
-        return Context(blocks, messages, assembly.tokens, assembly.cut)
+        return Context(blocks, messages, assembly.tokens, assembly.cut, degraded)
 
-    async def _summary(self, scope: Scope, thread: ThreadKey, window: Window) -> ThreadSummary | None:
+    async def _read_summary(
+        self, scope: Scope, thread: ThreadKey, window: Window, degraded: list[str]
+    ) -> ThreadSummary | None:
         """The thread's summary; none of a short thread, nor while only cache entries can be read."""
         if window.messages and window.messages[-1].seq <= MIN_MESSAGES:
             return None
@@ -99,19 +133,46 @@ class ContextBuilder:
             return await self._summaries.get(scope, thread)
         except StoreUnavailable as problem:
             _log.warning("context without the summary: %s", problem)
+            degraded.append("summary")
             return None
 
-    def _add_summary(
-        self, assembly: Assembly, summary: ThreadSummary | None, language: str, window: Window
-    ) -> list[Block]:
-        if summary is None:
+    async def _related(
+        self, scope: Scope, thread: ThreadKey, query: str, window: Window, degraded: list[str]
+    ) -> list[str]:
+        try:
+            return await self._recall.related_turns(
+                scope,
+                thread.persona_id,
+                query,
+                shown=window.messages,
+                budget_tokens=self._weights["episodes"].limit,
+            )
+        except StoreUnavailable as problem:
+            _log.warning("context without related turns: %s", problem)
+            degraded.append("recall")
             return []
-        lines = summary.text.splitlines()
-        whole = summary_block(lines, language, self._count_tokens)
-        assembly.divide({"summary": whole.tokens, "history": window.tokens})
-        return assembly.add_shortened(
-            whole, lambda tokens: shortened_summary(lines, language, self._count_tokens, tokens)
-        )
+
+    def _add_memory(
+        self,
+        assembly: Assembly,
+        summary: ThreadSummary | None,
+        related: Sequence[str],
+        language: str,
+        window: Window,
+    ) -> list[Block]:
+        count_tokens = self._count_tokens
+        lines = summary.text.splitlines() if summary is not None else []
+        wholes: list[tuple[Block, Callable[[int], Block | None]]] = []
+        if lines:
+            block = summary_block(lines, language, count_tokens)
+            wholes.append((block, lambda tokens: shortened_summary(lines, language, count_tokens, tokens)))
+        if related:
+            block = episodes_block(related, language, count_tokens)
+            wholes.append((block, lambda tokens: shortened_episodes(related, language, count_tokens, tokens)))
+        if not wholes:
+            return []
+        assembly.divide({block.kind: block.tokens for block, _ in wholes} | {"history": window.tokens})
+        return [block for whole, shorten in wholes for block in assembly.add_shortened(whole, shorten)]
 
     async def _window(self, scope: Scope, thread: ThreadKey, room: int | None) -> Window:
         if room is None:

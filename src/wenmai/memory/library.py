@@ -109,10 +109,13 @@ class Memory:
         self.summaries: Summaries = Summaries(
             documents, logs, self.transcript, window=self.policy.window, count_tokens=count_tokens
         )
+        questions = QueryEmbedding(embedder)
+        self.recalls: Recall = Recall(episodes, questions, logs, self.sessions, clock, count_tokens)
         self.contexts: ContextBuilder = ContextBuilder(
             self.transcript,
             self.preferences,
             self.summaries,
+            self.recalls,
             limits=self.policy.window,
             weights=self.policy.block_weights,
             count_tokens=count_tokens,
@@ -136,8 +139,6 @@ class Memory:
             self.derived.register(words)
             if embedder is not None:
                 self.derived.register(EpisodeVectors(episodes, words, self.derived.watermarks, embedder))
-        questions = QueryEmbedding(embedder)
-        self.recalls: Recall = Recall(episodes, questions, logs, self.sessions, clock, count_tokens)
 
     async def _on_cut(self, scope: Scope, thread: ThreadKey) -> None:
         """Forget what was derived from the messages that a thread lost."""
@@ -251,9 +252,11 @@ class SessionMemory:
         """The rolling summary of this persona's thread; None while everything is in the window."""
         return await self._memory.summaries.get(self._scope, self._thread)
 
-    async def context(self, query: str, *, budget_tokens: int | None = None) -> Context:
-        """The context for a model that answers ``query``; see :class:`Context`."""
-        return await self._memory.contexts.build(self._scope, self._thread, query, budget_tokens=budget_tokens)
+    async def context(self, query: str, *, budget_tokens: int | None = None, related_turns: bool = True) -> Context:
+        """The context for a model that answers ``query``; see :class:`Context` and :meth:`ContextBuilder.build`."""
+        return await self._memory.contexts.build(
+            self._scope, self._thread, query, budget_tokens=budget_tokens, related_turns=related_turns
+        )
 
     async def recall(self, query: str, **limits: Any) -> list[RecalledItem]:
         """What this persona's thread says about ``query``; see :meth:`Memory.recall`."""

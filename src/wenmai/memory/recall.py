@@ -5,7 +5,7 @@ The index proposes and ranks; texts come from the transcript. So nothing deleted
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import date
+from datetime import date, datetime
 from itertools import islice
 from typing import Any
 
@@ -13,7 +13,7 @@ from wenmai.clock import Clock, to_micros
 from wenmai.errors import InvalidInput
 from wenmai.memory.episode_entries import decoded_span, is_indexed, neighbour_ids, parsed_id
 from wenmai.memory.episodes import EpisodeIndex
-from wenmai.memory.recalled_items import MAX_TOP, Basket, RecalledItem, RecallQuery, Unit, check_query
+from wenmai.memory.recalled_items import MAX_TOP, QUERY_LIMIT, Basket, RecalledItem, RecallQuery, Unit, check_query
 from wenmai.memory.sessions import Sessions
 from wenmai.retrieval.message_ranking import Question, RankedMessage, Why, asks_when, named_speakers, rank
 from wenmai.retrieval.query_embedding import QueryEmbedding, Vector
@@ -36,6 +36,9 @@ NEAR = 100
 """Messages, the best by words and meaning, whose neighbours count even if they are not in the pool."""
 
 DEFAULT_TOP = 10
+RELATED_TURNS = 3
+"""Earlier turns beside a window."""
+
 TURN_MESSAGES = 50
 """Of a turn, in one read; a longer turn is recalled without its further messages."""
 
@@ -84,6 +87,45 @@ class Recall:
         vector, _ = await self._questions.embed(asked.query)
         ranked = await self._rank(self._index, scope, asked.query, vector, where, spans)
         return await self._read(scope, asked, ranked)
+
+    async def related_turns(
+        self,
+        scope: Scope,
+        persona_id: str,
+        question: str,
+        *,
+        shown: Sequence[Message],
+        budget_tokens: int | None,
+        before: datetime | None = None,
+    ) -> list[str]:
+        """The user's earlier turns with a persona that are related to a question, for a prompt; most related first.
+
+        None if the store has no search.
+
+        Args:
+            scope: of the user.
+            persona_id: only turns with this persona.
+            question: the first 4 000 characters are searched.
+            shown: messages that the prompt has already; their turns are left out.
+            budget_tokens: of all texts together.
+            before: only turns before this time.
+
+        Raises:
+            StoreError: the search failed.
+        """
+        query = question.strip()[:QUERY_LIMIT]
+        if not self.available or not query:
+            return []
+        asked = RecallQuery(
+            query=query,
+            persona_id=persona_id,
+            unit="turn",
+            top_k=RELATED_TURNS,
+            budget_tokens=budget_tokens,
+            before=before,
+            exclude={message.id for message in shown},
+        )
+        return [f"{item.timestamp:%Y-%m-%d} {item.text}" for item in await self.recall(scope, asked)]
 
     @property
     def available(self) -> bool:

@@ -6,13 +6,9 @@ from collections.abc import Sequence
 from wenmai.chat.turn import Recalled, TurnRun, TurnState
 from wenmai.errors import StoreUnavailable
 from wenmai.grounding.evidence.fields import detect_language
-from wenmai.memory.recalled_items import QUERY_LIMIT, RecallQuery
 from wenmai.memory.summaries import MIN_MESSAGES, ThreadSummary
 from wenmai.resilience.degradation import note_degraded
 from wenmai.stores.records import Message
-
-EPISODES = 3
-"""Turns recalled into a prompt."""
 
 RECALL = "recall"
 """Key in ``degraded``: earlier turns could not be searched."""
@@ -58,20 +54,17 @@ async def recall_episodes(state: TurnState, run: TurnRun, shown: Sequence[Messag
         shown: messages of the prompt's history; their turns are not recalled.
     """
     request, opened, memory = state["request"], state["opened"], run.services.memory
-    if request.incognito or not run.services.policy.memory_enabled or not memory.recalls.available:
+    if request.incognito or not run.services.policy.memory_enabled:
         return []
-    query = RecallQuery(
-        query=(state["rewritten"].text.strip() or request.query)[:QUERY_LIMIT],
-        persona_id=opened.thread.persona_id,
-        unit="turn",
-        top_k=EPISODES,
-        budget_tokens=memory.policy.block_weights["episodes"].limit,
-        before=opened.answer.timestamp,
-        exclude={message.id for message in shown},
-    )
     try:
-        items = await memory.recalls.recall(request.scope, query)
+        return await memory.recalls.related_turns(
+            request.scope,
+            opened.thread.persona_id,
+            state["rewritten"].text.strip() or request.query,
+            shown=shown,
+            budget_tokens=memory.policy.block_weights["episodes"].limit,
+            before=opened.answer.timestamp,
+        )
     except StoreUnavailable:
         note_degraded(RECALL)
         return []
-    return [f"{item.timestamp:%Y-%m-%d} {item.text}" for item in items]

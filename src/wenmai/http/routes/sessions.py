@@ -131,10 +131,16 @@ async def list_messages(
 async def build_context(
     session_id: SessionIdPath, body: ContextBody, scope: CallerScope, engine: EngineDep
 ) -> Json[Context]:
-    """Preferences, the newest whole turns that fit the budget, and the question as the last message."""
+    """Preferences, summary, related earlier turns, the newest whole turns that fit, and last the question.
+
+    `degraded` names what is missing because the store did not answer.
+    """
     session = (await engine.memory.sessions.get(scope, session_id)).record
     thread = session.thread(body.persona_id or default_persona(session))
-    return Json(await engine.memory.contexts.build(scope, thread, body.query, budget_tokens=body.budget_tokens))
+    context = await engine.memory.contexts.build(
+        scope, thread, body.query, budget_tokens=body.budget_tokens, related_turns=body.related_turns
+    )
+    return Json(context)
 
 
 @router.get(

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, StrictStr, WithJsonSchema
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, StrictBool, StrictStr, WithJsonSchema
 
 from wenmai.http.schemas.common import NO_NUL, Count, Id, RequestBody, StrictModel, Timestamp
 from wenmai.memory.sessions import checked_title
@@ -143,6 +143,10 @@ class ContextBody(RequestBody):
     query: StrictStr = Field(min_length=1, max_length=CONTEXT_QUERY_LIMIT, description="The question for your model.")
     budget_tokens: Count | None = Field(
         default=None, description="Token budget of blocks and messages together; null for no limit."
+    )
+    related_turns: StrictBool = Field(
+        default=True,
+        description="With up to three related earlier turns of the user with this persona, of any session.",
     )
     persona_id: Id | None = Field(
         alias="npc_id", default=None, description="The persona; default: the session's persona."
