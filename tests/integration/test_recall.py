@@ -158,6 +158,47 @@ async def test_limits_select_messages(world: World) -> None:
         await memory.recall("museum", scope=ANN, top_k=0)
 
 
+async def test_a_query_that_only_points_back_recalls_what_was_said_last(world: World) -> None:
+    """Of the session asked about, else the latest; newest first, indexed or not, and never of an incognito turn."""
+    memory = world.process()
+    first, second = [await memory.session(name, scope=ANN) for name in ("one", "two")]
+    await say(first, MUSEUM, "How lovely")
+    await memory.derived.catch_up(10)
+    world.clock.advance(timedelta(minutes=1))
+    await say(second, CAT, "A fine name")
+    assert (await ids_of(memory, "What did I just say?"))[:2] == ["two-1", "two-0"]
+    assert (await ids_of(memory, "刚才说的那个", session_id="one"))[:2] == ["one-1", "one-0"]
+    assert await ids_of(memory, "刚才说的那个", unit="turn", top_k=1) == ["two-0", "two-1"]
+    found = await memory.recall("What did I just say?", scope=ANN)
+    assert [item.score for item in found] == sorted((item.score for item in found), reverse=True)
+    assert len({id_ for item in found for id_ in item.message_ids}) == len(found)
+    world.clock.advance(timedelta(minutes=1))
+    await say(second, "A secret", "Quiet", metadata={"incognito": True})
+    assert (await ids_of(memory, "What did I just say?"))[:2] == ["two-1", "two-0"]
+    assert await ids_of(memory, "What did I just say?", after=world.clock() + timedelta(days=1)) == []
+
+
+async def test_marginal_relevance_is_the_order_of_the_answer(world: World) -> None:
+    """Near duplicates give way to what is different, and are not sorted back by their scores."""
+    memory = world.process()
+    session = await memory.session("s", scope=ANN)
+    for day in range(3):
+        await say(session, f"We went to the museum with the dinosaurs, trip {day}", "ok")
+    await say(session, "The museum was closed when my sister came", "pity")
+    await memory.derived.catch_up(10)
+    plain = await ids_of(memory, "museum dinosaurs", top_k=2)
+    assert not {"s-6"} & set(plain)
+    diverse = await memory.recall("museum dinosaurs", scope=ANN, top_k=2, mmr_lambda=0.3)
+    assert diverse[0].message_ids == plain[:1]
+    assert "closed" in diverse[1].text or diverse[1].text in {"ok", "pity"}
+    everything = await memory.recall("museum dinosaurs", scope=ANN, top_k=8, mmr_lambda=0.3)
+    assert len(everything) == 8
+    assert [item.score for item in everything] != sorted((item.score for item in everything), reverse=True)
+    assert await ids_of(memory, "museum dinosaurs", top_k=2, mmr_lambda=1.0) == plain
+    with pytest.raises(InvalidInput):
+        await memory.recall("museum", scope=ANN, mmr_lambda=1.5)
+
+
 async def test_a_long_message_is_shortened_not_dropped(world: World) -> None:
     """It neither empties a budget nor exceeds it."""
     memory = world.process()

@@ -557,13 +557,14 @@ async def test_a_cluster_is_used_through_any_node(redis_cluster: list[RedisServe
     """With a hash tag in the prefix the store works with the URL of any node; without, the error says what to set."""
     for number, server in enumerate(redis_cluster):
         thread = ThreadKey(f"session-{number}", "elder")
-        async with open_store(f"{server.url}?prefix={{yantian}}&command_timeout=5", clock=system_clock) as store:
+        patient = "connect_timeout=5&command_timeout=5"
+        async with open_store(f"{server.url}?prefix={{yantian}}&{patient}", clock=system_clock) as store:
             await store.documents.put(SCOPE, session(thread.session_id))
             await asyncio.gather(*(store.logs.append(SCOPE, thread, turn_of("孝"), tail=2) for _ in range(20)))
             assert len(await store.logs.read(SCOPE, thread)) == 40
             assert len((await store.documents.list(SCOPE, Session)).items) == number + 1
         with pytest.raises(StoreUnavailable, match=r"cluster: set \?prefix=\{yantian\}"):
-            async with open_store(f"{server.url}?prefix=yantian", clock=system_clock):
+            async with open_store(f"{server.url}?prefix=yantian&{patient}", clock=system_clock):
                 pass
 
 

@@ -22,6 +22,7 @@ from wenmai.memory.ids import checked_id
 from wenmai.memory.preferences import PreferenceBook, PreferenceChange, SessionPreferences
 from wenmai.memory.recall import Recall
 from wenmai.memory.recalled_items import RecalledItem, RecallQuery
+from wenmai.memory.recent_messages import RecentMessages
 from wenmai.memory.sessions import OpenedSession, Sessions
 from wenmai.memory.summaries import Summaries, ThreadSummary
 from wenmai.memory.thread_lock import ThreadLock
@@ -110,7 +111,15 @@ class Memory:
             documents, logs, self.transcript, window=self.policy.window, count_tokens=count_tokens
         )
         questions = QueryEmbedding(embedder)
-        self.recalls: Recall = Recall(episodes, questions, logs, self.sessions, clock, count_tokens)
+        self.recalls: Recall = Recall(
+            episodes,
+            questions,
+            logs,
+            self.sessions,
+            RecentMessages(self.sessions, self.history),
+            clock,
+            count_tokens,
+        )
         self.contexts: ContextBuilder = ContextBuilder(
             self.transcript,
             self.preferences,

@@ -4,7 +4,7 @@ The index proposes and ranks; texts come from the transcript. So nothing deleted
 """
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from datetime import date, datetime
 from itertools import islice
 from typing import Any
@@ -13,14 +13,35 @@ from wenmai.clock import Clock, to_micros
 from wenmai.errors import InvalidInput
 from wenmai.memory.episode_entries import decoded_span, is_indexed, neighbour_ids, parsed_id
 from wenmai.memory.episodes import EpisodeIndex
-from wenmai.memory.recalled_items import MAX_TOP, QUERY_LIMIT, Basket, RecalledItem, RecallQuery, Unit, check_query
+from wenmai.memory.recalled_items import (
+    MAX_TOP,
+    QUERY_LIMIT,
+    READ_TOGETHER,
+    Basket,
+    RecalledItem,
+    RecallQuery,
+    Unit,
+    check_query,
+)
+from wenmai.memory.recent_messages import RecentMessages
 from wenmai.memory.sessions import Sessions
-from wenmai.retrieval.message_ranking import Question, RankedMessage, Why, asks_when, named_speakers, rank
+from wenmai.retrieval.back_references import only_points_back
+from wenmai.retrieval.diversity import POOL_FACTOR, diversified
+from wenmai.retrieval.message_ranking import (
+    NOT_RANKED,
+    Question,
+    RankedMessage,
+    Why,
+    asks_when,
+    named_speakers,
+    rank,
+)
 from wenmai.retrieval.query_embedding import QueryEmbedding, Vector
 from wenmai.retrieval.time_expressions import DAY, DaySpan, find_spans
 from wenmai.scope import Scope, ThreadKey
 from wenmai.stores.contracts import CollectionSize, FieldValue, Hit, Logs, Range, SearchQuery, WeightedFusion, Where
 from wenmai.stores.records import Message
+from wenmai.text.cjk import terms
 from wenmai.text.tokens import TokenCounter
 
 POOL = 400
@@ -43,6 +64,9 @@ TURN_MESSAGES = 50
 """Of a turn, in one read; a longer turn is recalled without its further messages."""
 
 
+_Item = tuple[ThreadKey, list[Message], Why]
+
+
 class Recall:
     """Answers :class:`RecallQuery`.
 
@@ -51,6 +75,7 @@ class Recall:
         questions: embeds them.
         logs: the transcripts.
         sessions: resolves ids of sessions.
+        recent: what was said last, for questions that only point back.
         clock: relative times in a question count from its day.
         count_tokens: of a text.
     """
@@ -61,6 +86,7 @@ class Recall:
         questions: QueryEmbedding,
         logs: Logs,
         sessions: Sessions,
+        recent: RecentMessages,
         clock: Clock,
         count_tokens: TokenCounter,
     ) -> None:
@@ -68,6 +94,7 @@ class Recall:
         self._questions = questions
         self._logs = logs
         self._sessions = sessions
+        self._recent = recent
         self._clock = clock
         self._count_tokens = count_tokens
 
@@ -86,7 +113,8 @@ class Recall:
         spans = find_spans(asked.query, self._clock().date())
         vector, _ = await self._questions.embed(asked.query)
         ranked = await self._rank(self._index, scope, asked.query, vector, where, spans)
-        return await self._read(scope, asked, ranked)
+        recent = await self._recent.read(scope, asked) if only_points_back(asked.query) else []
+        return await self._collect(asked, self._items(scope, asked, recent, ranked))
 
     async def related_turns(
         self,
@@ -100,7 +128,7 @@ class Recall:
     ) -> list[str]:
         """The user's earlier turns with a persona that are related to a question, for a prompt; most related first.
 
-        None if the store has no search.
+        None if the store has no search, or if the question only points back to what is shown.
 
         Args:
             scope: of the user.
@@ -114,7 +142,7 @@ class Recall:
             StoreError: the search failed.
         """
         query = question.strip()[:QUERY_LIMIT]
-        if not self.available or not query:
+        if not self.available or not query or only_points_back(query):
             return []
         asked = RecallQuery(
             query=query,
@@ -171,17 +199,40 @@ class Recall:
             around |= {hit.id: hit for hit in found}
         return await asyncio.to_thread(_ranked, query, spans, hits, around)
 
-    async def _read(self, scope: Scope, asked: RecallQuery, ranked: Sequence[tuple[Hit, Why]]) -> list[RecalledItem]:
+    async def _collect(self, asked: RecallQuery, items: AsyncIterator[_Item]) -> list[RecalledItem]:
         top = asked.top_k or (DEFAULT_TOP if asked.budget_tokens is None else MAX_TOP)
         basket = Basket(top, asked.budget_tokens, self._count_tokens)
-        exclude = frozenset(asked.exclude)
+        if asked.mmr_lambda is not None:
+            pool = [item async for item in _first(items, min(top * POOL_FACTOR, MAX_TOP))]
+            for thread, messages, why in await asyncio.to_thread(_diversified, pool, asked.mmr_lambda, top):
+                basket.add(thread, messages, why)
+            return basket.items
+        async for thread, messages, why in items:
+            basket.add(thread, messages, why)
+            if not basket.wanted:
+                break
+        return basket.items
+
+    async def _items(
+        self,
+        scope: Scope,
+        asked: RecallQuery,
+        recent: Sequence[tuple[ThreadKey, list[Message]]],
+        ranked: Sequence[tuple[Hit, Why]],
+    ) -> AsyncIterator[_Item]:
+        """What was said last, if that is asked, then the ranked messages; each as it is now, and none twice."""
+        seen = set(asked.exclude)
+        best = max((why.total for _, why in ranked), default=0.0)
+        for place, (thread, messages) in enumerate(recent):
+            if seen.isdisjoint(message.id for message in messages):
+                seen.update(message.id for message in messages)
+                yield thread, messages, NOT_RANKED._replace(time=best + len(recent) - place)
         units = _units(ranked, asked.unit)
-        while chosen := list(islice(units, basket.wanted)):
+        while chosen := list(islice(units, min(asked.top_k or DEFAULT_TOP, READ_TOGETHER))):
             found = await asyncio.gather(*(self._messages(scope, hit, asked.unit) for hit, _ in chosen))
             for (hit, why), messages in zip(chosen, found, strict=True):
-                if messages and exclude.isdisjoint(message.id for message in messages):
-                    basket.add(parsed_id(hit.id)[0], messages, why)
-        return basket.items
+                if messages and seen.isdisjoint(message.id for message in messages):
+                    yield parsed_id(hit.id)[0], messages, why
 
     async def _messages(self, scope: Scope, hit: Hit, unit: Unit) -> list[Message]:
         """The messages of a hit as they are now; none if the one that was indexed is gone."""
@@ -192,6 +243,20 @@ class Recall:
             return []
         turn = _number(hit, "turn")
         return [message for message in found if message.turn_id == turn and is_indexed(message)]
+
+
+async def _first(items: AsyncIterator[_Item], most: int) -> AsyncIterator[_Item]:
+    async for item in items:
+        yield item
+        most -= 1
+        if not most:
+            return
+
+
+def _diversified(pool: Sequence[_Item], relevance: float, wanted: int) -> list[_Item]:
+    scores = [why.total for _, _, why in pool]
+    features = [frozenset(terms("\n".join(message.content for message in messages))) for _, messages, _ in pool]
+    return [pool[index] for index in diversified(scores, features, relevance=relevance, wanted=wanted)]
 
 
 def _units(ranked: Sequence[tuple[Hit, Why]], unit: Unit) -> Iterator[tuple[Hit, Why]]:

@@ -39,6 +39,8 @@ class RecallQuery(msgspec.Struct, frozen=True, kw_only=True):
         budget_tokens: of all texts together.
         before, after: only messages before this time, and at or after it.
         exclude: ids of messages that the caller has already, such as those of its window.
+        mmr_lambda: 0 to 1; reorders by maximal marginal relevance with this weight of relevance against diversity. None
+            for the order of the scores.
     """
 
     query: str
@@ -50,6 +52,7 @@ class RecallQuery(msgspec.Struct, frozen=True, kw_only=True):
     before: datetime | None = None
     after: datetime | None = None
     exclude: Collection[str] = ()
+    mmr_lambda: float | None = None
 
 
 class Reasons(msgspec.Struct, frozen=True, kw_only=True):
@@ -96,6 +99,8 @@ def check_query(asked: RecallQuery) -> None:
         raise InvalidInput("top_k", asked.top_k, f"1 to {MAX_TOP}")
     if asked.budget_tokens is not None and asked.budget_tokens < 1:
         raise InvalidInput("budget_tokens", asked.budget_tokens, "1 or more")
+    if asked.mmr_lambda is not None and not 0 <= asked.mmr_lambda <= 1:
+        raise InvalidInput("mmr_lambda", asked.mmr_lambda, "0 to 1")
 
 
 class Basket:
@@ -114,8 +119,8 @@ class Basket:
 
     @property
     def wanted(self) -> int:
-        """How many items to read next, 0 if nothing more fits."""
-        return 0 if self._full else min(self._top - len(self.items), READ_TOGETHER)
+        """How many more items are wanted, 0 if nothing more fits."""
+        return 0 if self._full else self._top - len(self.items)
 
     def add(self, thread: ThreadKey, messages: Sequence[Message], why: Why) -> None:
         """Add an item, shortened if it does not fit; it is then the last one."""

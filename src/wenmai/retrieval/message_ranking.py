@@ -99,6 +99,10 @@ class Why(NamedTuple):
         return fsum(self)
 
 
+NOT_RANKED = Why(words=0.0, meaning=0.0, time=0.0, speaker=0.0, neighbours=0.0, form=0.0)
+"""Of a message that was not searched for."""
+
+
 class Question(NamedTuple):
     """What a question asks for, beside its words."""
 

@@ -38,6 +38,12 @@ def recall(
         Literal["message", "turn"], typer.Option(help="Single messages, or questions with their answers")
     ] = "message",
     top: Annotated[int, typer.Option(min=1, max=200, help="Most items")] = 10,
+    mmr_lambda: Annotated[
+        float | None,
+        typer.Option(
+            min=0, max=1, help="Weight of relevance against diversity; default: no reordering", show_default=False
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON lines, with the reasons of each score")] = False,
     tenant: Tenant = DEFAULT_SCOPE.tenant_id,
     site: Site = DEFAULT_SCOPE.site_id,
@@ -49,7 +55,9 @@ def recall(
 ) -> None:
     """Recall what a user's conversations say about a question, best first."""
     scope = checked_scope(tenant, site, user)
-    asked = RecallQuery(query=query, session_id=session, persona_id=persona, unit=unit, top_k=top)
+    asked = RecallQuery(
+        query=query, session_id=session, persona_id=persona, unit=unit, top_k=top, mmr_lambda=mmr_lambda
+    )
     with expected_errors():
         settings = load(config, store=store, profile=profile, embedder=embedder).values
         require_existing_store(settings.store)

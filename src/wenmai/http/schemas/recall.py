@@ -35,6 +35,15 @@ class RecallBody(RequestBody):
     budget_tokens: Count | None = Field(
         default=None, description="Token budget of all texts; the last one may be shortened."
     )
+    mmr_lambda: float | None = Field(
+        default=None,
+        ge=0,
+        le=1,
+        description=(
+            "Reorder by maximal marginal relevance, over three times as many items: 1 for relevance alone, "
+            "0 for diversity alone. Default: the order of the scores."
+        ),
+    )
     before: Timestamp | None = Field(default=None, description="Only messages before this time.")
     after: Timestamp | None = Field(default=None, description="Only messages at or after this time.")
     exclude: list[Id] = Field(
