@@ -31,7 +31,8 @@ def passage(text: str, number: int, title: str) -> Passage:
     )
 
 
-PASSAGES = [passage(LOAN, 1, "借书办法"), passage(LOAN_EN, 2, "The reading room")]
+ROOM = "阅览室有六台电脑，十分钟无人使用就关机。未满六周岁的儿童须有家长陪同。室内不得饮食和吸烟。"
+PASSAGES = [passage(LOAN, 1, "借书办法"), passage(LOAN_EN, 2, "The reading room"), passage(ROOM, 3, "阅览室须知")]
 
 
 def check(answer: str, question: str = "", language: str = "zh") -> VerifiedAnswer:
@@ -46,6 +47,10 @@ def check(answer: str, question: str = "", language: str = "zh") -> VerifiedAnsw
         ("逾期每册每月收费两角[1]。", "value"),
         ("借书办法写着「书是人的朋友」[1]。", "quotation"),
         ("办证要带身份证、户口簿和押金[1]。", "list_item"),
+        ("阅览室有八台电脑[3]。", "value"),
+        ("电脑三十分钟无人使用就关机[3]。", "value"),
+        ("未满八周岁的儿童须有家长陪同[3]。", "value"),
+        ("室内不得饮食、吸烟和拍照[3]。", "list_item"),
         ("工具书可以外借[1]。", "polarity"),
         ("退证时押金不退还[1]。", "polarity"),
         ("借期三十天，不可以续借[1]。", "polarity"),

@@ -23,6 +23,9 @@ _VERBS = frozenset(
 """Words that make a clause of what stands after *and*."""
 
 _HELD = 0.55
+_LONGEST_ZH = 5
+"""Weight of the longest Chinese text after a list that is its last item and nothing more."""
+
 _SHORT = 3
 """Words of the longest English item that is distinguished from a clause."""
 
@@ -54,7 +57,7 @@ def _lists(statement: TestedStatement, marks: Sequence[tuple[int, int]]) -> Iter
         [token for token in tokens if low <= token.start < high] for low, high in zip(bounds, starts, strict=False)
     ]
     if statement.language == "zh":
-        yield [item for item in (chunks[0][-1:], *chunks[1:-1], chunks[-1][:1]) if item]
+        yield [item for item in (chunks[0][-1:], *chunks[1:-1], _last_item(chunks[-1])) if item]
         return
     joined = [_JOINS.search(statement.text[start:end]) is not None for start, end in marks]
     last = len(joined) - joined[::-1].index(True) if True in joined else 0
@@ -64,9 +67,14 @@ def _lists(statement: TestedStatement, marks: Sequence[tuple[int, int]]) -> Iter
             yield [item]
 
 
+def _last_item(chunk: list[Token]) -> list[Token]:
+    """The text after the last separator if it is short enough for an item alone, else its first word."""
+    return chunk if sum(token.weight for token in chunk) <= _LONGEST_ZH else chunk[:1]
+
+
 def _is_held(statement: TestedStatement, item: Sequence[Token], tokens: Sequence[Token], window: Window) -> bool:
     """Whether a window holds most of an item, in a sentence with as many negations as its best one."""
-    if statement.alignment.languages[window.number] != statement.language or any(token.negated for token in item):
+    if statement.alignment.languages[window.number] != statement.language or any(token.word.negates for token in item):
         return True
     held = sum(
         held for token, held in zip(tokens, window.covered, strict=True) if item[0].start <= token.start < item[-1].end

@@ -14,24 +14,34 @@ ITEM = "个"
 _UNITS_ZH = {
     word: unit
     for unit, listed in {
-        **{name: name for name in word_list("亩 顷 公顷 平方米 平方公里 公里 丈 尺 寸 米 厘米 斤 公斤 吨 石 担 斗")},
-        **{name: name for name in word_list("银元 岁 小时 分钟 进 层 级 字 度 倍 成")},
+        **{name: name for name in word_list("亩 顷 公顷 平方米 平方公里 丈 尺 寸 米 厘米 毫米 斤 克 毫克 吨 石 担 斗")},
+        **{name: name for name in word_list("层 升 毫升 银元 美元 欧元 英镑 进 级 度 倍 成 折 号 季度 刻钟 晚")},
+        "公里": "公里 千米",
+        "公斤": "公斤 千克",
+        "岁": "岁 周岁",
+        "小时": "小时 个小时 钟头 个钟头",
+        "分钟": "分钟",
+        "秒": "秒 秒钟",
+        "周": "周 星期 个星期 礼拜 个礼拜",
+        "字": "字 字符 个字符",
         "里": "里 里路",
         "元": "元 块钱",
         "两": "两银 两白银 两黄金",
         "文": "文钱 文",
-        "年": "年 载",
+        "年": "年 载 周年",
         "月": "个月",
         "日": "天 日",
         "户": "户 户人家 家人家",
         "人": "人 口 丁 名 位 个人",
         "房": "房 支",
         "卷": "卷 册 本 部",
-        "次": "次 回 遍",
+        "次": "次 回 遍 趟",
         ITEM: (
             "个 则 条 项 款 景 篇 章 座 处 间 栋 幢 所 口井 根 株 棵 块 幅 道 件 只 头 匹 孔 扇 "
             "对 组 队 桌 "
-            "任 届 村 姓 县"
+            "任 届 村 姓 县 "
+            "台 辆 艘 架 枚 把 张 片 瓶 盒 箱 袋 包 份 颗 粒 门 首 封 笔 期 批 轮 圈 场 套 双 副 盏 排 行 列 段 节 "
+            "集 例 股 滴 杯 碗 桶 罐 枝 顶 顿 步 站 家 班 格 档 页"
         ),
     }.items()
     for word in word_list(listed)
@@ -43,6 +53,16 @@ _MEASURES = frozenset(
         """
     )
 )
+_EXACT = frozenset(word_list("年 月 周 小时 分钟 秒 次 倍 日"))
+"""Units that *one* counts with where a limit is meant."""
+
+_LIMIT_BEFORE = re.compile(
+    r"(?:[满仅限足逾达共约停罚]|超过|不到|不足|只有|[最至][多少长短高低迟早]|为期|提前|延长|质保|保修|连续|间隔)[了过]?$"
+)
+_LIMIT_AFTER = re.compile(r"[以之]?[内上下]|[以之]?后[才方可]|为限|期限")
+_ONE_EN = frozenset(word_list("年 月 周 小时 分钟 秒 元 公里 米 公斤 英里"))
+"""English units that *one* counts with; *one day* and *one time* are turns of phrase."""
+
 _UNITS_EN = {
     word: unit
     for unit, listed in {
@@ -64,6 +84,14 @@ _UNITS_EN = {
         "十年": "decade",
         "月": "month",
         "周": "week",
+        "秒": "second",
+        "毫米": "millimetre millimeter mm",
+        "厘米": "centimetre centimeter cm",
+        "克": "gram",
+        "升": "litre liter",
+        "毫升": "millilitre milliliter ml",
+        "美元": "dollar",
+        "欧元": "euro",
         "日": "day",
         "小时": "hour",
         "分钟": "minute",
@@ -109,7 +137,8 @@ _LINKS = frozenset(
 _IDIOMS = re.compile(
     any_of(
         """
-        千万别 千万不 千万要 千万 万一 百姓 百家姓 百般 十分 三思 一五一十 千家万户 千百年 百年树人
+        千万别 千万不 千万要 千万 万一 百姓 百家姓 百般 (?<![一二三四五六七八九])十分(?![钟之])
+        三思 一五一十 千家万户 千百年 百年树人
         十年树木 十全十美 三天两头 一日三餐 三餐 半夜三更 三更 四世同堂 五世同堂 三代同堂 四代同堂
         五代同堂 三三两两 七嘴八舌 七上八下 五湖四海 四面八方 四通八达 十里八乡 三五成群 两全其美
         三纲五常 四书五经 九牛一毛 千里迢迢 万里长城 千秋万代 一年四季 四季 四方 五谷 六畜 三言两语
@@ -251,10 +280,16 @@ def _count_zh(text: str, number: Number, lexicon: Lexicon) -> Claim | None:
         is_count = structured or (not number.chinese and not text[number.start - 1 : number.start].isalpha())
         return _make(ClaimKind.NUMBER, text, number.start, number.end, format_number(value)) if is_count else None
     name = _UNITS_ZH.get(unit["unit"], ITEM)
-    if value == 1 and number.chinese and name not in _MEASURES:
-        return None
     end = number.end + unit.end()
+    if value == 1 and number.chinese and name not in _MEASURES and not _is_limit(text, number.start, end, name):
+        return None
     return _make(ClaimKind.NUMBER, text, number.start, end, f"{format_number(value)} {name}")
+
+
+def _is_limit(text: str, start: int, end: int, unit: str) -> bool:
+    """Whether *one* is meant as a number: 满一年, 一小时内."""
+    before, after = text[max(0, start - 4) : start], text[end : end + 3]
+    return unit in _EXACT and (_LIMIT_BEFORE.search(before) is not None or _LIMIT_AFTER.match(after) is not None)
 
 
 def _count_en(text: str, number: Number) -> Claim | None:
@@ -264,7 +299,7 @@ def _count_en(text: str, number: Number) -> Claim | None:
     words = after[0].strip() if after else ""
     first = words.replace("-", " ").split(" ")[0].lower()
     spelled_out = not number.text[0].isdigit()
-    if number.value == 1 and (spelled_out or not words):
+    if number.value == 1 and (not words or (spelled_out and _unit_en(words) not in _ONE_EN)):
         return None
     if spelled_out and (
         not words or first in {"of", "or", "and", "more"} or first.rstrip("s") in _VAGUE_EN or first in _VAGUE_EN
