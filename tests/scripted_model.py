@@ -11,6 +11,7 @@ PROMPT_TOKENS, COMPLETION_TOKENS = 100, 10
 
 _TITLE = "You give a conversation its title"
 _SUMMARY = ("You keep the summary of a conversation", "你负责维护一段对话的摘要")
+_RERANK, _DECOMPOSE = "You order messages by", "You prepare a search in"
 _VERIFIER = "You check statements against passages"
 
 
@@ -26,6 +27,8 @@ class ScriptedModel:
         pieces: how an answer is cut; in two halves if it is empty.
         reason: why it says that an answer ends; it just closes the connection if that is empty.
         titles: lets titles be answered; a test clears it to hold them.
+        order, questions: what it says when it is asked to order messages, or to split a question; None never answers.
+        asked_to_help: what it was shown for these.
         verdicts: what it says when it is asked to verify an answer; None never answers.
         asked, asked_for_titles, asked_for_summaries, asked_to_verify: what it was shown, request by request.
         title_wanted: set when a title has been asked for.
@@ -44,6 +47,9 @@ class ScriptedModel:
         self.titles.set()
         self.title_wanted = asyncio.Event()
         self.verdicts: str | None = '{"verdicts": []}'
+        self.order: str | None = '{"order": []}'
+        self.questions: str | None = '{"questions": []}'
+        self.asked_to_help: list[str] = []
         self.asked: list[str] = []
         self.asked_to_verify: list[str] = []
         self.asked_for_titles: list[str] = []
@@ -80,6 +86,12 @@ class ScriptedModel:
         elif any(task in shown for task in _SUMMARY):
             self.asked_for_summaries.append(shown)
             text, reason = self.summary, self.reason
+        elif _RERANK in shown or _DECOMPOSE in shown:
+            self.asked_to_help.append(shown)
+            wanted = self.order if _RERANK in shown else self.questions
+            if wanted is None:
+                await asyncio.Event().wait()
+            text = wanted or ""
         elif _VERIFIER in shown:
             self.asked_to_verify.append(shown)
             if self.verdicts is None:

@@ -13,6 +13,7 @@ from wenmai.chat.budgets import BudgetKeeper
 from wenmai.chat.persona import PersonaRegistry
 from wenmai.chat.pipeline import Chat
 from wenmai.chat.prompts import PromptRegistry
+from wenmai.chat.recall_model import ModelRecall
 from wenmai.chat.steps.generate import OFFLINE
 from wenmai.chat.suggestions import Suggestions
 from wenmai.chat.summary_writer import ModelSummaryWriter
@@ -135,6 +136,9 @@ async def open_engine(
         memory.derived.register(titles)
         if model is not None:
             memory.summaries.writer = ModelSummaryWriter(memory, services.budgets, model)
+            helper = ModelRecall(memory, services.budgets, model, settings.recall_model_seconds)
+            memory.recalls.reranker = helper if settings.reranker == "model" else None
+            memory.recalls.decomposer = helper if settings.query_decomposition == "model" else None
         memory.derived.start()
         tasks = BackgroundTasks()
         tasks.repeat("sweep of expired records", partial(_delete_expired, documents), seconds=SWEEP_SECONDS)

@@ -4,15 +4,17 @@ The index proposes and ranks; texts come from the transcript. So nothing deleted
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from datetime import date, datetime
+from collections.abc import AsyncIterator, Sequence
+from datetime import datetime
 from itertools import islice
 from typing import Any
 
 from wenmai.clock import Clock, to_micros
 from wenmai.errors import InvalidInput
-from wenmai.memory.episode_entries import decoded_span, is_indexed, neighbour_ids, parsed_id
+from wenmai.memory.episode_entries import is_indexed, neighbour_ids, parsed_id
 from wenmai.memory.episodes import EpisodeIndex
+from wenmai.memory.ranked_hits import days, merged, number, ranked_hits, units
+from wenmai.memory.recall_model import RERANKED, QueryDecomposer, RecallModelFailed, Reranker, complete_order
 from wenmai.memory.recalled_items import (
     MAX_TOP,
     QUERY_LIMIT,
@@ -25,21 +27,14 @@ from wenmai.memory.recalled_items import (
 )
 from wenmai.memory.recent_messages import RecentMessages
 from wenmai.memory.sessions import Sessions
+from wenmai.resilience.degradation import note_degraded
 from wenmai.retrieval.back_references import only_points_back
 from wenmai.retrieval.diversity import POOL_FACTOR, diversified
-from wenmai.retrieval.message_ranking import (
-    NOT_RANKED,
-    Question,
-    RankedMessage,
-    Why,
-    asks_when,
-    named_speakers,
-    rank,
-)
+from wenmai.retrieval.message_ranking import NOT_RANKED, Why
 from wenmai.retrieval.query_embedding import QueryEmbedding, Vector
-from wenmai.retrieval.time_expressions import DAY, DaySpan, find_spans
+from wenmai.retrieval.time_expressions import DaySpan, find_spans
 from wenmai.scope import Scope, ThreadKey
-from wenmai.stores.contracts import CollectionSize, FieldValue, Hit, Logs, Range, SearchQuery, WeightedFusion, Where
+from wenmai.stores.contracts import CollectionSize, Hit, Logs, Range, SearchQuery, WeightedFusion, Where
 from wenmai.stores.records import Message
 from wenmai.text.cjk import terms
 from wenmai.text.tokens import TokenCounter
@@ -55,6 +50,9 @@ MAX_SPANS = 3
 
 NEAR = 100
 """Messages, the best by words and meaning, whose neighbours count even if they are not in the pool."""
+
+RERANKER, DECOMPOSER = "reranker", "decomposer"
+"""Keys in ``degraded``."""
 
 DEFAULT_TOP = 10
 RELATED_TURNS = 3
@@ -78,7 +76,14 @@ class Recall:
         recent: what was said last, for questions that only point back.
         clock: relative times in a question count from its day.
         count_tokens: of a text.
+
+    Attributes:
+        reranker: may put the best items into another order; None for the order of the scores.
+        decomposer: splits questions; None to search them as they are.
     """
+
+    reranker: Reranker | None = None
+    decomposer: QueryDecomposer | None = None
 
     def __init__(
         self,
@@ -98,8 +103,15 @@ class Recall:
         self._clock = clock
         self._count_tokens = count_tokens
 
-    async def recall(self, scope: Scope, asked: RecallQuery) -> list[RecalledItem]:
+    async def recall(self, scope: Scope, asked: RecallQuery, *, by_model: bool = True) -> list[RecalledItem]:
         """The items in rank order.
+
+        A model that fails is noted as degraded (``reranker``, ``decomposer``).
+
+        Args:
+            scope: of the user.
+            asked: the question and its limits.
+            by_model: with the help of a model, if one is configured.
 
         Raises:
             InvalidInput: a value is out of range, or the store has no search.
@@ -110,11 +122,12 @@ class Recall:
         if self._index is None:
             raise InvalidInput("store", "", "a store with a search index, such as sqlite or postgresql")
         where = await self._where(scope, asked)
-        spans = find_spans(asked.query, self._clock().date())
-        vector, _ = await self._questions.embed(asked.query)
-        ranked = await self._rank(self._index, scope, asked.query, vector, where, spans)
-        recent = await self._recent.read(scope, asked) if only_points_back(asked.query) else []
-        return await self._collect(asked, self._items(scope, asked, recent, ranked))
+        back = only_points_back(asked.query)
+        parts = await self._parts(scope, asked) if by_model and not back else [asked.query]
+        ranked = await asyncio.gather(*(self._ranked(self._index, scope, part, where) for part in parts))
+        recent = await self._recent.read(scope, asked) if back else []
+        items = self._items(scope, asked, recent, merged(ranked))
+        return await self._collect(asked, self._reranked(scope, asked, items) if by_model else items)
 
     async def related_turns(
         self,
@@ -153,7 +166,36 @@ class Recall:
             before=before,
             exclude={message.id for message in shown},
         )
-        return [f"{item.timestamp:%Y-%m-%d} {item.text}" for item in await self.recall(scope, asked)]
+        return [f"{item.timestamp:%Y-%m-%d} {item.text}" for item in await self.recall(scope, asked, by_model=False)]
+
+    async def _ranked(self, index: EpisodeIndex, scope: Scope, query: str, where: Where) -> list[tuple[Hit, Why]]:
+        spans = find_spans(query, self._clock().date())
+        vector, _ = await self._questions.embed(query)
+        return await self._rank(index, scope, query, vector, where, spans)
+
+    async def _parts(self, scope: Scope, asked: RecallQuery) -> list[str]:
+        if self.decomposer is None:
+            return [asked.query]
+        try:
+            return await self.decomposer.parts(scope, asked.session_id, asked.query)
+        except RecallModelFailed:
+            note_degraded(DECOMPOSER)
+            return [asked.query]
+
+    async def _reranked(self, scope: Scope, asked: RecallQuery, items: AsyncIterator[_Item]) -> AsyncIterator[_Item]:
+        """The items, the best of them in the order of the reranker."""
+        if self.reranker is not None:
+            best = [item async for item in _first(items, RERANKED)]
+            texts = ["\n".join(message.content for message in messages) for _, messages, _ in best]
+            try:
+                order = await self.reranker.order(scope, asked.session_id, asked.query, texts) if len(best) > 1 else []
+            except RecallModelFailed:
+                note_degraded(RERANKER)
+                order = []
+            for index in complete_order(order, len(best)):
+                yield best[index]
+        async for item in items:
+            yield item
 
     @property
     def available(self) -> bool:
@@ -189,7 +231,7 @@ class Recall:
                 text=query, vector=vector, where=where, ids=ids, limit=most, pool=most, fusion=WeightedFusion()
             )
 
-        dated = [search({**where, **_days(span)}, DATED_POOL) for span in spans[:MAX_SPANS]]
+        dated = [search({**where, **days(span)}, DATED_POOL) for span in spans[:MAX_SPANS]]
         queries = [search(where, POOL), *dated]
         hits = {hit.id: hit for found in await index.query(scope, queries) for hit in found}
         near = {id_ for hit in islice(hits, NEAR) for id_ in neighbour_ids(hit)} - hits.keys()
@@ -197,7 +239,7 @@ class Recall:
         if near:
             [found] = await index.query(scope, [search({}, len(near), sorted(near))])
             around |= {hit.id: hit for hit in found}
-        return await asyncio.to_thread(_ranked, query, spans, hits, around)
+        return await asyncio.to_thread(ranked_hits, query, spans, hits, around)
 
     async def _collect(self, asked: RecallQuery, items: AsyncIterator[_Item]) -> list[RecalledItem]:
         top = asked.top_k or (DEFAULT_TOP if asked.budget_tokens is None else MAX_TOP)
@@ -227,8 +269,8 @@ class Recall:
             if seen.isdisjoint(message.id for message in messages):
                 seen.update(message.id for message in messages)
                 yield thread, messages, NOT_RANKED._replace(time=best + len(recent) - place)
-        units = _units(ranked, asked.unit)
-        while chosen := list(islice(units, min(asked.top_k or DEFAULT_TOP, READ_TOGETHER))):
+        hits = units(ranked, asked.unit)
+        while chosen := list(islice(hits, min(asked.top_k or DEFAULT_TOP, READ_TOGETHER))):
             found = await asyncio.gather(*(self._messages(scope, hit, asked.unit) for hit, _ in chosen))
             for (hit, why), messages in zip(chosen, found, strict=True):
                 if messages and seen.isdisjoint(message.id for message in messages):
@@ -237,11 +279,11 @@ class Recall:
     async def _messages(self, scope: Scope, hit: Hit, unit: Unit) -> list[Message]:
         """The messages of a hit as they are now; none if the one that was indexed is gone."""
         thread, seq = parsed_id(hit.id)
-        start, limit = (seq, 1) if unit == "message" else (_number(hit, "turn_first"), TURN_MESSAGES)
+        start, limit = (seq, 1) if unit == "message" else (number(hit, "turn_first"), TURN_MESSAGES)
         found = await self._logs.read(scope, thread, start=start, limit=limit)
         if not any(message.seq == seq and message.id == hit.fields["message"] for message in found):
             return []
-        turn = _number(hit, "turn")
+        turn = number(hit, "turn")
         return [message for message in found if message.turn_id == turn and is_indexed(message)]
 
 
@@ -257,58 +299,3 @@ def _diversified(pool: Sequence[_Item], relevance: float, wanted: int) -> list[_
     scores = [why.total for _, _, why in pool]
     features = [frozenset(terms("\n".join(message.content for message in messages))) for _, messages, _ in pool]
     return [pool[index] for index in diversified(scores, features, relevance=relevance, wanted=wanted)]
-
-
-def _units(ranked: Sequence[tuple[Hit, Why]], unit: Unit) -> Iterator[tuple[Hit, Why]]:
-    """The best hit of each message or turn."""
-    seen: set[tuple[ThreadKey, int]] = set()
-    for hit, why in ranked:
-        thread, seq = parsed_id(hit.id)
-        key = (thread, _number(hit, "turn") if unit == "turn" else seq)
-        if key not in seen:
-            seen.add(key)
-            yield hit, why
-
-
-def _ranked(
-    query: str, spans: Sequence[DaySpan], hits: Mapping[str, Hit], around: Mapping[str, Hit]
-) -> list[tuple[Hit, Why]]:
-    speakers = {str(hit.fields["speaker"]) for hit in hits.values()}
-    question = Question(named_speakers(query, speakers), spans, asks_when(query))
-    messages = [_features(hit, around, question) for hit in hits.values()]
-    return [(hits[id_], why) for id_, why in rank(messages, question).items()]
-
-
-def _features(hit: Hit, around: Mapping[str, Hit], question: Question) -> RankedMessage:
-    fields = hit.fields
-    before, after = map(around.get, neighbour_ids(hit.id))
-    return RankedMessage(
-        id=hit.id,
-        session=str(fields["incarnation"]),
-        speaker=str(fields["speaker"]),
-        day=date.fromisoformat(str(fields["day"])) if question.spans else date.min,
-        spans=_spans(fields.get("spans", ())) if question.spans or question.asks_when else (),
-        is_question=bool(fields["question"]),
-        length=_number(hit, "length"),
-        lexical=hit.lexical,
-        similarity=hit.similarity,
-        similarity_before=before.similarity if before else None,
-        similarity_after=after.similarity if after else None,
-        words_before=before.lexical if before else None,
-        words_after=after.lexical if after else None,
-    )
-
-
-def _spans(values: FieldValue | Sequence[FieldValue]) -> list[DaySpan]:
-    return [decoded_span(str(value)) for value in ([values] if isinstance(values, str | int | float) else values)]
-
-
-def _number(hit: Hit, field: str) -> int:
-    return int(hit.fields[field])  # type: ignore[arg-type]
-
-
-def _days(span: DaySpan) -> Where:
-    """The filter for messages of these days."""
-    if not span.yearly:
-        return {"day": Range(low=span.first.isoformat(), high=(span.last + DAY).isoformat())}
-    return {"month_day": [(span.first + step * DAY).isoformat()[5:] for step in range(span.days)]}

@@ -84,8 +84,10 @@ class UsageLedger:
         self._pending: dict[_Counter, tuple[TokenUsage, asyncio.Task[None]]] = {}
         self._writing: dict[_Counter, asyncio.Task[None]] = {}
 
-    async def add(self, scope: Scope, session_id: str, usage: TokenUsage, *, incarnation: str | None = None) -> None:
-        """Add to the session (unless it was deleted), the user and the tenant.
+    async def add(
+        self, scope: Scope, session_id: str | None, usage: TokenUsage, *, incarnation: str | None = None
+    ) -> None:
+        """Add to the session (unless it was deleted, or None is given), the user and the tenant.
 
         ``incarnation`` names the session to charge; None means the one that has the id now.
 
@@ -112,7 +114,7 @@ class UsageLedger:
             for day, (user, tenant) in zip(days, counters, strict=True)
         ]
 
-    async def _add(self, scope: Scope, session_id: str, usage: TokenUsage, incarnation: str | None) -> None:
+    async def _add(self, scope: Scope, session_id: str | None, usage: TokenUsage, incarnation: str | None) -> None:
         user, tenant = _counters(scope, self._clock().date())
         await asyncio.gather(
             self._add_to_session(scope, session_id, usage, incarnation),
@@ -120,7 +122,12 @@ class UsageLedger:
             asyncio.shield(self._enqueue(tenant, usage)),
         )
 
-    async def _add_to_session(self, scope: Scope, session_id: str, usage: TokenUsage, incarnation: str | None) -> None:
+    async def _add_to_session(
+        self, scope: Scope, session_id: str | None, usage: TokenUsage, incarnation: str | None
+    ) -> None:
+        if session_id is None:
+            return
+
         def added(session: Session) -> Session:
             return msgspec.structs.replace(
                 session,

@@ -13,6 +13,7 @@ from wenmai.http.responses import Json
 from wenmai.http.schemas.recall import RecallBody
 from wenmai.http.scope import CallerScope
 from wenmai.memory.recalled_items import RecalledItem, RecallQuery
+from wenmai.resilience.degradation import collected_degradation
 
 router: APIRouter = APIRouter(prefix="/v1/recall", tags=["sessions"], route_class=JsonRoute)
 
@@ -21,6 +22,9 @@ class RecalledItems(msgspec.Struct, frozen=True, kw_only=True):
     """Recalled messages or turns."""
 
     items: Annotated[list[RecalledItem], Meta(description="The items, best first.")]
+    degraded: Annotated[
+        list[str], Meta(description="`embedder`, `reranker` or `decomposer`: failed, and was done without.")
+    ] = []
 
 
 @router.post("", summary="Recall messages", responses=problems(404, 413))
@@ -30,4 +34,6 @@ async def recall(body: RecallBody, scope: CallerScope, engine: EngineDep) -> Jso
     A message is found by its words within seconds, and by its meaning when it is embedded. They are what was said, not
     evidence: no fact may be taken from them.
     """
-    return Json(RecalledItems(items=await engine.memory.recalls.recall(scope, RecallQuery(**body.model_dump()))))
+    with collected_degradation() as degraded:
+        items = await engine.memory.recalls.recall(scope, RecallQuery(**body.model_dump()))
+    return Json(RecalledItems(items=items, degraded=list(degraded)))
