@@ -2,11 +2,13 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 
 from scripted_model import ScriptedModel, scripted_model
 from support import engine_at
+from tiny_cross_encoder import write_cross_encoder
 from wenmai.engine import Engine
 from wenmai.memory.recalled_items import RecalledItem, RecallQuery
 from wenmai.resilience.degradation import collected_degradation
@@ -110,3 +112,38 @@ async def test_what_was_said_gives_the_model_no_instructions(script: ScriptedMod
         await engine.memory.derived.catch_up()
         await recall(engine, "boat obey")
     assert script.asked_to_help[0].count("【End of material】") == 1
+
+
+async def test_a_cross_encoder_reorders_within_the_best(tmp_path: Path) -> None:
+    """A real one in ONNX, from a folder, without a chat model: what it prefers comes first among near scores."""
+    write_cross_encoder(tmp_path / "tiny", ["boat", "harbour", "bees"])
+    said = {f"m{n}": f"we saw the old boat today {n}" for n in range(3)} | {"bees": "we saw the old bees boat"}
+    found: list[list[str]] = []
+    for reranker in ("none", f"cross-encoder:{tmp_path / 'tiny'}"):
+        async with engine_at("memory://", reranker=reranker) as engine:
+            session = await engine.memory.session("s", scope=ANN)
+            await session.append([{"role": "user", "content": text, "id": id_} for id_, text in said.items()])
+            await engine.memory.derived.catch_up()
+            items, degraded = await recall(engine, "old boat")
+        assert degraded == []
+        found.append(ids(items))
+    plain, reranked = found
+    assert sorted(plain) == sorted(reranked) == sorted(said)
+    assert plain[0] != "bees"
+    assert reranked[0] == "bees"
+
+
+@pytest.mark.parametrize("broken", ["missing", "empty", "garbled"])
+async def test_a_cross_encoder_that_cannot_be_loaded_changes_nothing(tmp_path: Path, broken: str) -> None:
+    """Neither a folder that is gone nor one without a model costs an item."""
+    folder = tmp_path / "tiny"
+    if broken != "missing":
+        write_cross_encoder(folder, ["boat"])
+        (folder / "model.onnx").write_bytes(b"" if broken == "empty" else b"garbled")
+    async with engine_at("memory://", reranker=f"cross-encoder:{folder}") as engine:
+        session = await engine.memory.session("s", scope=ANN)
+        await session.append([{"role": "user", "content": text, "id": id_} for id_, text in SAID.items()])
+        await engine.memory.derived.catch_up()
+        items, degraded = await recall(engine, "boat in the harbour")
+    assert degraded == ["reranker"]
+    assert len(items) >= 3

@@ -60,7 +60,9 @@ class ModelRecall:
         self._model = model
         self._seconds = seconds
 
-    async def order(self, scope: Scope, session_id: str | None, query: str, texts: Sequence[str]) -> list[int]:
+    async def order(
+        self, scope: Scope, session_id: str | None, query: str, texts: Sequence[str], _scores: Sequence[float]
+    ) -> list[int]:
         """The order that the model gave, best first.
 
         Raises:

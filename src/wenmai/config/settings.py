@@ -42,7 +42,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         verifier: ``rules``, or ``model`` to have a model check what the rules kept of a model's answer.
         verifier_model: the verifier's LangChain name; empty for the model that answers.
         verifier_seconds: timeout of the verifier; then the rules stand.
-        reranker: ``none``, or ``model`` to have the model put the best recalled items into another order.
+        reranker: puts the best recalled items into another order: ``none``, ``model``, or ``cross-encoder:`` and the
+            name or folder of a model.
         query_decomposition: ``none``, or ``model`` to have the model split what is recalled into several questions.
         recall_model_seconds: timeout of each of them; then recall goes on without.
         price_prompt, price_completion: of the model, in US dollars per million tokens; None for the profile's price.
@@ -84,7 +85,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     verifier: Annotated[str, msgspec.Meta(pattern=r"^(rules|model)\Z")] = "rules"
     verifier_model: str = ""
     verifier_seconds: Seconds = 10.0
-    reranker: Annotated[str, msgspec.Meta(pattern=r"^(none|model)\Z")] = "none"
+    reranker: Annotated[str, msgspec.Meta(pattern=r"^(none|model|cross-encoder:.+)\Z")] = "none"
     query_decomposition: Annotated[str, msgspec.Meta(pattern=r"^(none|model)\Z")] = "none"
     recall_model_seconds: Seconds = 10.0
     price_prompt: Annotated[float, msgspec.Meta(ge=0)] | None = None

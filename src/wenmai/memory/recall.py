@@ -184,16 +184,18 @@ class Recall:
 
     async def _reranked(self, scope: Scope, asked: RecallQuery, items: AsyncIterator[_Item]) -> AsyncIterator[_Item]:
         """The items, the best of them in the order of the reranker."""
-        if self.reranker is not None:
-            best = [item async for item in _first(items, RERANKED)]
+        best = [item async for item in _first(items, RERANKED)] if self.reranker is not None else []
+        if self.reranker is not None and len(best) > 1:
             texts = ["\n".join(message.content for message in messages) for _, messages, _ in best]
             try:
-                order = await self.reranker.order(scope, asked.session_id, asked.query, texts) if len(best) > 1 else []
+                scores = [why.total for _, _, why in best]
+                order = await self.reranker.order(scope, asked.session_id, asked.query, texts, scores)
             except RecallModelFailed:
                 note_degraded(RERANKER)
                 order = []
-            for index in complete_order(order, len(best)):
-                yield best[index]
+            best = [best[index] for index in complete_order(order, len(best))]
+        for item in best:
+            yield item
         async for item in items:
             yield item
 
