@@ -33,12 +33,11 @@ from wenmai.grounding.romanisation import load_readings
 from wenmai.grounding.wording.words import load_words
 from wenmai.memory.block_budget import DEFAULT_WEIGHTS, BlockWeight
 from wenmai.memory.library import Memory, MemoryPolicy, required
-from wenmai.memory.recall_model import ScoreReranker
+from wenmai.memory.recall_model import named_reranker
 from wenmai.memory.window import WindowLimits
 from wenmai.providers.embedders import open_embedder
 from wenmai.providers.models import ChatModel, ModelLimits, open_model
 from wenmai.providers.pricing import Price
-from wenmai.providers.rerankers import CROSS_ENCODER, CrossEncoder
 from wenmai.resilience.background import BackgroundTasks
 from wenmai.resilience.breaker import MODEL, Breaker, BreakerPolicy
 from wenmai.scope import Scope
@@ -136,14 +135,12 @@ async def open_engine(
         await _ingest_samples(evidence, profile, path.parent, settings)
         titles = Titles(memory, services.traces, services.budgets, model)
         memory.derived.register(titles)
+        memory.recalls.reranker = named_reranker(settings.reranker, settings.recall_model_seconds)
         if model is not None:
             memory.summaries.writer = ModelSummaryWriter(memory, services.budgets, model)
             helper = ModelRecall(memory, services.budgets, model, settings.recall_model_seconds)
             memory.recalls.reranker = helper if settings.reranker == "model" else memory.recalls.reranker
             memory.recalls.decomposer = helper if settings.query_decomposition == "model" else None
-        if settings.reranker.startswith(CROSS_ENCODER):
-            encoder = CrossEncoder(settings.reranker.removeprefix(CROSS_ENCODER))
-            memory.recalls.reranker = ScoreReranker(encoder, settings.recall_model_seconds)
         memory.derived.start()
         tasks = BackgroundTasks()
         tasks.repeat("sweep of expired records", partial(_delete_expired, documents), seconds=SWEEP_SECONDS)

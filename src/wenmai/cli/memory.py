@@ -7,6 +7,7 @@ from datetime import timedelta
 from wenmai.config.settings import Settings
 from wenmai.errors import InvalidInput
 from wenmai.memory.library import Memory, MemoryPolicy, open_memory
+from wenmai.memory.recall_model import named_reranker
 from wenmai.memory.window import WindowLimits
 from wenmai.stores.key_prefix import with_key_prefix
 
@@ -25,6 +26,7 @@ async def memory_from_settings(settings: Settings) -> AsyncIterator[Memory]:
     store, hot = (with_key_prefix(url, settings.key_prefix) for url in (settings.store, settings.hot))
     opening = open_memory(store, hot=hot, search=settings.search, policy=policy, embedder=settings.embedder)
     async with opening as memory:
+        memory.recalls.reranker = named_reranker(settings.reranker, settings.recall_model_seconds)
         yield memory
 
 

@@ -7,6 +7,7 @@ from statistics import fmean, pstdev
 from typing import Protocol
 
 from wenmai.errors import ModelError
+from wenmai.providers.rerankers import CROSS_ENCODER, CrossEncoder
 from wenmai.scope import Scope
 
 RERANKED = 20
@@ -97,6 +98,17 @@ class ScoreReranker:
         mean, deviation = fmean(given), pstdev(given) or 1.0
         total = [own + WEIGHT * (other - mean) / deviation for own, other in zip(scores, given, strict=True)]
         return sorted(range(len(total)), key=lambda index: (-total[index], index))
+
+
+def named_reranker(name: str, seconds: float) -> Reranker | None:
+    """The reranker ``cross-encoder:NAME``; None for any other name.
+
+    Raises:
+        MissingExtra: its package is not installed.
+    """
+    if not name.startswith(CROSS_ENCODER):
+        return None
+    return ScoreReranker(CrossEncoder(name.removeprefix(CROSS_ENCODER)), seconds)
 
 
 def complete_order(given: Iterable[int], count: int) -> list[int]:
