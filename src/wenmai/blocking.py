@@ -24,12 +24,13 @@ from wenmai.memory.history import ASSISTANT, MessagePage, SessionOverview
 from wenmai.memory.library import Memory, MemoryPolicy, SessionMemory, open_memory
 from wenmai.memory.preferences import SessionPreferences
 from wenmai.memory.recalled_items import RecalledItem
+from wenmai.memory.state import StateUpdate
 from wenmai.memory.summaries import ThreadSummary
 from wenmai.memory.transcript import MessageInput
 from wenmai.memory.window import Window, WindowLimits
 from wenmai.scope import Scope
 from wenmai.stores.contracts import Page
-from wenmai.stores.records import Message, Session
+from wenmai.stores.records import BusinessState, Message, Session, StateChange
 from wenmai.text.tokens import TokenCounter, estimate_tokens
 
 T = TypeVar("T")
@@ -167,6 +168,26 @@ class BlockingSession:
             remove_interest_tags=remove_interest_tags,
         )
         return self._loop.wait_for(preferring)
+
+    def state(self) -> BusinessState:
+        """The business state: current customer and operations; empty if nothing was recognized yet."""
+        return self._loop.wait_for(self._session.state())
+
+    def understand(self, query: str, *, turn_id: int | None = None) -> StateUpdate:
+        """Recognize what a message says in the words of the business rules, and advance the state."""
+        return self._loop.wait_for(self._session.understand(query, turn_id=turn_id))
+
+    def correct_state(self, **values: Any) -> BusinessState:
+        """Correct the business state; keywords are the fields of ``StateCorrection``."""
+        return self._loop.wait_for(self._session.correct_state(**values))
+
+    def reset_state(self) -> BusinessState:
+        """Forget customer and operations; the audit stays until the session is deleted."""
+        return self._loop.wait_for(self._session.reset_state())
+
+    def state_changes(self, limit: int = 50, *, before: int | None = None) -> list[StateChange]:
+        """The newest changes of the business state with their causes, ascending; ``before`` is a version."""
+        return self._loop.wait_for(self._session.state_changes(limit, before=before))
 
     def record(self) -> Session:
         """The session's stored record."""

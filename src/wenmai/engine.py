@@ -240,6 +240,7 @@ def _policy(settings: Settings, profile: Profile, *, titled_by_model: bool) -> M
             **{kind: BlockWeight(share.weight, share.limit) for kind, share in profile.blocks.items()},
         },
         rule_titles_final=not titled_by_model,
+        business=profile.business,
     )
 
 

@@ -19,12 +19,13 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
     "clock": frozenset(),
     "errors": frozenset(),
     "text": GROUND,
+    "business": GROUND,
     "resilience": GROUND,
     "stores": GROUND | {"resilience"},
     "providers": GROUND,
-    "config": GROUND | {"providers"},
+    "config": GROUND | {"providers", "business"},
     "retrieval": GROUND | {"resilience", "stores", "providers"},
-    "memory": GROUND | {"resilience", "stores", "providers", "retrieval"},
+    "memory": GROUND | {"resilience", "stores", "providers", "retrieval", "business"},
     "grounding": GROUND | {"resilience", "stores", "providers", "config", "retrieval"},
     "blocking": GROUND | {"stores", "memory"},
     "interchange": GROUND | {"stores", "memory"},
@@ -75,7 +76,7 @@ HEAVY = frozenset(
 )
 """Packages that take long to import, or that an extra brings."""
 
-LIGHT = GROUND | {"", "blocking", "config", "resilience", "stores", "memory", "providers", "retrieval"}
+LIGHT = GROUND | {"", "blocking", "business", "config", "resilience", "stores", "memory", "providers", "retrieval"}
 """Layers that ``import wenmai`` loads (``""`` is the package itself), or that must start at once."""
 
 LATE_IMPORTERS = {

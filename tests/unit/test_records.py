@@ -9,6 +9,7 @@ from wenmai.stores.identity import INCARNATION, SESSION_ID
 from wenmai.stores.records import (
     RECORDS,
     ActiveVersion,
+    BusinessState,
     ConversationSummary,
     EvidenceRecord,
     IdempotentTurn,
@@ -21,6 +22,7 @@ from wenmai.stores.records import (
     PromptVersion,
     Record,
     Session,
+    StateAudit,
     TraceRecord,
     UsageRecord,
     Watermark,
@@ -57,6 +59,8 @@ NOT_PRIVATE: dict[type[Any], set[str]] = {
     },
     UsageRecord: {"ref", "day", "kind", "of"},
     Marker: {"name", "value"},
+    BusinessState: {"session_id", "incarnation"},
+    StateAudit: {"ref", "session_id", "incarnation"},
     Message: {"id", "persona_id", "role", "tool_call_id"},
 }
 """The fields that can hold text and are not private: ids, closed sets of words, what the site's editors wrote."""

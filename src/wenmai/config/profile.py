@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 import yaml
 
+from wenmai.business.rules import BusinessRules
 from wenmai.config.lexicon import LexiconWords
 from wenmai.errors import InvalidInput
 from wenmai.providers.pricing import Price
@@ -139,6 +140,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         budgets: limits of model usage.
         blocks: shares of the blocks of memory in a prompt, where they differ from the defaults.
         lexicon: the words of its field; in the file, a mapping or the name of a YAML file beside it.
+        business: the rules of the business state, likewise; None recognizes nothing.
     """
 
     name: str
@@ -153,6 +155,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     budgets: Budgets = Budgets()
     blocks: dict[Literal["summary", "episodes", "history"], BlockShare] = {}
     lexicon: LexiconWords = LexiconWords()
+    business: BusinessRules | None = None
 
 
 def load_profile(path: Path) -> Profile:
@@ -163,8 +166,9 @@ def load_profile(path: Path) -> Profile:
             names the key.
     """
     raw = _read_yaml(path)
-    if isinstance(raw, dict) and isinstance(raw.get("lexicon"), str):
-        raw["lexicon"] = _read_yaml(path.parent / raw["lexicon"])
+    for key in ("lexicon", "business"):
+        if isinstance(raw, dict) and isinstance(raw.get(key), str):
+            raw[key] = _read_yaml(path.parent / raw[key])
     try:
         return msgspec.convert(raw, Profile)
     except msgspec.ValidationError as problem:

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from wenmai.business.rules import BusinessRules
 from wenmai.clock import Clock, system_clock
 from wenmai.errors import InvalidInput, SessionNotFound
 from wenmai.memory.block_budget import DEFAULT_WEIGHTS, BlockWeight
@@ -24,6 +25,8 @@ from wenmai.memory.recall import Recall
 from wenmai.memory.recalled_items import RecalledItem, RecallQuery
 from wenmai.memory.recent_messages import RecentMessages
 from wenmai.memory.sessions import OpenedSession, Sessions
+from wenmai.memory.state import StateBook, StateUpdate
+from wenmai.memory.state_correction import StateCorrection
 from wenmai.memory.summaries import Summaries, ThreadSummary
 from wenmai.memory.thread_lock import ThreadLock
 from wenmai.memory.transcript import MessageInput, Transcript
@@ -34,7 +37,7 @@ from wenmai.retrieval.query_embedding import QueryEmbedding
 from wenmai.scope import Scope, ThreadKey
 from wenmai.stores.contracts import Documents, Logs, Search, Store
 from wenmai.stores.opening import open_stores
-from wenmai.stores.records import Message, Session
+from wenmai.stores.records import BusinessState, Message, Session, StateChange
 from wenmai.text.tokens import TokenCounter, estimate_tokens
 
 DRAIN_SECONDS = 2.0
@@ -52,6 +55,7 @@ class MemoryPolicy(msgspec.Struct, frozen=True, kw_only=True):
         topic_words: words that can become interest tags, if a user mentions them repeatedly.
         block_weights: how a prompt's budget is divided; see :mod:`wenmai.memory.block_budget`.
         rule_titles_final: False if a model makes the titles of sessions; the rule's are then provisional.
+        business: the rules of the business state; None recognizes nothing.
     """
 
     session_lifetime: timedelta = timedelta(days=30)
@@ -61,14 +65,15 @@ class MemoryPolicy(msgspec.Struct, frozen=True, kw_only=True):
     topic_words: Sequence[str] = ()
     block_weights: Mapping[str, BlockWeight] = DEFAULT_WEIGHTS
     rule_titles_final: bool = True
+    business: BusinessRules | None = None
 
 
 class Memory:
     """The memory over one store.
 
     Attributes:
-        sessions, transcript, preferences, history, summaries, contexts, recalls, thread_lock, idempotency, usage,
-            first_questions: its parts, usable alone.
+        sessions, transcript, preferences, states, history, summaries, contexts, recalls, thread_lock, idempotency,
+            usage, first_questions: its parts, usable alone.
         derived: what is made from transcripts in the background, once it is started.
         policy: see :class:`MemoryPolicy`.
     """
@@ -106,6 +111,7 @@ class Memory:
             on_truncate=deletion.around,
         )
         self.preferences: PreferenceBook = PreferenceBook(documents, default_language=self.policy.language)
+        self.states: StateBook = StateBook(documents, clock, self.policy.business)
         self.history: History = History(self.sessions, self.transcript, self.preferences)
         self.summaries: Summaries = Summaries(
             documents, logs, self.transcript, window=self.policy.window, count_tokens=count_tokens
@@ -281,6 +287,39 @@ class SessionMemory:
         return await self._memory.preferences.set(
             self._scope, self.session_id, PreferenceChange(**changes), incarnation=self._thread.incarnation or ""
         )
+
+    async def state(self) -> BusinessState:
+        """The business state: current customer and operations; empty if nothing was recognized yet."""
+        return await self._memory.states.get(self._scope, self.session_id, incarnation=self._thread.incarnation or "")
+
+    async def understand(self, query: str, *, turn_id: int | None = None) -> StateUpdate:
+        """Recognize what a message says in the words of the business rules, and advance the state.
+
+        Args:
+            query: the message.
+            turn_id: its turn, for the audit; a repeated turn changes nothing again.
+        """
+        return await self._memory.states.understand(
+            self._scope,
+            self.session_id,
+            query,
+            incarnation=self._thread.incarnation or "",
+            turn="" if turn_id is None else f"{self._thread.persona_id}#{turn_id}",
+        )
+
+    async def correct_state(self, **values: Any) -> BusinessState:
+        """Correct the business state; keywords are the fields of :class:`StateCorrection`."""
+        return await self._memory.states.correct(
+            self._scope, self.session_id, StateCorrection(**values), incarnation=self._thread.incarnation or ""
+        )
+
+    async def reset_state(self) -> BusinessState:
+        """Forget customer and operations; the audit stays until the session is deleted."""
+        return await self._memory.states.reset(self._scope, self.session_id, incarnation=self._thread.incarnation or "")
+
+    async def state_changes(self, limit: int = 50, *, before: int | None = None) -> list[StateChange]:
+        """The newest changes of the business state with their causes, ascending; ``before`` is a version."""
+        return await self._memory.states.changes(self._scope, self.session_id, limit, before=before)
 
     async def record(self) -> Session:
         """The session's stored record."""

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from wenmai.stores.records import (
     ActiveVersion,
     Block,
+    BusinessState,
     ConversationSummary,
     Cut,
     EvidenceRecord,
@@ -15,12 +16,16 @@ from wenmai.stores.records import (
     IdempotentTurn,
     Lease,
     Marker,
+    Operation,
     PersonaVersion,
     Preferences,
     PromptVersion,
     Record,
     ScoredPassage,
+    SeenWords,
     Session,
+    StateAudit,
+    StateChange,
     TraceDetails,
     TraceRecord,
     TurnInput,
@@ -127,6 +132,26 @@ FULL_DETAILS = TraceDetails(
 )
 """Details of a trace with values of every kind."""
 
+OPERATION = Operation(
+    intent="query",
+    active_domain=["system"],
+    business_object="押品",
+    operation_stage="入库",
+    last_action=AWKWARD_TEXT,
+    last_update=TIMESTAMP,
+)
+STATE_CHANGE = StateChange(
+    version=2**40,
+    at=TIMESTAMP,
+    rule="object",
+    turn="elder#2",
+    saw=SeenWords(business_object="押品", rejected=["合同"], matched=[AWKWARD_TEXT]),
+    kept_out="创建",
+    current_customer_id="C-1",
+    operation=OPERATION,
+)
+"""A change of a business state with every field set."""
+
 
 def full_records() -> list[Record]:
     """One record of every type, with every field set to a value other than its default."""
@@ -148,6 +173,14 @@ def full_records() -> list[Record]:
             written_by="model",
             degraded=True,
         ),
+        BusinessState(
+            session_id="session-full",
+            current_customer_id=AWKWARD_TEXT,
+            operation_chain=[OPERATION],
+            state_version=2**40,
+            changes=[STATE_CHANGE],
+        ),
+        StateAudit(ref="i/1", session_id="session-full", changes=[STATE_CHANGE]),
     ]
 
 

@@ -15,6 +15,14 @@ from wenmai.stores.records.markers import Marker
 from wenmai.stores.records.messages import Message, NewMessage, Role
 from wenmai.stores.records.registry import ActiveVersion, PersonaVersion, PromptVersion
 from wenmai.stores.records.sessions import Preferences, Session
+from wenmai.stores.records.state import (
+    BusinessState,
+    Operation,
+    SeenWords,
+    StateAudit,
+    StateChange,
+    StateRule,
+)
 from wenmai.stores.records.summaries import ConversationSummary
 from wenmai.stores.records.traces import (
     Block,
@@ -38,6 +46,7 @@ __all__ = [
     "Block",
     "BudgetKind",
     "BudgetStatus",
+    "BusinessState",
     "ConversationSummary",
     "Cut",
     "EvidenceRecord",
@@ -47,6 +56,7 @@ __all__ = [
     "Marker",
     "Message",
     "NewMessage",
+    "Operation",
     "PersonaVersion",
     "PolicyModeName",
     "Preferences",
@@ -56,7 +66,11 @@ __all__ = [
     "RemovedStatement",
     "Role",
     "ScoredPassage",
+    "SeenWords",
     "Session",
+    "StateAudit",
+    "StateChange",
+    "StateRule",
     "StepStatus",
     "StoredAnswer",
     "TokenUsage",
@@ -84,6 +98,8 @@ RECORDS: list[type[Record]] = [
     Marker,
     Watermark,
     ConversationSummary,
+    BusinessState,
+    StateAudit,
 ]
 """All document types, in the order in which a backend creates their tables; read when a store is opened or used."""
 

@@ -5,6 +5,7 @@ key                                                               type   holds
 ================================================================  =====  ==========================================
 ``{prefix}:session:short:{tenant}:{site}:{session}:{npc}``        list   the thread's messages as JSON (fixed)
 ``{prefix}:session:pref:{tenant}:{site}:{session}``               hash   the session's preferences (fixed)
+``{prefix}:l2_memory:{tenant}:{site}:{session}``                  hash   the session's business state (fixed)
 ``{prefix}:session:numbers:{tenant}:{site}:{session}:{npc}``      hash   the thread's last numbers, ids, open turns
 ``{prefix}:session:threads:{tenant}:{site}:{session}``            zset   the session's personas, in order of creation
 ``{prefix}:doc:{collection}:{tenant}:{site}:{key}``               hash   a record of any other type
@@ -26,13 +27,16 @@ scripts over several keys need; without braces each key has a slot of its own, a
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 from urllib.parse import quote, unquote
 
 from wenmai.errors import InvalidInput
 from wenmai.scope import Scope, ThreadKey
-from wenmai.stores.records import Preferences, Record, Session
+from wenmai.stores.records import BusinessState, Preferences, Record, Session
+
+_FAMILIES: Mapping[type[Record], str] = {Preferences: "session:pref", BusinessState: "l2_memory"}
+"""Records whose keys are fixed."""
 
 
 def escape(part: str) -> str:
@@ -68,7 +72,7 @@ class Keys:
 
     def document(self, scope: Scope, of: type[Record], key: str) -> str:
         """The hash of a record."""
-        family = "session:pref" if of is Preferences else f"doc:{of.spec.collection}"
+        family = _FAMILIES.get(of) or f"doc:{of.spec.collection}"
         return self._of_site(family, scope, key)
 
     def index(self, scope: Scope, of: type[Record]) -> str:

@@ -312,6 +312,51 @@ _SUMMARIES = (
     "CREATE INDEX conversation_summaries_by_incarnation ON conversation_summaries (incarnation)",
 )
 
+_STATES = (
+    """CREATE TABLE business_states (
+  row INTEGER PRIMARY KEY,
+  tenant_id TEXT NOT NULL,
+  site_id TEXT NOT NULL,
+  user_id TEXT NOT NULL,
+  session_id TEXT,
+  incarnation TEXT,
+  current_customer_id TEXT,
+  operation_chain TEXT,
+  state_version INTEGER,
+  changes TEXT,
+  version INTEGER NOT NULL,
+  created_at INTEGER NOT NULL,
+  updated_at INTEGER NOT NULL,
+  keep_until INTEGER,
+  UNIQUE (tenant_id, site_id, session_id)
+) STRICT""",
+    "CREATE INDEX business_states_by_age ON business_states (tenant_id, site_id, user_id, created_at, session_id)",
+    "CREATE INDEX business_states_by_end ON business_states (keep_until) WHERE keep_until IS NOT NULL",
+    "CREATE INDEX business_states_by_incarnation ON business_states (incarnation)",
+    """CREATE TABLE business_state_audit (
+  row INTEGER PRIMARY KEY,
+  tenant_id TEXT NOT NULL,
+  site_id TEXT NOT NULL,
+  user_id TEXT NOT NULL,
+  ref TEXT,
+  session_id TEXT,
+  incarnation TEXT,
+  changes TEXT,
+  version INTEGER NOT NULL,
+  created_at INTEGER NOT NULL,
+  updated_at INTEGER NOT NULL,
+  keep_until INTEGER,
+  UNIQUE (tenant_id, site_id, ref)
+) STRICT""",
+    ("CREATE INDEX business_state_audit_by_age ON business_state_audit (tenant_id, site_id, user_id, created_at, ref)"),
+    "CREATE INDEX business_state_audit_by_end ON business_state_audit (keep_until) WHERE keep_until IS NOT NULL",
+    (
+        "CREATE INDEX business_state_audit_by_session_id "
+        "ON business_state_audit (tenant_id, site_id, user_id, session_id, created_at, ref)"
+    ),
+    "CREATE INDEX business_state_audit_by_incarnation ON business_state_audit (incarnation)",
+)
+
 UPGRADES: Mapping[int, Sequence[str]] = {
     2: _USAGE,
     3: _INCARNATIONS,
@@ -319,6 +364,7 @@ UPGRADES: Mapping[int, Sequence[str]] = {
     5: _SEARCH,
     6: _DERIVED,
     7: _SUMMARIES,
+    8: _STATES,
 }
 """Version → upgrade from the version before; frozen SQL, independent of later record declarations."""
 

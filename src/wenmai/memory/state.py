@@ -1,0 +1,211 @@
+"""The business state of sessions: read, advanced by what users say, corrected, and audited.
+
+A change is one compare-and-set of the session's record, which has the newest changes with their causes; the loser of
+two applies its message again to what the other wrote. Before a record has too many changes, the oldest are copied into
+an audit record, so that each version is either in the one or in the other.
+"""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+
+import msgspec
+
+from wenmai.business.rules import BusinessRules
+from wenmai.business.understanding import Recognized, Vocabulary
+from wenmai.clock import Clock
+from wenmai.errors import SessionNotFound, VersionConflict
+from wenmai.memory.state_correction import StateCorrection, corrected, reset
+from wenmai.memory.state_machine import advance, carried
+from wenmai.scope import Scope
+from wenmai.stores.contracts import Documents, Stored
+from wenmai.stores.records import BusinessState, StateAudit, StateChange
+from wenmai.stores.update import update
+from wenmai.stores.validation import check_range
+
+ARCHIVED = 16
+"""Changes of an audit record; a state has at most a few more than twice as many."""
+
+MAX_CHANGES = 200
+_PAGE = 20
+
+
+class StateUpdate(msgspec.Struct, frozen=True, kw_only=True):
+    """A message as it was recognized, and the state after it.
+
+    Attributes:
+        changes: that the message made.
+        carried: the object and the stage that it refers to without naming them.
+    """
+
+    recognized: Recognized
+    state: BusinessState
+    changes: list[StateChange] = []
+    carried: list[str] = []
+
+
+class _NothingToStore(Exception):
+    """The state stays empty, and no record is made for it."""
+
+
+class _TooManyChanges(Exception):
+    """The oldest changes have to be archived first."""
+
+    def __init__(self, state: BusinessState) -> None:
+        super().__init__(state.session_id)
+        self.state = state
+
+
+class StateBook:
+    """Reads and changes the business states of sessions.
+
+    Attributes:
+        rules: of the profile; None recognizes nothing.
+    """
+
+    def __init__(self, documents: Documents, clock: Clock, rules: BusinessRules | None = None) -> None:
+        self._documents = documents
+        self._clock = clock
+        self.rules: BusinessRules | None = rules
+        self._vocabulary: Vocabulary | None = None
+
+    async def get(self, scope: Scope, session_id: str, *, incarnation: str = "") -> BusinessState:
+        """The state of the session; an empty one if there is none, or the session is foreign or another incarnation."""
+        stored = await self._documents.get(scope, BusinessState, session_id)
+        if stored is None or incarnation not in ("", stored.record.incarnation):
+            return BusinessState(session_id=session_id, incarnation=incarnation)
+        return stored.record
+
+    async def understand(
+        self, scope: Scope, session_id: str, query: str, *, incarnation: str = "", turn: str = ""
+    ) -> StateUpdate:
+        """Understand a message and advance the state; a message that names nothing costs no write, often no read.
+
+        Args:
+            scope: the owner of the session.
+            session_id: of the session.
+            query: the message.
+            incarnation: of the session; "" for the one that has the id now.
+            turn: ``persona_id#turn_id`` of the message, for the audit; a repeated turn changes nothing again.
+
+        Raises:
+            SessionNotFound: the session is absent, foreign, or another incarnation.
+        """
+        empty = BusinessState(session_id=session_id, incarnation=incarnation)
+        if self.rules is None:
+            return StateUpdate(recognized=Recognized(), state=empty)
+        if self._vocabulary is None:
+            self._vocabulary = await asyncio.to_thread(Vocabulary, self.rules)
+        vocabulary, rules, now = self._vocabulary, self.rules, self._clock()
+        said = vocabulary.understand(query)
+        if not said.named:
+            state = await self.get(scope, session_id, incarnation=incarnation) if said.anaphoric else empty
+            return StateUpdate(recognized=said, state=state, carried=carried(said, [], state))
+        result = StateUpdate(recognized=said, state=empty)
+
+        def advanced(state: BusinessState) -> BusinessState:
+            nonlocal result
+            current = state.current.business_object if state.current else ""
+            said = vocabulary.understand(query, current_object=current)
+            after, changes = advance(state, said, rules, now, turn=turn)
+            words = carried(said, changes, after)
+            result = StateUpdate(recognized=said, state=after, changes=changes, carried=words)
+            return after
+
+        stored = await self._update(scope, session_id, incarnation, advanced)
+        return msgspec.structs.replace(result, state=stored)
+
+    async def correct(
+        self, scope: Scope, session_id: str, correction: StateCorrection, *, incarnation: str = ""
+    ) -> BusinessState:
+        """Apply the user's correction; returns the state.
+
+        Raises:
+            InvalidInput: a value is not in the rules; nothing is changed.
+            VersionConflict: the state has another version than the correction names.
+            SessionNotFound: the session is absent, foreign, or another incarnation.
+        """
+        now = self._clock()
+        return await self._update(
+            scope, session_id, incarnation, lambda state: corrected(state, correction, self.rules, now)
+        )
+
+    async def reset(self, scope: Scope, session_id: str, *, incarnation: str = "") -> BusinessState:
+        """Forget customer and operations; the audit stays until the session is deleted. An empty state stays as it is.
+
+        Raises:
+            SessionNotFound: the session is absent, foreign, or another incarnation.
+        """
+        now = self._clock()
+        return await self._update(scope, session_id, incarnation, lambda state: reset(state, now))
+
+    async def changes(
+        self, scope: Scope, session_id: str, limit: int = 50, *, before: int | None = None
+    ) -> list[StateChange]:
+        """The newest changes of the session's state, ascending; ``before`` is a version.
+
+        Raises:
+            InvalidInput: ``limit`` is not 1 to 200.
+        """
+        check_range("limit", limit, 1, MAX_CHANGES)
+        state = await self.get(scope, session_id)
+        found, cursor = state.changes, None
+        first = found[0].version if found else 1
+        while first > 1 and len(_before(found, before)) < limit:
+            page = await self._documents.list(
+                scope, StateAudit, where={"session_id": session_id}, limit=_PAGE, cursor=cursor
+            )
+            for stored in page.items:
+                if stored.record.incarnation == state.incarnation:
+                    found = [*_before(stored.record.changes, found[0].version), *found]
+            first, cursor = found[0].version, page.next_cursor
+            if cursor is None:
+                break
+        return _before(found, before)[-limit:]
+
+    async def _update(
+        self, scope: Scope, session_id: str, incarnation: str, edit: Callable[[BusinessState], BusinessState]
+    ) -> BusinessState:
+        archived = "", 0
+
+        def edited(stored: Stored[BusinessState] | None) -> BusinessState:
+            if stored is not None and incarnation not in ("", stored.record.incarnation):
+                raise SessionNotFound(session_id)
+            before = stored.record if stored else BusinessState(session_id=session_id, incarnation=incarnation)
+            if before.incarnation == archived[0]:
+                left = [change for change in before.changes if change.version > archived[1]]
+                before = msgspec.structs.replace(before, changes=left)
+            if len(before.changes) >= 2 * ARCHIVED:
+                raise _TooManyChanges(before)
+            after = edit(before)
+            if stored is None and after == before:
+                raise _NothingToStore
+            return after
+
+        while True:
+            try:
+                return (await update(self._documents, scope, BusinessState, session_id, edited)).record
+            except _NothingToStore:
+                return BusinessState(session_id=session_id, incarnation=incarnation)
+            except _TooManyChanges as full:
+                archived = await self._archive(scope, full.state)
+
+    async def _archive(self, scope: Scope, state: BusinessState) -> tuple[str, int]:
+        """Copy the oldest changes into the audit; returns incarnation and version of the last of them.
+
+        Two processes copy the same changes under the same key, so the second has nothing to do.
+        """
+        oldest = state.changes[:ARCHIVED]
+        audit = StateAudit(
+            ref=f"{state.incarnation}/{oldest[0].version}",
+            session_id=state.session_id,
+            incarnation=state.incarnation,
+            changes=oldest,
+        )
+        with suppress(VersionConflict):
+            await self._documents.put(scope, audit, expected=0)
+        return state.incarnation, oldest[-1].version
+
+
+def _before(changes: list[StateChange], version: int | None) -> list[StateChange]:
+    return changes if version is None else [change for change in changes if change.version < version]
