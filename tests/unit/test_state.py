@@ -73,9 +73,10 @@ async def test_a_repeated_turn_takes_its_step_once() -> None:
         session = await opened(memory)
         await session.understand("台灯怎么报修？", turn_id=1)
         for _ in range(2):
-            state = (await session.understand("下一步呢？", turn_id=2)).state
-            assert state.current is not None
-            assert state.current.operation_stage == "检测"
+            asked = await session.understand("下一步呢？", turn_id=2)
+            assert asked.state.current is not None
+            assert asked.state.current.operation_stage == "检测"
+            assert (asked.carried, asked.state.state_version) == (["台灯", "检测"], 2)
 
 
 async def test_of_concurrent_messages_none_is_lost(tmp_path: object) -> None:

@@ -79,7 +79,7 @@ class StateBook:
     async def understand(
         self, scope: Scope, session_id: str, query: str, *, incarnation: str = "", turn: str = ""
     ) -> StateUpdate:
-        """Understand a message and advance the state; a message that names nothing costs no write, often no read.
+        """Understand a message and advance the state; a message that names nothing costs no write.
 
         Args:
             scope: the owner of the session.
@@ -99,7 +99,7 @@ class StateBook:
         vocabulary, rules, now = self._vocabulary, self.rules, self._clock()
         said = vocabulary.understand(query)
         if not said.named:
-            state = await self.get(scope, session_id, incarnation=incarnation) if said.anaphoric else empty
+            state = await self.get(scope, session_id, incarnation=incarnation)
             return StateUpdate(recognized=said, state=state, carried=carried(said, [], state))
         result = StateUpdate(recognized=said, state=empty)
 

@@ -33,12 +33,12 @@ def advance(
         recognized: what the message says.
         rules: of the profile.
         now: time of the message.
-        turn: ``persona_id#turn_id`` of the message. A turn whose change is the newest changes nothing again, so that a
-            repeated turn does not take a step twice.
+        turn: ``persona_id#turn_id`` of the message. A repeated turn gets the changes that it made before, so that it
+            does not take a step twice.
     """
-    repeated = turn and state.changes and state.changes[-1].turn == turn
+    repeated = [change for change in state.changes if turn and change.turn == turn]
     if not recognized.named or repeated:
-        return state, []
+        return state, repeated
     changes: list[StateChange] = []
     for at, named in enumerate(recognized.objects or [MentionedObject()]):
         said = recognized if at == 0 else replace(recognized, customer="", rejected=[])
