@@ -126,7 +126,7 @@ async def test_a_trace_records_everything_about_its_turn(engine: Engine) -> None
     answer = await ask(engine, "第一条是什么？", session_id=first.session_id)
     seen = await trace(engine, answer)
     assert [step.name for step in seen.tool_calls] == [
-        "open", "recall", "rewrite", "classify", "retrieve", "gate", "prompt", "generate", "check",
+        "open", "recall", "state", "rewrite", "classify", "retrieve", "gate", "prompt", "generate", "check",
     ]  # fmt: skip
     assert {step.status for step in seen.tool_calls} == {"ok", "skipped"}
     assert seen.request_input.query == "第一条是什么？"

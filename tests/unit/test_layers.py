@@ -33,7 +33,8 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
     "engine": GROUND | {"resilience", "stores", "memory", "grounding", "providers", "config", "chat"},
     "evaluation": GROUND | {"stores", "memory", "grounding", "config", "interchange", "chat", "engine"},
     "http": GROUND
-    | {"business", "resilience", "stores", "retrieval", "memory", "grounding", "config", "interchange", "chat", "engine"},
+    | {"business", "resilience", "stores", "retrieval", "memory", "grounding", "config", "interchange", "chat"}
+    | {"engine"},
     "cli": GROUND
     | {"resilience", "stores", "retrieval", "memory", "grounding", "providers", "config", "interchange", "chat"}
     | {"engine", "http", "evaluation"},

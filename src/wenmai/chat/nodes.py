@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
 
 from wenmai.chat.steps.answerability import judge_answerability
+from wenmai.chat.steps.business_state import STATE, update_state
 from wenmai.chat.steps.check import check
 from wenmai.chat.steps.complete import complete
 from wenmai.chat.steps.generate import OFFLINE, compose_answer, generate, prompt, wants_model
@@ -52,6 +53,7 @@ NODES = {
     FIRST: Node((("open", open_turn), ("recall", recall)), _after_open, ("judge", None)),
     "judge": Node(
         (
+            ("state", update_state),
             ("rewrite", rewrite_question),
             ("classify", classify_question),
             ("retrieve", retrieve),
@@ -102,6 +104,12 @@ def _record(run: TurnRun, name: str, status: StepStatus, began: float) -> StepEn
 
 
 def _status(name: str, state: TurnState, run: TurnRun) -> StepStatus:
+    if name == "state" and "business" not in state:
+        return "degraded" if STATE in run.degradations else "skipped"
+    return _status_of_answering(name, state, run)
+
+
+def _status_of_answering(name: str, state: TurnState, run: TurnRun) -> StepStatus:
     if name == "retrieve" and not state["retrieved"].passages and state["understanding"].dialogue_act not in SEARCHING:
         return "skipped"
     if name == "retrieve" and state["retrieved"].degraded:

@@ -29,6 +29,7 @@ from wenmai.grounding.types import Citation, Passage, PolicyMode
 from wenmai.grounding.verified_answer import Removed
 from wenmai.memory.idempotency import Claim
 from wenmai.memory.library import Memory
+from wenmai.memory.state import StateUpdate
 from wenmai.memory.summaries import ThreadSummary
 from wenmai.memory.thread_lock import OnConflict
 from wenmai.memory.window import Window
@@ -234,6 +235,7 @@ class TurnState(TypedDict, total=False):
     persona: ActivePersona
     opened: Opened
     recalled: Recalled
+    business: StateUpdate
     focus: CitedTurns
     plan: Plan
     rewritten: Rewrite

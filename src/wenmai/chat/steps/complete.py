@@ -5,6 +5,7 @@ from contextlib import suppress
 
 import msgspec
 
+from wenmai.chat.steps.business_state import search_filters
 from wenmai.chat.trace import trace_ref
 from wenmai.chat.turn import TurnAnswer, TurnRun, TurnState
 from wenmai.chat.understanding.focus import CITED
@@ -18,6 +19,7 @@ from wenmai.stores.records import (
     Message,
     RemovedStatement,
     ScoredPassage,
+    StateTrace,
     StoredAnswer,
     TraceDetails,
     TraceRecord,
@@ -205,11 +207,24 @@ def trace_of(state: TurnState, run: TurnRun, answer: TurnAnswer | None, error: s
         started_at=run.started_at,
         completed_at=completed_at,
         error=error,
-        details=_details(state, answer),
+        details=_details(state, run, answer),
     )
 
 
-def _details(state: TurnState, answer: TurnAnswer | None) -> TraceDetails:
+def _business(state: TurnState, run: TurnRun) -> StateTrace | msgspec.UnsetType:
+    update, rules = state.get("business"), run.services.memory.states.rules
+    if update is None or rules is None:
+        return msgspec.UNSET
+    return StateTrace(
+        version=update.state.state_version,
+        current_customer_id=update.state.current_customer_id,
+        operation=update.state.current,
+        changes=update.changes,
+        filters=search_filters(update, rules.filters, state["persona"].persona.domains),
+    )
+
+
+def _details(state: TurnState, run: TurnRun, answer: TurnAnswer | None) -> TraceDetails:
     """What the steps found, as far as the turn got."""
     built, draft, checked = state.get("prompt"), state.get("draft"), state.get("checked")
     rewritten, understanding, verdict = state.get("rewritten"), state.get("understanding"), state.get("verdict")
@@ -217,6 +232,7 @@ def _details(state: TurnState, answer: TurnAnswer | None) -> TraceDetails:
         cut=built.cut if built else Cut(),
         carried=rewritten.carried if rewritten else [],
         matched=understanding.matched if understanding else [],
+        business=_business(state, run),
         passages=[
             ScoredPassage(evidence_id=passage.evidence_id, score=passage.score, number=passage.number)
             for passage in (state["retrieved"].passages if "retrieved" in state else [])

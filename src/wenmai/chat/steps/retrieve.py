@@ -2,8 +2,10 @@
 
 import asyncio
 
+from wenmai.chat.steps.business_state import search_filters
 from wenmai.chat.turn import Retrieved, TurnRun, TurnState
 from wenmai.errors import StoreUnavailable
+from wenmai.grounding.evidence import SearchResult
 from wenmai.grounding.types import SEARCHING, Passage
 
 PASSAGES = 6
@@ -26,18 +28,7 @@ async def retrieve(state: TurnState, run: TurnRun) -> TurnState:
     texts = state["plan"].searches
     limit = _WITH_FOCUS if state["focus"].turns else PASSAGES
     try:
-        found = await asyncio.gather(
-            *(
-                run.services.evidence.find(
-                    state["request"].scope,
-                    text,
-                    domains=state["persona"].persona.domains,
-                    language=state["recalled"].language,
-                    limit=limit,
-                )
-                for text in texts
-            )
-        )
+        found = await asyncio.gather(*(_find(state, run, text, limit) for text in texts))
     except StoreUnavailable:
         return {"retrieved": Retrieved(degraded=[SEARCH])}
     found_for = {text: result.passages for text, result in zip(texts, found, strict=True)}
@@ -46,3 +37,16 @@ async def retrieve(state: TurnState, run: TurnRun) -> TurnState:
         unique.setdefault(passage.evidence_id, passage)
     degraded = sorted({part for result in found for part in result.degraded})
     return {"retrieved": Retrieved(passages=list(unique.values()), found_for=found_for, degraded=degraded)}
+
+
+async def _find(state: TurnState, run: TurnRun, text: str, limit: int) -> SearchResult:
+    """Search within what the business state limits the question to; if nothing is found there, without this limit."""
+    scope, language, rules = state["request"].scope, state["recalled"].language, run.services.memory.states.rules
+    domains = state["persona"].persona.domains
+    limits = search_filters(state.get("business"), rules.filters if rules else (), domains)
+    if limits:
+        within = {"domains": domains} | limits
+        found = await run.services.evidence.find(scope, text, **within, language=language, limit=limit)
+        if found.passages:
+            return found
+    return await run.services.evidence.find(scope, text, domains=domains, language=language, limit=limit)

@@ -1,5 +1,6 @@
 """Understand the message: its questions as they are searched and judged, and its dialogue act."""
 
+from wenmai.chat.steps.business_state import with_carried
 from wenmai.chat.turn import LARGE, TurnRun, TurnState
 from wenmai.chat.understanding.dialogue_acts import classify
 from wenmai.chat.understanding.focus import CitedTurns, focus_of, ids_to_read
@@ -18,6 +19,8 @@ async def rewrite_question(state: TurnState, run: TurnRun) -> TurnState:
     refers = bool(window) and needs_context(query)
     focus = await _read_focus(state, run) if refers else CitedTurns()
     plan = await run_by_size(size, LARGE, plan_answer, query, window, lexicon, focus)
+    if "business" in state:
+        plan = with_carried(plan, state["business"].carried)
     text = plan.text if plan.queries else query
     return {"focus": focus, "plan": plan, "rewritten": Rewrite(text=text, carried=plan.carried)}
 
@@ -37,7 +40,7 @@ async def _read_focus(state: TurnState, run: TurnRun) -> CitedTurns:
 
 async def classify_question(state: TurnState, run: TurnRun) -> TurnState:
     """Classify the message's dialogue act and answer type."""
-    in_conversation = bool(state["opened"].window)
+    in_conversation = bool(state["opened"].window) or bool("business" in state and state["business"].carried)
     services, query = run.services, state["request"].query
     understanding = classify(
         query, words=services.profile.intents, in_conversation=in_conversation, lexicon=services.lexicon

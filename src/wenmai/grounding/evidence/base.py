@@ -13,7 +13,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from wenmai.grounding.evidence.entries import EVIDENCE, in_domains, in_language
+from wenmai.grounding.evidence.entries import EVIDENCE, in_domains, in_language, with_tags
 from wenmai.grounding.evidence.fields import check_record
 from wenmai.grounding.evidence.ranking import drop_translations, verified_first
 from wenmai.grounding.evidence.reading import FileReader
@@ -145,6 +145,7 @@ class EvidenceBase:
         query: str,
         *,
         domains: Sequence[str] = (),
+        tags: Sequence[str] = (),
         language: str | None = None,
         limit: int = 6,
     ) -> SearchResult:
@@ -154,6 +155,7 @@ class EvidenceBase:
             scope: the site; its user does not matter.
             query: search text, in any wording.
             domains: only passages of one of these; empty means all. Passages of other domains are never a fallback.
+            tags: only passages with one of these; empty means all.
             language: a BCP 47 tag. Passages in other languages are returned only if those in this one are weak and
                 the others are better; never two translations of one passage.
             limit: 1 to 50 passages.
@@ -163,7 +165,7 @@ class EvidenceBase:
         """
         check_range("limit", limit, 1, MAX_FOUND)
         candidates = limit * _CANDIDATES_PER_PASSAGE
-        where, preferred = in_domains(domains), in_language(language)
+        where, preferred = {**in_domains(domains), **with_tags(tags)}, in_language(language)
         found = await self._index.search(scope, query, where=where, preferred=preferred, limit=candidates)
         if not found.hits and await self._rebuild_if_empty(scope):
             found = await self._index.search(scope, query, where=where, preferred=preferred, limit=candidates)

@@ -16,7 +16,8 @@ def _entry_of(record: EvidenceRecord) -> SearchEntry:
         id=record.evidence_id,
         # Words of the title count twice: they say what the passage is about.
         text=f"{record.title}\n{record.title}\n{record.text}",
-        fields={"domains": tuple(record.domains), "language": primary_language(record.language)},
+        fields={"domains": tuple(record.domains), "language": primary_language(record.language)}
+        | ({"tags": tuple(record.tags)} if record.tags else {}),
     )
 
 
@@ -30,6 +31,11 @@ EVIDENCE = Corpus(name="evidence", kind=EvidenceRecord, entry_of=_entry_of, embe
 def in_domains(domains: Sequence[str]) -> Where:
     """Passages of one of the domains; empty means all."""
     return {"domains": tuple(domains)} if domains else {}
+
+
+def with_tags(tags: Sequence[str]) -> Where:
+    """Passages with one of the tags; empty means all."""
+    return {"tags": tuple(tags)} if tags else {}
 
 
 def in_language(language: str | None) -> Where:

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from wenmai.stores.records.state import Operation, StateChange
 from wenmai.stores.records.usage import BudgetStatus, TokenUsage
 
 PolicyModeName = Literal["normal", "conservative", "refuse"]
@@ -107,12 +108,25 @@ class RemovedStatement(msgspec.Struct, frozen=True, kw_only=True):
     replaced_by: Annotated[str, Meta(description="The quotation in its place; empty if there is none.")] = ""
 
 
+class StateTrace(msgspec.Struct, frozen=True, kw_only=True):
+    """The business state in a turn."""
+
+    version: Annotated[int, Meta(description="Version of the state after the message.")]
+    current_customer_id: Annotated[str | None, Meta(description="The current customer.")]
+    operation: Annotated[Operation | None, Meta(description="The current operation.")]
+    changes: Annotated[list[StateChange], Meta(description="The changes that the message made, oldest first.")]
+    filters: Annotated[dict[str, list[str]], Meta(description="What the search was limited to first.")] = {}
+
+
 class TraceDetails(msgspec.Struct, frozen=True, kw_only=True):
     """Further details of the steps."""
 
     cut: Annotated[Cut, Meta(description="What was cut from the prompt.")] = Cut()
     carried: Annotated[list[str], Meta(description="Words that rewriting took from the conversation.")] = []
     matched: Annotated[list[str], Meta(description="The rules that gave the intent.")] = []
+    business: Annotated[
+        StateTrace | UnsetType, Meta(description="The business state in this turn; absent without business rules.")
+    ] = UNSET
     passages: Annotated[list[ScoredPassage], Meta(description="The passages found, best first.")] = []
     premises: Annotated[
         list[str], Meta(description="Premises of the question that the evidence does not support.")

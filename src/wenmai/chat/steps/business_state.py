@@ -1,0 +1,76 @@
+"""Advance the business state by the message; rewriting and retrieval use what the message inherits from it."""
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from wenmai.chat.turn import TurnRun, TurnState
+from wenmai.chat.understanding.plan import JudgedOn, Plan, Query, Wording
+from wenmai.errors import Conflict, SessionNotFound, StoreUnavailable
+from wenmai.memory.state import StateUpdate
+from wenmai.resilience.degradation import note_degraded
+from wenmai.text.cjk import normalise
+
+STATE = "state"
+"""Key in ``degraded``: the business state could not be read or changed."""
+
+
+async def update_state(state: TurnState, run: TurnRun) -> TurnState:
+    """What the message says in the words of the profile's business rules; nothing without rules, or incognito."""
+    request, opened, states = state["request"], state["opened"], run.services.memory.states
+    if states.rules is None or request.incognito or not run.services.policy.memory_enabled:
+        return {}
+    thread = opened.thread
+    try:
+        update = await states.understand(
+            request.scope,
+            thread.session_id,
+            request.query,
+            incarnation=thread.incarnation or "",
+            turn=f"{thread.persona_id}#{opened.turn_id}",
+        )
+    except (StoreUnavailable, Conflict):
+        note_degraded(STATE)
+        return {}
+    except SessionNotFound:
+        return {}  # deleted meanwhile; completing the turn finds that out
+    return {"business": update}
+
+
+def with_carried(plan: Plan, words: Sequence[str]) -> Plan:
+    """The plan, with a first wording for each question that has these words of the state."""
+    queries = tuple(_with_wording(query, words) for query in plan.queries)
+    carried = [*words, *(word for word in plan.carried if word not in words)]
+    return replace(plan, queries=queries, carried=carried) if words else plan
+
+
+def _with_wording(query: Query, words: Sequence[str]) -> Query:
+    asked = normalise(query.wordings[0].text)
+    missing = [word for word in words if normalise(word) not in asked]
+    if not missing:
+        return query
+    wording = Wording(text=" ".join([*missing, query.asked]), judged_on=JudgedOn.BOTH)
+    return replace(query, wordings=(wording, *query.wordings))
+
+
+def search_filters(update: StateUpdate | None, filters: Sequence[str], allowed: Sequence[str]) -> dict[str, list[str]]:
+    """Limits of the search by the operations that the message is about; empty for none.
+
+    Args:
+        update: the message and the state after it.
+        filters: what of an operation limits the search, as in the business rules.
+        allowed: the persona's domains; empty for all. Others are never searched.
+    """
+    if update is None or update.state.current is None:
+        return {}
+    if not (update.changes or update.recognized.anaphoric):
+        return {}
+    operations = [change.operation for change in update.changes if change.operation] or [update.state.current]
+    limits: dict[str, list[str]] = {}
+    domains = {domain for each in operations for domain in each.active_domain}
+    if "domain" in filters and (within := sorted(domains & {*allowed} if allowed else domains)):
+        limits["domains"] = within
+    objects = sorted({each.business_object for each in operations if each.business_object})
+    if "object" in filters and objects:
+        limits["tags"] = objects
+    return limits
