@@ -164,3 +164,41 @@ async def test_a_reset_forgets_and_the_audit_says_so() -> None:
         await session.understand("那检测呢？")
         changes = await session.state_changes()
         assert [(change.version, change.rule) for change in changes] == [(1, "first"), (2, "reset"), (3, "first")]
+
+
+async def test_a_newly_named_customer_replaces_the_current_one() -> None:
+    """And begins an operation with the same object, at its first stage; the first customer does not stick."""
+    async with memory_with_rules() as memory:
+        session = await opened(memory)
+        await session.understand("单号1000的台灯怎么维修？")
+        state = (await session.understand("单号2000呢？")).state
+        assert state.current_customer_id == "2000"
+        assert [(each.business_object, each.operation_stage) for each in state.operation_chain] == [
+            ("台灯", "维修"),
+            ("台灯", "报修"),
+        ]
+        assert (await session.understand("它多少钱")).state.current_customer_id == "2000"
+
+
+async def test_another_object_begins_at_its_own_first_stage() -> None:
+    """The stage of the object before is not inherited, and an earlier stage of the same object is kept out."""
+    async with memory_with_rules() as memory:
+        session = await opened(memory)
+        await session.understand("台灯怎么维修？")
+        back = await session.understand("那报修呢？")
+        assert (back.changes[0].kept_out, back.carried) == ("报修", ["台灯"])
+        state = (await session.understand("风扇呢？")).state
+        assert [(each.business_object, each.operation_stage) for each in state.operation_chain] == [
+            ("台灯", "维修"),
+            ("风扇", "报修"),
+        ]
+
+
+async def test_what_the_user_did_not_mean_is_corrected_in_place() -> None:
+    """不是台灯，是风扇 keeps the stage, which the user had said of the fan."""
+    async with memory_with_rules() as memory:
+        session = await opened(memory)
+        await session.understand("台灯怎么维修？")
+        state = (await session.understand("不是台灯，是风扇")).state
+        assert [(each.business_object, each.operation_stage) for each in state.operation_chain] == [("风扇", "维修")]
+        assert [change.rule for change in state.changes] == ["first", "corrected"]

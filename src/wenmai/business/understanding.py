@@ -47,6 +47,7 @@ class Recognized(msgspec.Struct, frozen=True, kw_only=True):
         step: 1 for the next stage, -1 for the one before, if no stage is named.
         rejected: objects that the user said not to mean.
         anaphoric: whether it refers to what was said before (它, 那 … 呢, it).
+        ambiguous: whether it has a word of both an object and a stage, which the current object may decide.
         matched: the words that were recognized, as written but normalised.
         text: its beginning.
     """
@@ -58,6 +59,7 @@ class Recognized(msgspec.Struct, frozen=True, kw_only=True):
     step: int = 0
     rejected: list[str] = []
     anaphoric: bool = False
+    ambiguous: bool = False
     matched: list[str] = []
     text: str = ""
 
@@ -89,7 +91,8 @@ class Vocabulary:
         found = self._words.find(normal)
         if not any(mention.kind == "object" for mention in found):
             found = sorted([*found, *self._words.find_misspelt(normal)])
-        found = _disambiguated(found, current_object)
+        ambiguous = _ambiguous_spans(found)
+        found = _disambiguated(found, ambiguous, current_object)
         rejected = [mention for mention in found if _is_negated(normal, mention)]
         kept = [mention for mention in found if mention not in rejected]
         objects = _objects(normal, kept)
@@ -103,6 +106,7 @@ class Vocabulary:
             step=0 if named_stage else 1 if _NEXT.search(normal) else -1 if _PREVIOUS.search(normal) else 0,
             rejected=[name for name in _names(rejected, "object") if name not in _names(kept, "object")],
             anaphoric=_ANAPHOR.search(normal.strip()) is not None,
+            ambiguous=bool(ambiguous),
             matched=list(dict.fromkeys(mention.word for mention in found))[:MAX_MATCHED] + [customer] * bool(customer),
             text=" ".join(text.split())[:LAST_ACTION],
         )
@@ -118,11 +122,13 @@ class Vocabulary:
         return _PLACE.join(parts[::2]), [part.strip() for part in parts[1::2]]
 
 
-def _disambiguated(found: Sequence[Mention], current_object: str) -> list[Mention]:
-    spans: dict[tuple[int, int], set[str]] = {}
-    for mention in found:
-        spans.setdefault((mention.start, mention.end), set()).add(mention.kind)
-    both = {span for span, kinds in spans.items() if {"object", "stage"} <= kinds}
+def _ambiguous_spans(found: Sequence[Mention]) -> set[tuple[int, int]]:
+    """Where words of both an object and a stage stand."""
+    objects, stages = ({each[:2] for each in found if each.kind == kind} for kind in ("object", "stage"))
+    return objects & stages
+
+
+def _disambiguated(found: Sequence[Mention], both: set[tuple[int, int]], current_object: str) -> list[Mention]:
     if not both:
         return list(found)
     certain = [mention for mention in found if (mention.start, mention.end) not in both]

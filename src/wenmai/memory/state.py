@@ -23,7 +23,7 @@ from wenmai.stores.records import BusinessState, StateAudit, StateChange
 from wenmai.stores.update import update
 from wenmai.stores.validation import check_range
 
-ARCHIVED = 16
+ARCHIVED = 8
 """Changes of an audit record; a state has at most a few more than twice as many."""
 
 MAX_CHANGES = 200
@@ -106,10 +106,10 @@ class StateBook:
         def advanced(state: BusinessState) -> BusinessState:
             nonlocal result
             current = state.current.business_object if state.current else ""
-            said = vocabulary.understand(query, current_object=current)
-            after, changes = advance(state, said, rules, now, turn=turn)
-            words = carried(said, changes, after)
-            result = StateUpdate(recognized=said, state=after, changes=changes, carried=words)
+            heard = vocabulary.understand(query, current_object=current) if said.ambiguous and current else said
+            after, changes = advance(state, heard, rules, now, turn=turn)
+            words = carried(heard, changes, after)
+            result = StateUpdate(recognized=heard, state=after, changes=changes, carried=words)
             return after
 
         stored = await self._update(scope, session_id, incarnation, advanced)

@@ -19,7 +19,7 @@ from wenmai.business.rules import BusinessRules
 from wenmai.business.understanding import MentionedObject, Recognized
 from wenmai.stores.records import BusinessState, Operation, SeenWords, StateChange, StateRule
 
-CHAIN = 20
+CHAIN = 10
 """Operations that a state keeps; earlier ones are in the audit."""
 
 
