@@ -9,14 +9,16 @@ from wenmai.scope import Scope, ThreadKey
 from wenmai.stores.conformance.case import case
 from wenmai.stores.conformance.expect import equal, raises, require
 from wenmai.stores.conformance.harness import HOUR, Harness, keys, make_messages, texts
-from wenmai.stores.conformance.samples import small_record, summary_record, trace
+from wenmai.stores.conformance.samples import STATE_CHANGE, small_record, summary_record, trace
 from wenmai.stores.records import (
+    BusinessState,
     IdempotentTurn,
     Lease,
     NewMessage,
     Preferences,
     Record,
     Session,
+    StateAudit,
     TraceRecord,
     Watermark,
 )
@@ -56,6 +58,8 @@ def bound_records(session: Session) -> list[Record]:
             seq=3,
         ),
         summary_record(f"{incarnation}/elder", session_id=id_, incarnation=incarnation, summary="a summary"),
+        BusinessState(session_id=id_, incarnation=incarnation, current_customer_id="C-1", state_version=1),
+        StateAudit(ref=f"{incarnation}/1", session_id=id_, incarnation=incarnation, changes=[STATE_CHANGE]),
     ]
 
 
