@@ -1,5 +1,6 @@
 """A turn uses the business state: an elliptic question is searched with what it inherits. The trade is a clinic."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -7,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from clinic import PROFILE, RULES, write_clinic
 from redis_server import RedisServer
 from support import engine_at
 from wenmai.chat.turn import TurnAnswer, TurnRequest
@@ -15,63 +17,11 @@ from wenmai.errors import InvalidInput
 from wenmai.scope import Scope
 from wenmai.stores.records import StateTrace, TraceRecord
 
-PERSONA = """
-    summary: {en: Answers from the handbook.}
-    system: {en: Answer from the evidence.}
-    greetings: {zh: [您好。]}
-    openings: {zh: [""]}
-    closings: {zh: [""]}
-    conservative: {zh: ["关于{topic}，没有写明。"]}
-    refusals: {zh: [这件事不便谈。]}
-    out_of_scope: {zh: [这里不谈。]}
-    clarifications: {zh: [您指什么？]}
-    acknowledgements: {zh: [记下了。]}
-"""
-PROFILE = f"""
-name: clinic
-settings: {{sample_sites: [default/default], language: zh}}
-personas:
-  - npc_id: nurse
-    name: {{zh: 护士}}{PERSONA}
-  - npc_id: desk
-    name: {{zh: 前台}}{PERSONA}
-evidence: [clinic.jsonl]
-business: clinic.rules.yaml
-"""
-RULES = """
-intents:
-  procedure: {words: [怎么, 如何, 流程], domains: [guide]}
-  fee: {words: [多少钱, 费用], domains: [fees]}
-domains: {guide: [], fees: []}
-objects:
-  核磁共振: {words: [核磁, 磁共振]}
-  超声: {words: [B超, 彩超]}
-stages: {预约: [], 检查: [], 取报告: [拿报告]}
-customers: ['病历号\\s*(\\d{5})']
-filters: [domain, object]
-"""
-PASSAGES = [
-    ("guide", "核磁共振", "核磁共振须提前3天在二楼窗口预约。"),
-    ("guide", "核磁共振", "核磁共振取报告在检查后第2天，到五楼东侧领取。"),
-    ("guide", "超声", "超声预约当天即可，在一楼大厅办理。"),
-    ("guide", "超声", "超声取报告在检查后30分钟，到一楼西侧领取。"),
-    ("fees", "核磁共振", "核磁共振每个部位收费620元。"),
-    ("fees", "超声", "超声每个部位收费110元。"),
-]
-
 
 @pytest.fixture
 def profile(tmp_path: Path) -> Path:
-    """The clinic's profile, with rules and passages."""
-    lines = [
-        f'{{"evidence_id": "c{number}", "title": "{thing}手册", "text": "{text}", "domains": ["{domain}"],'
-        f' "tags": ["{thing}"], "source_ref": "手册", "language": "zh"}}'
-        for number, (domain, thing, text) in enumerate(PASSAGES)
-    ]
-    (tmp_path / "clinic.jsonl").write_text("\n".join(lines), encoding="utf-8")
-    (tmp_path / "clinic.rules.yaml").write_text(RULES, encoding="utf-8")
-    (tmp_path / "clinic.yaml").write_text(PROFILE, encoding="utf-8")
-    return tmp_path / "clinic.yaml"
+    """The clinic's profile."""
+    return write_clinic(tmp_path)
 
 
 @pytest.fixture
@@ -93,7 +43,7 @@ async def trace(engine: Engine, answer: TurnAnswer) -> TraceRecord:
 
 
 @asynccontextmanager
-async def clinic(profile: Path, store: str = "memory://", **flags: Any) -> AsyncIterator[Engine]:
+async def opened(profile: Path, store: str = "memory://", **flags: Any) -> AsyncIterator[Engine]:
     """The clinic's engine."""
     async with engine_at(store, profile=str(profile), **flags) as engine:
         yield engine
@@ -101,7 +51,7 @@ async def clinic(profile: Path, store: str = "memory://", **flags: Any) -> Async
 
 async def test_an_elliptic_question_is_searched_with_the_inherited_object(profile: Path) -> None:
     """Another persona, whose thread is empty, finds the object's passage; the trace shows state and filters."""
-    async with clinic(profile) as engine:
+    async with opened(profile) as engine:
         await ask(engine, "核磁怎么预约？")
         answer = await ask(engine, "那取报告呢？", "desk")
         assert "五楼东侧" in answer.answer_text
@@ -117,7 +67,7 @@ async def test_an_elliptic_question_is_searched_with_the_inherited_object(profil
 
 async def test_without_the_rules_it_would_not_be(profile_without_rules: Path) -> None:
     """The same dialogue in the same profile without rules does not know which report is meant."""
-    async with clinic(profile_without_rules) as engine:
+    async with opened(profile_without_rules) as engine:
         await ask(engine, "核磁怎么预约？")
         answer = await ask(engine, "那取报告呢？", "desk")
         assert "五楼东侧" not in answer.answer_text
@@ -126,7 +76,7 @@ async def test_without_the_rules_it_would_not_be(profile_without_rules: Path) ->
 
 async def test_an_intent_chooses_the_domain(profile: Path) -> None:
     """The question for a fee finds the fee, although nothing in it names a domain; incognito turns change nothing."""
-    async with clinic(profile) as engine:
+    async with opened(profile) as engine:
         await ask(engine, "核磁共振怎么预约？")
         answer = await ask(engine, "超声多少钱？")
         assert [citation.evidence_id for citation in answer.citations] == ["c5"]
@@ -136,6 +86,21 @@ async def test_an_intent_chooses_the_domain(profile: Path) -> None:
         assert await engine.memory.states.get(Scope(), "s1") == before
 
 
+async def test_of_two_questions_at_once_no_change_is_lost(profile: Path, tmp_path: Path) -> None:
+    """Two personas of one session answer at the same time: both are right, and both operations are in the chain."""
+    async with opened(profile, f"sqlite:///{tmp_path}/wenmai.db") as engine:
+        await ask(engine, "您好")
+        answers = await asyncio.gather(ask(engine, "核磁怎么预约？"), ask(engine, "超声多少钱？", "desk"))
+        assert "二楼窗口" in answers[0].answer_text
+        assert "110元" in answers[1].answer_text
+        state = await engine.memory.states.get(Scope(), "s1")
+        assert {each.business_object for each in state.operation_chain} == {"核磁共振", "超声"}
+        assert [(change.version, change.turn) for change in state.changes] in (
+            [(1, "nurse#2"), (2, "desk#1")],
+            [(1, "desk#1"), (2, "nurse#2")],
+        )
+
+
 @pytest.mark.xdist_group("redis")
 @pytest.mark.parametrize("fault", ["none", "killed"])
 async def test_the_state_survives_the_cache(
@@ -143,7 +108,7 @@ async def test_the_state_survives_the_cache(
 ) -> None:
     """With Redis in front, and with Redis killed between the turns, the second question inherits the same."""
     store = f"sqlite:///{tmp_path}/wenmai.db"
-    async with clinic(profile, store, hot=f"{redis_server.url}?prefix=clinic-{fault}") as engine:
+    async with opened(profile, store, hot=f"{redis_server.url}?prefix=clinic-{fault}") as engine:
         await ask(engine, "核磁怎么预约？")
         if fault == "killed":
             redis_server.kill()
@@ -158,5 +123,5 @@ async def test_a_profile_with_wrong_rules_does_not_start(profile: Path) -> None:
     rules = profile.with_name("clinic.rules.yaml")
     rules.write_text(RULES.replace("domains: [fees]", "domains: [prices]"), encoding="utf-8")
     with pytest.raises(InvalidInput, match=r"`intents.fee.domains` names `prices`"):
-        async with clinic(profile):
+        async with opened(profile):
             pass
