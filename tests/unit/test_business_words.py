@@ -24,7 +24,7 @@ RULES: dict[str, Any] = {
         "客户": {"stages": []},
     },
     "stages": {"创建": ["新建", "create"], "入库": [], "审批": ["approve"], "放款": []},
-    "customers": [r"客户\s*([A-Z]\d{3})"],
+    "customers": [r"客户\s*([A-Z]\d{3})", r"\b[A-Z]\d{3}\b"],
 }
 VOCABULARY = Vocabulary(msgspec.convert(RULES, BusinessRules))
 
@@ -80,6 +80,7 @@ def test_a_word_of_both_meanings_continues_the_current_operation() -> None:
         ("押品怎么创建", "how_to", [], ""),
         ("制度是怎么规定的", "rule", ["policy"], ""),
         ("客户C001的押品和客户 C002的合同", "", [], "C002"),
+        ("比较C001 与 C002", "", [], "C002"),
         ("不是客户C001，是客户C002", "", [], "C002"),
         ("是客户C002，不是客户C001", "", [], "C002"),
     ],

@@ -7,6 +7,7 @@ import msgspec
 
 from wenmai.business.rules import BusinessRules
 from wenmai.business.words import Mention, RuleWords, plain
+from wenmai.text.patterns import NEVER
 
 _PLACE = "\ue000"
 """Stands for a customer while words are searched for; a private character, removed from texts."""
@@ -23,6 +24,10 @@ _NEXT = re.compile(
     r"|\bnext (?:step|stage)\b|\bwhat(?:'s| is)? (?:comes )?next\b|\bthen what\b"
 )
 _PREVIOUS = re.compile(r"[上前]一个?(?:步|阶段|环节|步骤)|\b(?:previous|last|prior) (?:step|stage)\b")
+_ONLY_STEP = re.compile(
+    rf"(?:那么?|请问|and |so |ok )?[,，\s]*(?:{_NEXT.pattern}|{_PREVIOUS.pattern})"
+    r"(?:呢|[该要]?(?:是什么|怎么办|怎么做|做什么|如何))?[\s?？!！。.]*"
+)
 _ANAPHOR = re.compile(
     r"它|^那|[这那](?:个|些|一)|该|呢\W*\Z"
     r"|\b(?:it|its|they|them|that|this|those|these)\b|^(?:and|what about|how about)\b"
@@ -45,6 +50,7 @@ class Recognized(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         objects: in the order of the message; one without a name if only a stage is named.
         step: 1 for the next stage, -1 for the one before, if no stage is named.
+        only_step: whether it asks for that stage and for nothing else.
         rejected: objects that the user said not to mean.
         anaphoric: whether it refers to what was said before (它, 那 … 呢, it).
         ambiguous: whether it has a word of both an object and a stage, which the current object may decide.
@@ -57,6 +63,7 @@ class Recognized(msgspec.Struct, frozen=True, kw_only=True):
     customer: str = ""
     objects: list[MentionedObject] = []
     step: int = 0
+    only_step: bool = False
     rejected: list[str] = []
     anaphoric: bool = False
     ambiguous: bool = False
@@ -75,7 +82,7 @@ class Vocabulary:
     def __init__(self, rules: BusinessRules) -> None:
         self.rules: BusinessRules = rules
         self._words = RuleWords(rules)
-        self._customers = [re.compile(pattern) for pattern in rules.customers]
+        self._customers = re.compile("|".join(f"(?:{pattern})" for pattern in rules.customers) or NEVER)
 
     def understand(self, text: str, *, current_object: str = "") -> Recognized:
         """What a message says, by the rules' words alone.
@@ -104,6 +111,7 @@ class Vocabulary:
             customer=customer,
             objects=objects,
             step=0 if named_stage else 1 if _NEXT.search(normal) else -1 if _PREVIOUS.search(normal) else 0,
+            only_step=not named_stage and _ONLY_STEP.fullmatch(normal.strip()) is not None,
             rejected=[name for name in _names(rejected, "object") if name not in _names(kept, "object")],
             anaphoric=_ANAPHOR.search(normal.strip()) is not None,
             ambiguous=bool(ambiguous),
@@ -114,8 +122,7 @@ class Vocabulary:
     def _replace_customers(self, text: str) -> tuple[str, list[str]]:
         """The text with each customer replaced by a placeholder, and the customers in order."""
         text = text.replace(_PLACE, " ")
-        for pattern in self._customers:
-            text = pattern.sub(lambda match: f"{_PLACE}{match[match.re.groups]}{_PLACE}", text)
+        text = self._customers.sub(lambda match: f"{_PLACE}{match[match.lastindex or 0]}{_PLACE}", text)
         if _PLACE not in text:
             return text, []
         parts = text.split(_PLACE)

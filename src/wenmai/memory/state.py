@@ -16,7 +16,7 @@ from wenmai.business.understanding import Recognized, Vocabulary
 from wenmai.clock import Clock
 from wenmai.errors import SessionNotFound, VersionConflict
 from wenmai.memory.state_correction import StateCorrection, corrected, reset
-from wenmai.memory.state_machine import advance, carried
+from wenmai.memory.state_machine import advance, carried, is_restated
 from wenmai.scope import Scope
 from wenmai.stores.contracts import Documents, Stored
 from wenmai.stores.records import BusinessState, StateAudit, StateChange
@@ -42,6 +42,15 @@ class StateUpdate(msgspec.Struct, frozen=True, kw_only=True):
     state: BusinessState
     changes: list[StateChange] = []
     carried: list[str] = []
+
+    @property
+    def restated(self) -> bool:
+        """Whether ``carried`` says all that the message asks: it only points to an object and a stage."""
+        return bool(self.carried) and is_restated(self.recognized, self.changes)
+
+    def search_text(self, query: str) -> str:
+        """The message with what it refers to, for a search."""
+        return " ".join(self.carried if self.restated else [*self.carried, query])
 
 
 class _NothingToStore(Exception):

@@ -157,6 +157,9 @@ def carried(recognized: Recognized, changes: Sequence[StateChange], state: Busin
         state: after them.
     """
     current = state.current
+    if current is not None and is_restated(recognized, changes):
+        asked = changes[-1].kept_out or current.operation_stage
+        return [word for word in (current.business_object, asked) if word]
     if current is None or any(each.name for each in recognized.objects):
         return []
     rule = changes[-1].rule if changes else "inherited" if recognized.anaphoric else ""
@@ -168,3 +171,8 @@ def carried(recognized: Recognized, changes: Sequence[StateChange], state: Busin
     named = any(each.stage for each in recognized.objects)
     stage = "" if named else asked or current.operation_stage
     return [word for word in (current.business_object, stage) if word]
+
+
+def is_restated(recognized: Recognized, changes: Sequence[StateChange]) -> bool:
+    """Whether a message only points to an object and a stage: a correction (不是押品，是合同), or the next stage."""
+    return bool(changes) and (changes[-1].rule == "corrected" or recognized.only_step)

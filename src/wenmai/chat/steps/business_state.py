@@ -37,20 +37,37 @@ async def update_state(state: TurnState, run: TurnRun) -> TurnState:
     return {"business": update}
 
 
-def with_carried(plan: Plan, words: Sequence[str]) -> Plan:
-    """The plan, with a first wording for each question that has these words of the state."""
-    queries = tuple(_with_wording(query, words) for query in plan.queries)
-    carried = [*words, *(word for word in plan.carried if word not in words)]
-    return replace(plan, queries=queries, carried=carried) if words else plan
+def with_state(plan: Plan, update: StateUpdate, *, in_conversation: bool) -> Plan:
+    """The plan, with what the message takes from the state.
+
+    A message that only points to an object and a stage is replaced by them. One that names several objects with a stage
+    each asks about each. Otherwise a wording with the carried words is tried: first, or last if the message names
+    nothing of the rules, since the conversation then explains it better.
+    """
+    words, objects = update.carried, update.recognized.objects
+    if update.restated:
+        return Plan(queries=(_query([*words]),), carried=words)
+    if len(objects) > 1 and len(plan.queries) == 1 and all(each.name and each.stage for each in objects):
+        return replace(plan, queries=tuple(_query([each.name, each.stage]) for each in objects))
+    if not words:
+        return plan
+    first = bool(update.changes) or not in_conversation
+    queries = tuple(_with_wording(query, words, first=first) for query in plan.queries)
+    return replace(plan, queries=queries, carried=[*words, *(word for word in plan.carried if word not in words)])
 
 
-def _with_wording(query: Query, words: Sequence[str]) -> Query:
+def _query(words: Sequence[str]) -> Query:
+    text = " ".join(words)
+    return Query(asked=text, wordings=(Wording(text=text),))
+
+
+def _with_wording(query: Query, words: Sequence[str], *, first: bool) -> Query:
     asked = normalise(query.wordings[0].text)
     missing = [word for word in words if normalise(word) not in asked]
     if not missing:
         return query
     wording = Wording(text=" ".join([*missing, query.asked]), judged_on=JudgedOn.BOTH)
-    return replace(query, wordings=(wording, *query.wordings))
+    return replace(query, wordings=(wording, *query.wordings) if first else (*query.wordings, wording))
 
 
 def search_filters(update: StateUpdate | None, filters: Sequence[str], allowed: Sequence[str]) -> dict[str, list[str]]:

@@ -1,6 +1,6 @@
 """Understand the message: its questions as they are searched and judged, and its dialogue act."""
 
-from wenmai.chat.steps.business_state import with_carried
+from wenmai.chat.steps.business_state import with_state
 from wenmai.chat.turn import LARGE, TurnRun, TurnState
 from wenmai.chat.understanding.dialogue_acts import classify
 from wenmai.chat.understanding.focus import CitedTurns, focus_of, ids_to_read
@@ -20,7 +20,7 @@ async def rewrite_question(state: TurnState, run: TurnRun) -> TurnState:
     focus = await _read_focus(state, run) if refers else CitedTurns()
     plan = await run_by_size(size, LARGE, plan_answer, query, window, lexicon, focus)
     if "business" in state:
-        plan = with_carried(plan, state["business"].carried)
+        plan = with_state(plan, state["business"], in_conversation=bool(window))
     text = plan.text if plan.queries else query
     return {"focus": focus, "plan": plan, "rewritten": Rewrite(text=text, carried=plan.carried)}
 

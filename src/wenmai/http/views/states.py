@@ -66,7 +66,7 @@ def understood_view(query: str, update: StateUpdate) -> UnderstoodView:
     return UnderstoodView(
         recognized=view_of(update.recognized, RecognizedView, objects=objects),
         carried=update.carried,
-        search_text=" ".join([*update.carried, query]),
+        search_text=update.search_text(query),
         changes=update.changes,
         state=state_view(update.state),
     )
