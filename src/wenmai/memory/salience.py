@@ -1,12 +1,14 @@
 """Salience of a statement: how much a user would want it to be remembered, by features of any Chinese and English.
 
-Names, numbers, dates, wishes, decisions and what users say about themselves count; greetings and questions hardly do.
+What holds from now on counts: who somebody is, what was decided, agreed or changed, what must or may not be, by when,
+and the names and numbers in it. What only happened, was heard or felt counts less; greetings and questions hardly do.
 """
 
 import math
 import re
 from functools import cache
 from itertools import islice
+from typing import NamedTuple
 
 from wenmai.text.cjk import CJK
 
@@ -15,81 +17,144 @@ _SPELLED = (
     r"|(?:twen|thir|for|fif|six|seven|eigh|nine)ty|hundred|thousand|million|first|second|third"
 )
 _NUMERAL = "[〇零一二两三四五六七八九十百千万亿]"
-_NUMBER = rf"\d+(?:[.,]\d+)*|{_NUMERAL}{{2,}}|第?{_NUMERAL}+(?=[年月岁点号楼层位名只元块])|\b(?:{_SPELLED})\b"
 _MONTH = (
     r"jan(?:uary)?|feb(?:ruary)?|march|apr(?:il)?|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?"
     r"|nov(?:ember)?|dec(?:ember)?"
 )
-_DATE = (
-    r"\d+\s*[年月日号]|星期[一二三四五六日天]|周[一二三四五六日末]|[上下]个?(?:周|月|星期)|(?:明|去|前|后)年|生日|\d{1,4}[-/.:]\d{1,2}"
-    rf"|\b(?:{_MONTH})\b|\bmay \d|\d ?[ap]m\b|\b(?:mon|tues|wednes|thurs|fri|satur|sun)days?\b|\bbirthday\b"
-    r"|\b(?:next|last) (?:week|month|year|summer|winter|spring|fall|autumn)\b"
+_KIN_ZH = (
+    "妈|爸|母亲|父亲|爷爷|奶奶|外公|外婆|女儿|儿子|孙[子女]|外甥|侄|哥|姐|弟|妹|妻子|丈夫|爱人|老[婆公]|太太|岳|公婆"
 )
-_DAY = r"(?:今|明|后|昨|前)[天晚]|今年|\b(?:today|tomorrow|tonight|yesterday)\b"
-_SELF = (
-    r"我(?:叫|姓|住|有[一个只两]|家|的|今年|来自|养|妈|爸|母亲|父亲|女儿|儿子|妻子|丈夫|老[婆公家]|太太|朋友|同事)"
-    r"|\b(?:my|our|i['’]m|i am|i['’]ve|i have|i live|i work|we have|call me)\b"
+_KIN_EN = (
+    r"mom|mum|mother|dad|father|parents?|sisters?|brothers?|sons?|daughters?|wife|husband|partner|fianc[ée]e?"
+    r"|aunt|uncle|cousins?|nephew|niece|grand(?:ma|pa|mother|father|parents|son|daughter)|in-laws?|eldest|youngest"
 )
-_WISH = (
-    r"想要|想[去买学吃看换做找让把]|希望|打算|准备|计划|决定|约定|说好|答应|同意|改[成为到]|定在|选[了择定第]|必须|务必|不要|不能|不可|不吃|不喝"
-    r"|喜欢|讨厌|不爱|最爱|最怕|害怕|需要|记得|记住|别|以后|提醒|不想|宁愿|过敏|忌|目标|截止|预算"
-    r"|\b(?:want|wish|hope|plan|decided?|prefer|need|must|love|like|hate|dislike|allergic|always|never|remember|remind"
-    r"|agreed?|promised?|deadline|due|budget|goal|favou?rite|booked|chosen?|go with|going to|will|can['’]t|cannot"
-    r"|don['’]t|won['’]t)\b"
-)
-_NAME = (
-    r"(?:叫做?|名叫|名字是|姓)[^\s，。！？,.!?]|[《「『“\"][^》」』”\"]{1,40}[》」』”\"]"
-    r"|[\u4e00-\u9fff](?:先生|女士|老师|医生|经理|教授|师傅)"
-    r"|(?<=[a-z,;:'’] )(?!I\b)[A-Z][\w'’-]*|\b[A-Z]{2,}\b|\b(?=[\w-]*\d)(?=[\w-]*[A-Za-z])[\w-]+\b|\S@\w|https?:"
-)
-_QUESTION = re.compile(r"[?？][”’」』）)\"']*\s*\Z|(?:吗|呢|什么|多少|哪[里儿个些]|怎么样?)[？?。]?\Z")
-_CHAT = re.compile(
-    r"你|您|非常|真的|感觉|觉得|开心|高兴|太[^，。]{1,4}了|聊|再见|谢"
-    r"|\b(?:you|your|you['’]re|feel|feeling|really|amazing|awesome|great|glad|excited|thanks?|thank|so)\b",
-    re.IGNORECASE,
-)
-_LETTERS = re.compile(rf"[{CJK}]|[^\W_]+")
 
-_WEIGHTS = {"number": (1.5, 2), "date": (1.5, 2), "day": (0.5, 1), "self": (2.0, 1), "wish": (2.0, 2), "name": (1.5, 3)}
-"""Of each feature, and how often it counts in one statement."""
+
+class _Feature(NamedTuple):
+    """Adds ``weight`` for each match, at most ``most`` times."""
+
+    weight: float
+    most: int
+    pattern: str
+    cased: bool = False
+
+
+_FEATURES = (
+    _Feature(  # numbers
+        1.5, 2, rf"\d+(?:[.,]\d+)*|{_NUMERAL}{{2,}}|第?{_NUMERAL}+(?=[年月岁点号楼层位名只元块])|\b(?:{_SPELLED})\b"
+    ),
+    _Feature(  # dates and times, other than those of what has just happened
+        1.5,
+        2,
+        r"\d+\s*[年月日号]|星期[一二三四五六日天]|周[一二三四五六日]|下个?(?:周|月|星期)|[明去前后]年|[春夏秋冬][天季]|生日"
+        rf"|\d{{1,4}}[-/.:]\d{{1,2}}|\b(?:{_MONTH})\b|\bmay \d|\d ?[ap]m\b|\d(?:st|nd|rd|th)\b|\bbirthday\b"
+        r"|\b(?:mon|tues|wednes|thurs|fri|satur|sun)days?\b|\bnext (?:week|month|year)\b"
+        r"|\b(?:summer|winter|autumn|easter|christmas|tomorrow|tonight)\b|明[天晚]|后天|今[晚年]",
+    ),
+    _Feature(  # names
+        1.5,
+        3,
+        r"(?:叫做?|名叫|名字是|姓)[^\s，。！？,.!?]|《[^》]{1,40}》|[\u4e00-\u9fff](?:先生|女士|老师|医生|大夫|经理|教授|师傅)"
+        r"|(?<=[a-z,;:'’] )(?!(?:I|I['’]\w+|AI|OK)\b)[A-Z][\w'’-]*|\b(?!(?:AI|OK)\b)[A-Z]{2,}\b"
+        r"|\b(?=[\w-]*\d)(?=[\w-]*[A-Za-z])[\w-]+\b|\S@\w|https?:",
+        cased=True,
+    ),
+    _Feature(  # who the speaker is, has and belongs to
+        1.5,
+        1,
+        r"我们?(?:叫|姓|是|住|有|家|的|来自|养|在|属|今年)|(?:叫|称呼)我|老家|出生|长大|毕业|(?:编号|号码?|型号|密码|地址|尺码)[是为]"
+        r"|\b(?:my|our|i['’]m (?:an?|from|in|on)|i am (?:an?|from|in|on)|i (?:live|work|grew up|own|run|use|speak|teach"
+        r"|study)|we (?:have|live|speak|own)|calls? me|(?:is|are) (?:called|named)|(?:number|code|address|size|model) is)\b",
+    ),
+    _Feature(0.7, 1, r"我|咱|\b(?:i|i['’](?:m|ve|ll|d)|me|we|we['’]\w+|us)\b"),
+    _Feature(1.2, 1, rf"{_KIN_ZH}|\b(?:{_KIN_EN})\b"),
+    _Feature(  # health
+        1.2,
+        2,
+        r"病|手术|药|过敏|孕|体检|残疾|忌口|血型"
+        r"|\b(?:allerg\w+|disease|illness|surgery|operation|medic\w+|pills?|pregnan\w+|blood type|disab\w+"
+        r"|wheelchair|deaf|blind|intoleran\w+)\b",
+    ),
+    _Feature(  # decided, agreed, changed
+        2.0,
+        2,
+        r"决定|[约说]好|约[定在了]|定[在了于为]|[选订签报][了在到]|买好|报名|敲定|答应|同意|换[成了到]|改[成为到在]|推迟|提前|延期|取消|说错|更正|不再"
+        r"|现在[由是归]|\b(?:decid\w+|agreed?|promised?|chos\w+|(?:go(?:ing)?|went) with|book(?:ed|ing)|scheduled|signed"
+        r"|ordered|moved? to|moves to|chang\w+|extended|postponed|cancell?ed|instead|no longer|any ?more|mistaken"
+        r"|corrected|now|due|settled)\b",
+    ),
+    _Feature(  # what must and may not be
+        2.0,
+        2,
+        r"必须|务必|千万|一律|凡是|只能|只吃|只喝|不[能可许准要吃喝碰用收]|从不|绝不|忌|戒|别[叫让给用放忘再]|最[多少晚迟高低]|至少|不超过|以[内上下]|要求"
+        r"|\b(?:must(?:n['’]t)?|need to|needs to|have to|has to|only|never|always|every(?:one|thing)|any(?:one|thing)|without"
+        r"|no (?:\w+ )?\w+s|at (?:most|least|the (?:most|latest|earliest))|up to|can['’]t|cannot|won['’]t|don['’]t want"
+        r"|insists?|avoid|not allowed)\b",
+    ),
+    _Feature(  # by when; to be remembered
+        2.0,
+        1,
+        r"之前|截止|到期|期限|记得|记住|提醒|以后|每[天周月年晚]|每个[周月]|一年[一两]"
+        r"|\b(?:deadline|by (?:the|next|mon|tues|wednes|thurs|fri|satur|sun)|until|till|remember|remind|from now on"
+        r"|every (?:day|week|month|year|morning|evening|night)|(?:once|twice|times) an? (?:day|week|month|year))\b",
+    ),
+    _Feature(  # wishes
+        1.0,
+        2,
+        r"想要|想[去买学找让把]|希望|打算|准备|计划|目标|预算|需要|喜欢|讨厌|不想|宁愿|最[爱怕]|一直想"
+        r"|\b(?:wants?|wanted|wish|hopes?|plan(?:s|ning)?|prefer|need|likes?|hates?|dislikes?|budget|goal|favou?rite"
+        r"|going to|owes?)\b",
+    ),
+)
+_QUESTION = r"[?？][”’」』）)\"']*\s*\Z|(?:吗|呢|什么|多少|哪[里儿个些]|怎么样?)[？?。]?\Z"
+_DISCOUNTS = (
+    # to the listener, or of feelings
+    (
+        0.5,
+        r"你|您|非常|真的|感觉|觉得|认为|似乎|心情|开心|高兴|太[^，。]{1,4}了|聊|再见|谢|哈哈|我(?:再|也)(?:想|觉)"
+        r"|\b(?:you|your|you['’]re|feel|feeling|felt|really|amazing|awesome|great|glad|happy|excited|grateful|thanks?"
+        r"|thank|so|love[ds]?|i (?:think|guess|suppose|wonder|believe))\b",
+    ),
+    # happened, and is over
+    (
+        0.6,
+        r"今天|昨[天晚]|前[天晚]|刚才|刚刚|上(?:个?(?:周|月|星期))|周末|早上|傍晚|听说|据说"
+        r"|\b(?:yesterday|today|just now|the other day|last (?:week|night|month|year|weekend|summer)|(?:this|that) (?:morning"
+        r"|afternoon|evening)|at the weekend|(?:they|people) say|i heard|apparently)\b",
+    ),
+)
+_LETTERS = rf"[{CJK}]|[^\W_]+"
 
 _ENOUGH_LETTERS = 6
 _USUAL_LETTERS = 12
 _OF_A_QUESTION = 0.4
 _OF_AN_EXCLAMATION = 0.6
-_OF_CHAT = 0.6
 _OF_OTHERS = 0.5
 
 
 @cache
-def _patterns() -> dict[str, re.Pattern[str]]:
+def _compiled(pattern: str, *, cased: bool = False) -> re.Pattern[str]:
     """Compiled on first use, to keep the import of Wenmai light."""
-    return {
-        "number": re.compile(_NUMBER),
-        "date": re.compile(_DATE, re.IGNORECASE),
-        "day": re.compile(_DAY, re.IGNORECASE),
-        "self": re.compile(_SELF, re.IGNORECASE),
-        "wish": re.compile(_WISH, re.IGNORECASE),
-        "name": re.compile(_NAME),
-    }
+    return re.compile(pattern, 0 if cased else re.IGNORECASE)
 
 
 def salience(statement: str, *, by_user: bool) -> float:
     """The salience of a statement per length, 0 for one without letters; linear in its length."""
     text = statement.strip()
-    letters = len(_LETTERS.findall(text))
+    letters = len(_compiled(_LETTERS).findall(text))
     if not letters:
         return 0.0
     score = min(letters, _ENOUGH_LETTERS) / _ENOUGH_LETTERS
-    for feature, pattern in _patterns().items():
-        weight, most = _WEIGHTS[feature]
-        score += weight * sum(1 for _ in islice(pattern.finditer(text), most))
-    if _QUESTION.search(text):
+    for feature in _FEATURES:
+        matches = _compiled(feature.pattern, cased=feature.cased).finditer(text)
+        score += feature.weight * sum(1 for _ in islice(matches, feature.most))
+    if _compiled(_QUESTION).search(text):
         score *= _OF_A_QUESTION
     elif text[-1] in "!！":
         score *= _OF_AN_EXCLAMATION
-    if _CHAT.search(text):
-        score *= _OF_CHAT
+    for factor, pattern in _DISCOUNTS:
+        if _compiled(pattern).search(text):
+            score *= factor
     if not by_user:
         score *= _OF_OTHERS
     return score / math.sqrt(max(letters, _USUAL_LETTERS))
