@@ -82,9 +82,7 @@ async def measure(language: str, half: str, embedder: str, lengths: Sequence[int
                 blocks = await prompt_blocks(engine, session, next(asides)[0])
                 tokens.append(sum(block.tokens for block in blocks if block.kind in MEMORY))
             if number in lengths:
-                by_summary, missing = await _known(engine, session, planted)
-                known = 1 - len(missing) / len(planted)
-                found[number] = Measured(by_summary, known, round(mean(tokens[-LAST:])), whole, missing)
+                found[number] = await _measured(engine, session, planted, round(mean(tokens[-LAST:])), whole)
     return found
 
 
@@ -125,16 +123,19 @@ async def prompt_blocks(engine: Engine, session: SessionMemory, query: str) -> l
     return state["prompt"].blocks
 
 
-async def _known(engine: Engine, session: SessionMemory, planted: Sequence[Fact]) -> tuple[float, list[str]]:
-    """The share of the facts that summary and history have, and the questions whose prompts lack the fact."""
+async def _measured(
+    engine: Engine, session: SessionMemory, planted: Sequence[Fact], tokens: int, whole: int
+) -> Measured:
+    """Ask about each fact."""
     by_summary, missing = 0, []
     for fact in planted:
-        blocks = await prompt_blocks(engine, session, fact.question)
-        texts = {block.kind: block.text for block in blocks}
-        by_summary += fact.is_in(texts.get("summary", "") + texts["history"])
-        if not fact.is_in("\n".join(texts[kind] for kind in MEMORY & texts.keys())):
+        blocks = {block.kind: block.text for block in await prompt_blocks(engine, session, fact.question)}
+        summarised = fact.is_in(blocks.get("summary", "") + blocks["history"])
+        by_summary += summarised
+        if not summarised and not fact.is_in(blocks.get("episodes", "")):
             missing.append(fact.question)
-    return by_summary / len(planted), missing
+    known = 1 - len(missing) / len(planted)
+    return Measured(by_summary / len(planted), known, tokens, whole, missing)
 
 
 Results = Mapping[tuple[str, str], Mapping[int, Measured]]
@@ -167,7 +168,7 @@ def main() -> int:
     options = parser.parse_args()
     lengths = [length for length in LENGTHS if length <= options.longest]
     measured: dict[tuple[str, str], dict[int, Measured]] = {}
-    print("| language | facts | turns | by summary | with recall | tokens of memory | of the conversation |")
+    print("| language | facts | turns | by summary | with episodes | tokens of memory | of the conversation |")
     print("|---|---|---|---|---|---|---|")
     for language in LANGUAGES:
         for half in [options.half] if options.half else HALVES:

@@ -54,24 +54,29 @@ def conversation(language: str, planted: Sequence[Fact], seed: int) -> Iterator[
     Corrections follow when all facts were said.
     """
     said = [*(fact.said for fact in planted), *(fact.later for fact in planted if fact.later)]
-    words = ordinary_talk(language, seed)
     space = "" if language == "zh" else " "
-    for message, (user, assistant) in zip(said, words, strict=False):
-        yield f"{message}{space}{user}", assistant
-    yield from words
+    for (first, second), assistant in _pairs(language, seed):
+        user = said.pop(0) if said else first
+        yield f"{user}{space}{second}", assistant
 
 
 def ordinary_talk(language: str, seed: int) -> Iterator[tuple[str, str]]:
     """Remarks of a user with answers: two of each in a turn."""
+    space = "" if language == "zh" else " "
+    for users, assistant in _pairs(language, seed):
+        yield space.join(users), assistant
+
+
+def _pairs(language: str, seed: int) -> Iterator[tuple[tuple[str, str], str]]:
+    """Two remarks at a time, and the answer to both."""
     chance = random.Random(seed)
     rows = [row for row in _rows("talk") if row["language"] == language]
     values = {row["slot"]: row["values"] for row in rows if "slot" in row}
     remarks = [row for row in rows if "user" in row]
     space = "" if language == "zh" else " "
     while True:
-        filled = islice(_filled(remarks, values, chance), 2)
-        users, assistants = zip(*filled, strict=True)
-        yield space.join(users), space.join(assistants)
+        (first, answer), (second, more) = islice(_filled(remarks, values, chance), 2)
+        yield (first, second), f"{answer}{space}{more}"
 
 
 def _filled(

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from wenmai.memory.block_budget import DEFAULT_WEIGHTS
 from wenmai.memory.extractive_summary import select
 from wenmai.stores.records import Block, Message, Preferences
 from wenmai.text.tokens import TokenCounter
@@ -144,6 +145,12 @@ def episodes_block(episodes: Sequence[str], language: str, count_tokens: TokenCo
     return delimited_block(
         "episodes", _MARKERS["episodes"][words], [_WARNINGS["episodes"][words], *entries], count_tokens
     )
+
+
+def episodes_room(limit: int | None, language: str, count_tokens: TokenCounter) -> int:
+    """The tokens that turns may have in a block of at most ``limit``, or of the default one."""
+    limit = DEFAULT_WEIGHTS["episodes"].limit or 0 if limit is None else limit
+    return max(limit - episodes_block([], language, count_tokens).tokens, 0)
 
 
 def shortened_episodes(episodes: Sequence[str], language: str, count_tokens: TokenCounter, tokens: int) -> Block | None:

@@ -12,6 +12,7 @@ from wenmai.memory.assembly import Assembly
 from wenmai.memory.block_budget import BlockWeight
 from wenmai.memory.blocks import (
     episodes_block,
+    episodes_room,
     preference_block,
     shortened_episodes,
     shortened_summary,
@@ -112,8 +113,11 @@ class ContextBuilder:
         degraded: list[str] = []
         found = await self._read_summary(scope, thread, window, degraded)
         summary, window = beside_summary(found, window, self._count_tokens)
-        related = await self._related(scope, thread, query, window, degraded) if related_turns else []
-        blocks += self._add_memory(assembly, summary, related, preferences.values.language, window)
+        language = preferences.values.language
+        # With a budget the summary may be shortened, so that its lines are not known for certain.
+        known = summary.text.splitlines() if summary is not None and budget_tokens is None else []
+        related = await self._related(scope, thread, query, known, language, window, degraded) if related_turns else []
+        blocks += self._add_memory(assembly, summary, related, language, window)
         wanted = window.tokens
         if assembly.room is not None and wanted > assembly.room:
             window = await self._transcript.shortened(window, max(assembly.room, 0))
@@ -137,7 +141,14 @@ class ContextBuilder:
             return None
 
     async def _related(
-        self, scope: Scope, thread: ThreadKey, query: str, window: Window, degraded: list[str]
+        self,
+        scope: Scope,
+        thread: ThreadKey,
+        query: str,
+        known: Sequence[str],
+        language: str,
+        window: Window,
+        degraded: list[str],
     ) -> list[str]:
         try:
             return await self._recall.related_turns(
@@ -145,7 +156,8 @@ class ContextBuilder:
                 thread.persona_id,
                 query,
                 shown=window.messages,
-                budget_tokens=self._weights["episodes"].limit,
+                known=known,
+                tokens=episodes_room(self._weights["episodes"].limit, language, self._count_tokens),
             )
         except StoreUnavailable as problem:
             _log.warning("context without related turns: %s", problem)

@@ -46,7 +46,7 @@ def select(lines: Sequence[str], tokens: int, count_tokens: TokenCounter) -> lis
         alike.setdefault(_NUMERALS.sub("", words), []).append(position)
     repeated = {position for positions in alike.values() for position in sorted(positions)[1:-1]}
     ranked = sorted(
-        (-_salience_of(line) * (_OF_A_REPETITION if position in repeated else 1.0), position, line)
+        (-salience_of(line) * (_OF_A_REPETITION if position in repeated else 1.0), position, line)
         for position, line in unique.values()
     )
     kept: list[tuple[int, str]] = []
@@ -91,7 +91,8 @@ def _label(message: Message, text: str) -> str:
     return (_USER_LABELS if message.role == "user" else _ASSISTANT_LABELS)[has_cjk(text)]
 
 
-def _salience_of(line: str) -> float:
+def salience_of(line: str) -> float:
+    """The salience of a line of a summary, of whom its label says."""
     for label in _ASSISTANT_LABELS.values():
         if line.startswith(label):
             return salience(line.removeprefix(label), by_user=False)

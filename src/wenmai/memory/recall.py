@@ -4,7 +4,7 @@ The index proposes and ranks; texts come from the transcript. So nothing deleted
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from datetime import datetime
 from itertools import islice
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 from wenmai.clock import Clock, to_micros
 from wenmai.errors import InvalidInput
 from wenmai.memory.episode_entries import is_indexed, neighbour_ids, parsed_id
+from wenmai.memory.episode_excerpts import CANDIDATES, excerpts, shortened_turn
 from wenmai.memory.episodes import EpisodeIndex
 from wenmai.memory.ranked_hits import days, merged, number, ranked_hits, units
 from wenmai.memory.recall_model import RERANKED, QueryDecomposer, RecallModelFailed, Reranker, complete_order
@@ -28,6 +29,7 @@ from wenmai.memory.recalled_items import (
 from wenmai.memory.recent_messages import RecentMessages
 from wenmai.memory.sessions import Sessions
 from wenmai.resilience.degradation import note_degraded
+from wenmai.resilience.offload import run_by_size
 from wenmai.retrieval.back_references import only_points_back
 from wenmai.retrieval.diversity import POOL_FACTOR, diversified
 from wenmai.retrieval.message_ranking import NOT_RANKED, Why
@@ -55,8 +57,8 @@ RERANKER, DECOMPOSER = "reranker", "decomposer"
 """Keys in ``degraded``."""
 
 DEFAULT_TOP = 10
-RELATED_TURNS = 3
-"""Earlier turns beside a window."""
+_LARGE = 5_000
+"""From so many characters on, turns are excerpted in a worker thread."""
 
 TURN_MESSAGES = 50
 """Of a turn, in one read; a longer turn is recalled without its further messages."""
@@ -118,6 +120,9 @@ class Recall:
             SessionNotFound: the session is absent or foreign.
             StoreError: the store failed.
         """
+        return await self._collect(asked, await self._found(scope, asked, by_model=by_model))
+
+    async def _found(self, scope: Scope, asked: RecallQuery, *, by_model: bool) -> AsyncIterator[_Item]:
         check_query(asked)
         if self._index is None:
             raise InvalidInput("store", "", "a store with a search index, such as sqlite or postgresql")
@@ -127,7 +132,7 @@ class Recall:
         ranked = await asyncio.gather(*(self._ranked(self._index, scope, part, where) for part in parts))
         recent = await self._recent.read(scope, asked) if back else []
         items = self._items(scope, asked, recent, merged(ranked))
-        return await self._collect(asked, self._reranked(scope, asked, items) if by_model else items)
+        return self._reranked(scope, asked, items) if by_model else items
 
     async def related_turns(
         self,
@@ -136,10 +141,11 @@ class Recall:
         question: str,
         *,
         shown: Sequence[Message],
-        budget_tokens: int | None,
+        known: Collection[str] = (),
+        tokens: int,
         before: datetime | None = None,
     ) -> list[str]:
-        """The user's earlier turns with a persona that are related to a question, for a prompt; most related first.
+        """Excerpts of the user's earlier turns with a persona that are related to a question; most related first.
 
         None if the store has no search, or if the question only points back to what is shown.
 
@@ -148,7 +154,8 @@ class Recall:
             persona_id: only turns with this persona.
             question: the first 4 000 characters are searched.
             shown: messages that the prompt has already; their turns are left out.
-            budget_tokens: of all texts together.
+            known: statements that the prompt has already, such as the lines of the summary.
+            tokens: of all texts together, at most.
             before: only turns before this time.
 
         Raises:
@@ -161,12 +168,14 @@ class Recall:
             query=query,
             persona_id=persona_id,
             unit="turn",
-            top_k=RELATED_TURNS,
-            budget_tokens=budget_tokens,
+            top_k=CANDIDATES,
             before=before,
             exclude={message.id for message in shown},
         )
-        return [f"{item.timestamp:%Y-%m-%d} {item.text}" for item in await self.recall(scope, asked, by_model=False)]
+        found = _first(await self._found(scope, asked, by_model=False), CANDIDATES)
+        turns = [shortened_turn(messages) async for _, messages, _ in found]
+        size = sum(len(message.content) for messages in turns for message in messages)
+        return await run_by_size(size, _LARGE, excerpts, turns, query, tokens, self._count_tokens, frozenset(known))
 
     async def _ranked(self, index: EpisodeIndex, scope: Scope, query: str, where: Where) -> list[tuple[Hit, Why]]:
         spans = find_spans(query, self._clock().date())

@@ -34,7 +34,7 @@ from wenmai.text.tokens import TokenCounter
 MIN_MESSAGES = 10
 """Messages of a thread from which on it has a summary."""
 
-SUMMARY_TOKENS = 500
+SUMMARY_TOKENS = 450
 """Limit of a summary."""
 
 READ_PAGE = 500

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from wenmai.chat.turn import Recalled, TurnRun, TurnState
 from wenmai.errors import StoreUnavailable
 from wenmai.grounding.evidence.fields import detect_language
+from wenmai.memory.blocks import episodes_room
 from wenmai.memory.summaries import MIN_MESSAGES, ThreadSummary
 from wenmai.resilience.degradation import note_degraded
 from wenmai.stores.records import Message
@@ -54,6 +55,7 @@ async def recall_episodes(state: TurnState, run: TurnRun, shown: Sequence[Messag
         shown: messages of the prompt's history; their turns are not recalled.
     """
     request, opened, memory = state["request"], state["opened"], run.services.memory
+    recalled = state["recalled"]
     if request.incognito or not run.services.policy.memory_enabled:
         return []
     try:
@@ -62,7 +64,10 @@ async def recall_episodes(state: TurnState, run: TurnRun, shown: Sequence[Messag
             opened.thread.persona_id,
             state["rewritten"].text.strip() or request.query,
             shown=shown,
-            budget_tokens=memory.policy.block_weights["episodes"].limit,
+            known=recalled.summary.text.splitlines() if recalled.summary else (),
+            tokens=episodes_room(
+                memory.policy.block_weights["episodes"].limit, recalled.language, run.services.count_tokens
+            ),
             before=opened.answer.timestamp,
         )
     except StoreUnavailable:
