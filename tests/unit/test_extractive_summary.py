@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 import pytest
+from msgspec.structs import replace
 
 from wenmai.memory.extractive_summary import LONGEST_STATEMENT, extract, select, statements
 from wenmai.stores.records import Message, Role
@@ -98,8 +99,8 @@ def test_a_later_change_stands_after_what_it_changes() -> None:
     assert summary(contents, 600) == ["用户：预算改成五千元。", "用户：预算是三千元。"]
 
 
-def test_speakers_are_named_and_tools_are_left_out() -> None:
-    """Persons by their names; in the language of the statement."""
+def test_speakers_are_named() -> None:
+    """Persons by their names; in the language of the statement. A result without its call is left out."""
     said = [
         message("我住在苏州。"),
         message("I see.", "assistant"),
@@ -116,3 +117,41 @@ def test_lines_are_chosen_by_salience_within_the_limit() -> None:
     longer, shorter = (select(lines, tokens, estimate_tokens) for tokens in (60, 25))
     assert shorter == ["User: My mother lives in Bradford.", "User: I moved on 3 May 2021."]
     assert set(shorter) < set(longer) < set(lines)
+
+
+def call(name: str, arguments: str, id_: str = "c1") -> dict[str, object]:
+    """A tool call."""
+    return {"id": id_, "type": "function", "function": {"name": name, "arguments": arguments}}
+
+
+def test_a_tool_call_is_one_line_with_the_values_of_its_result() -> None:
+    """Whatever the result is: an object, a list, a text of any length, not even valid JSON, or absent."""
+    results = {
+        '{"price": 118, "seats": {"free": 3}, "note": null}': "Tool: fares(to=Porto) → price=118, free=3",
+        '[{"id": 7}, {"id": 8}]': "Tool: fares(to=Porto) → id=7, id=8",
+        "sold  out": "Tool: fares(to=Porto) → sold out",
+        "[" * 50_000: f"Tool: fares(to=Porto) → {'[' * 99}…",
+        "": "Tool: fares(to=Porto)",
+    }
+    asked = replace(message("", "assistant"), tool_calls=[call("fares", '{"to": "Porto"}')])
+    for content, line in results.items():
+        assert list(statements([asked, replace(message(content, "tool"), tool_call_id="c1")])) == [line]
+    chinese = replace(message("", "assistant"), tool_calls=[{"id": "c1", "name": "查票", "args": {"到": "杭州"}}])
+    assert list(statements([chinese])) == ["工具：查票(到=杭州)"]
+    broken = replace(message("", "assistant"), tool_calls=[{"function": 5}, call("x\n" * 900, "{")])
+    assert all("\n" not in line for line in statements([broken]))
+    assert [len(line) <= LONGEST_STATEMENT + 10 for line in statements([broken])] == [True, True]
+
+
+def test_a_turn_with_tool_calls_is_summarised() -> None:
+    """The result is beside what was said, in the order of the conversation."""
+    said = [
+        message("Is there a train on Friday?"),
+        replace(message("", "assistant"), tool_calls=[call("trains", '{"day": "Friday"}')]),
+        replace(message('{"departure": "09:40", "platform": 4}', "tool"), tool_call_id="c1"),
+        message("Yes, at 9:40.", "assistant"),
+    ]
+    assert extract([], said, 100, estimate_tokens)[1:] == [
+        "Tool: trains(day=Friday) → departure=09:40, platform=4",
+        "Assistant: Yes, at 9:40.",
+    ]

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from wenmai.memory.block_budget import DEFAULT_WEIGHTS
 from wenmai.memory.extractive_summary import select
+from wenmai.memory.tool_calls import call_lines
 from wenmai.stores.records import Block, Message, Preferences
 from wenmai.text.tokens import TokenCounter
 
@@ -168,5 +169,6 @@ def history_block(messages: Sequence[Message], language: str, speaker: str, coun
     lines = [_WARNINGS["history"][words]]
     for message in messages:
         who = message.name or _SPEAKERS[words].get(message.role, speaker)
-        lines.append(f"{as_entry(who)}: {as_entry(message.content)}")
+        text = "\n".join(filter(None, (message.content, *call_lines(message, {}))))
+        lines.append(f"{as_entry(who)}: {as_entry(text)}")
     return delimited_block("history", _MARKERS["history"][words], lines, count_tokens)

@@ -5,9 +5,11 @@ of the whole conversation, and what was said first is kept as long as it is amon
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from wenmai.memory.salience import salience
+from wenmai.memory.sizes import ELLIPSIS
+from wenmai.memory.tool_calls import call_lines, results_by_call
 from wenmai.stores.records import Message
 from wenmai.text.cjk import has_cjk, normalise, sentences
 from wenmai.text.tokens import TokenCounter
@@ -17,6 +19,7 @@ LONGEST_STATEMENT = 160
 
 _USER_LABELS = {True: "用户：", False: "User: "}
 _ASSISTANT_LABELS = {True: "助手：", False: "Assistant: "}
+_TOOL_LABELS = {True: "工具：", False: "Tool: "}
 _CLAUSE_END = re.compile(r"(?<=[，,；;、：])")
 _NOT_WORD = re.compile(r"\W+")
 _NUMERALS = re.compile("[\\d〇零一二两三四五六七八九十百千万亿]+")
@@ -60,13 +63,28 @@ def select(lines: Sequence[str], tokens: int, count_tokens: TokenCounter) -> lis
 
 
 def statements(messages: Sequence[Message]) -> Iterator[str]:
-    """Each sentence of users and assistants, labelled with its speaker, as one line."""
+    """Each sentence of users and assistants as one line with its speaker, and each tool call with its result."""
+    results = results_by_call(messages)
     for message in messages:
-        if message.role not in ("user", "assistant"):
-            continue
-        for sentence in sentences(message.content):
-            for part in split_statement(" ".join(sentence.split())):
-                yield _label(message, part) + part
+        yield from statements_of(message, results)
+
+
+def statements_of(message: Message, results: Mapping[str, Message]) -> Iterator[str]:
+    """The statements of one message.
+
+    Args:
+        message: of the conversation.
+        results: of the tool calls, by the ids of the calls.
+    """
+    if message.role not in ("user", "assistant"):
+        return
+    for sentence in sentences(message.content):
+        for part in split_statement(" ".join(sentence.split())):
+            yield _label(message, part) + part
+    for call in call_lines(message, results):
+        line = " ".join(call.split())
+        shown = line if len(line) <= LONGEST_STATEMENT else line[: LONGEST_STATEMENT - 1] + ELLIPSIS
+        yield _TOOL_LABELS[has_cjk(shown)] + shown
 
 
 def split_statement(sentence: str) -> Iterator[str]:
@@ -93,7 +111,7 @@ def _label(message: Message, text: str) -> str:
 
 def salience_of(line: str) -> float:
     """The salience of a line of a summary, of whom its label says."""
-    for label in _ASSISTANT_LABELS.values():
+    for label in (*_ASSISTANT_LABELS.values(), *_TOOL_LABELS.values()):
         if line.startswith(label):
             return salience(line.removeprefix(label), by_user=False)
     for label in _USER_LABELS.values():
