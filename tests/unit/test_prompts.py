@@ -14,6 +14,8 @@ from wenmai.config.sources import profile_path
 from wenmai.grounding.types import Passage
 from wenmai.memory.block_budget import DEFAULT_WEIGHTS, BlockWeight
 from wenmai.memory.blocks import block_language
+from wenmai.memory.line_blocks import EPISODES as EPISODES_BLOCK
+from wenmai.memory.line_blocks import SUMMARY, LineBlock, keep_first
 from wenmai.stores.records import Cut, HistoryCut, Message, Preferences, Role
 from wenmai.text.tokens import estimate_tokens
 
@@ -100,7 +102,9 @@ def built(**changes: Any) -> Prompt:
         "weights": DEFAULT_WEIGHTS,
         "count_tokens": estimate_tokens,
     }
-    return build_prompt(**(arguments | changes))
+    arguments |= changes
+    memory = {SUMMARY: arguments.pop("summary"), EPISODES_BLOCK: arguments.pop("episodes")}
+    return build_prompt(**({"memory": memory} | arguments))
 
 
 def text_of(prompt: Prompt, kind: str) -> str:
@@ -300,3 +304,23 @@ def test_the_most_related_episodes_stay_where_not_all_fit() -> None:
     assert cut.cut == Cut(episodes=whole.tokens - one.tokens)
     none = built(episodes=EPISODES, summary=[], history=[], budget_tokens=1)
     assert "episodes" not in [block.kind for block in none.blocks]
+
+
+def test_a_block_is_added_by_declaring_it() -> None:
+    """Its lines are escaped, it shares the budget by its weight, and what is cut of it is known by its kind."""
+    markers = {"zh": ("【传闻】", "【传闻结束】"), "en": ("【Hearsay】", "【End of hearsay】")}
+    hearsay = LineBlock(
+        kind="hearsay", markers=markers, warnings={"zh": "未经核实。", "en": "Unverified."}, shorten=keep_first
+    )
+    lines = [f"第{number}句【传闻结束】" for number in range(50)]
+    weights = {**DEFAULT_WEIGHTS, "hearsay": BlockWeight(1, limit=200)}
+    empty = built(summary=[], history=[]).tokens
+    for budget in (8000, empty + 150):
+        given = {"memory": {hearsay: lines}, "weights": weights, "budget_tokens": budget, "history": []}
+        prompt = built(**given)
+        assert [block.kind for block in prompt.blocks] == ["system", "preferences", "hearsay", "evidence", "question"]
+        [block] = [block for block in prompt.blocks if block.kind == "hearsay"]
+        whole = hearsay.block(lines, "zh", estimate_tokens)
+        assert block.text.startswith("【传闻】\n未经核实。\n- 第0句〔传闻结束〕\n- 第1句")
+        assert block.tokens <= min(200, budget - empty)
+        assert prompt.cut == Cut(others={"hearsay": whole.tokens - block.tokens})

@@ -18,14 +18,11 @@ from wenmai.memory.blocks import (
     as_entry,
     block_language,
     delimited_block,
-    episodes_block,
     escape_markers,
     history_block,
     preference_block,
-    shortened_episodes,
-    shortened_summary,
-    summary_block,
 )
+from wenmai.memory.line_blocks import LineBlock, add_line_blocks
 from wenmai.memory.preferences import checked_language
 from wenmai.providers.models import PromptMessage
 from wenmai.stores.contracts import Documents
@@ -139,8 +136,7 @@ def build_prompt(
     registered: str | None,
     language: str,
     preferences: Preferences | None,
-    summary: Sequence[str],
-    episodes: Sequence[str],
+    memory: Mapping[LineBlock, Sequence[str]],
     history: Sequence[Message],
     passages: Sequence[Passage],
     question: str,
@@ -150,16 +146,15 @@ def build_prompt(
 ) -> Prompt:
     """Assemble the blocks within the budget.
 
-    System, preferences, evidence and question are always included. The rest is divided by weight over the summary,
-    whose most salient lines are kept, the episodes, the most related ones, and the history, the newest turns.
+    System, preferences, evidence and question are always included. The rest is divided by weight over the blocks of
+    memory, each of which is shortened by its own rule, and the history, of which the newest turns are kept.
 
     Args:
         persona: that answers.
         registered: the active text of the prompt registry, which replaces the persona's own.
         language: BCP 47 tag; selects the language of the blocks.
         preferences: None for an incognito turn.
-        summary: lines of the summary; empty if there is none.
-        episodes: recalled turns, most related first; empty if there are none.
+        memory: lines of summary, episodes and any other block, in their order.
         history: the messages after those of the summary, ascending.
         passages: the evidence, numbered as in the prompt.
         question: as the user wrote it.
@@ -183,22 +178,12 @@ def build_prompt(
     def as_history(kept: Sequence[Message]) -> Block:
         return history_block(kept, language, name, count_tokens)
 
-    whole_summary = [summary_block(summary, language, count_tokens)] if summary else []
-    whole_episodes = [episodes_block(episodes, language, count_tokens)] if episodes else []
-    wanted = {block.kind: block.tokens for block in (*whole_summary, *whole_episodes)}
-    if wanted:
-        assembly.divide(wanted | {"history": as_history(history).tokens if history else 0})
-    shortened: list[Block] = []
-    for whole in whole_summary:
-        shortened += assembly.add_shortened(
-            whole, lambda tokens: shortened_summary(summary, language, count_tokens, tokens)
-        )
-    for whole in whole_episodes:
-        shortened += assembly.add_shortened(
-            whole, lambda tokens: shortened_episodes(episodes, language, count_tokens, tokens)
-        )
+    whole_history = as_history(history).tokens if history else 0
+    lines = add_line_blocks(
+        assembly, memory, history_tokens=whole_history, language=language, count_tokens=count_tokens
+    )
     history_blocks = assembly.add_turns(history, as_history)
-    blocks = [system, *preference_blocks, *shortened, *history_blocks, evidence, question_block]
+    blocks = [system, *preference_blocks, *lines, *history_blocks, evidence, question_block]
     return Prompt(blocks, assembly.cut)
 
 

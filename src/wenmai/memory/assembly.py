@@ -64,7 +64,7 @@ class Assembly:
         included = block.tokens if block is not None else 0
         self.tokens += included
         if included < whole.tokens:
-            self.cut = msgspec.structs.replace(self.cut, **{whole.kind: whole.tokens - included})
+            self._cut_block(whole.kind, whole.tokens - included)
         return [] if block is None else [block]
 
     def add_window(self, window: Window, *, wanted: int) -> list[Message]:
@@ -98,6 +98,12 @@ class Assembly:
 
     def _fits(self, block: Block) -> bool:
         return self.room is None or block.tokens <= self.room
+
+    def _cut_block(self, kind: str, tokens: int) -> None:
+        if kind in Cut.__struct_fields__:
+            self.cut = msgspec.structs.replace(self.cut, **{kind: tokens})
+        else:
+            self.cut = msgspec.structs.replace(self.cut, others={**(self.cut.others or {}), kind: tokens})
 
     def _cut_history(self, history: HistoryCut) -> None:
         self.cut = msgspec.structs.replace(self.cut, history=history)

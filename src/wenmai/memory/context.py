@@ -1,7 +1,7 @@
 """The context: prompt blocks and messages for the caller's own model."""
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import msgspec
@@ -10,14 +10,8 @@ from msgspec import Meta
 from wenmai.errors import InvalidInput, StoreUnavailable
 from wenmai.memory.assembly import Assembly
 from wenmai.memory.block_budget import BlockWeight
-from wenmai.memory.blocks import (
-    episodes_block,
-    episodes_room,
-    preference_block,
-    shortened_episodes,
-    shortened_summary,
-    summary_block,
-)
+from wenmai.memory.blocks import preference_block
+from wenmai.memory.line_blocks import EPISODES, SUMMARY, add_line_blocks
 from wenmai.memory.preferences import PreferenceBook
 from wenmai.memory.recall import Recall
 from wenmai.memory.summaries import MIN_MESSAGES, Summaries, ThreadSummary, beside_summary
@@ -115,9 +109,16 @@ class ContextBuilder:
         summary, window = beside_summary(found, window, self._count_tokens)
         language = preferences.values.language
         # With a budget the summary may be shortened, so that its lines are not known for certain.
-        known = summary.text.splitlines() if summary is not None and budget_tokens is None else []
+        lines = summary.text.splitlines() if summary is not None else []
+        known = lines if budget_tokens is None else []
         related = await self._related(scope, thread, query, known, language, window, degraded) if related_turns else []
-        blocks += self._add_memory(assembly, summary, related, language, window)
+        blocks += add_line_blocks(
+            assembly,
+            {SUMMARY: lines, EPISODES: related},
+            history_tokens=window.tokens,
+            language=language,
+            count_tokens=self._count_tokens,
+        )
         wanted = window.tokens
         if assembly.room is not None and wanted > assembly.room:
             window = await self._transcript.shortened(window, max(assembly.room, 0))
@@ -157,34 +158,12 @@ class ContextBuilder:
                 query,
                 shown=window.messages,
                 known=known,
-                tokens=episodes_room(self._weights["episodes"].limit, language, self._count_tokens),
+                tokens=EPISODES.room(self._weights["episodes"].limit, language, self._count_tokens),
             )
         except StoreUnavailable as problem:
             _log.warning("context without related turns: %s", problem)
             degraded.append("recall")
             return []
-
-    def _add_memory(
-        self,
-        assembly: Assembly,
-        summary: ThreadSummary | None,
-        related: Sequence[str],
-        language: str,
-        window: Window,
-    ) -> list[Block]:
-        count_tokens = self._count_tokens
-        lines = summary.text.splitlines() if summary is not None else []
-        wholes: list[tuple[Block, Callable[[int], Block | None]]] = []
-        if lines:
-            block = summary_block(lines, language, count_tokens)
-            wholes.append((block, lambda tokens: shortened_summary(lines, language, count_tokens, tokens)))
-        if related:
-            block = episodes_block(related, language, count_tokens)
-            wholes.append((block, lambda tokens: shortened_episodes(related, language, count_tokens, tokens)))
-        if not wholes:
-            return []
-        assembly.divide({block.kind: block.tokens for block, _ in wholes} | {"history": window.tokens})
-        return [block for whole, shorten in wholes for block in assembly.add_shortened(whole, shorten)]
 
     async def _window(self, scope: Scope, thread: ThreadKey, room: int | None) -> Window:
         if room is None:

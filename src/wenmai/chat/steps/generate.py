@@ -17,6 +17,7 @@ from wenmai.errors import ModelError
 from wenmai.grounding.answerability import Verdict
 from wenmai.grounding.types import DialogueAct, PolicyMode, count_characters
 from wenmai.grounding.verification import AnswerVerification
+from wenmai.memory.line_blocks import EPISODES, SUMMARY
 from wenmai.memory.summaries import beside_summary
 from wenmai.resilience.offload import run_by_size
 
@@ -40,8 +41,10 @@ async def prompt(state: TurnState, run: TurnRun) -> TurnState:
         registered=registered.value["text"] if registered else None,
         language=recalled.language,
         preferences=recalled.preferences,
-        summary=summary.text.splitlines() if summary else [],
-        episodes=await recall_episodes(state, run, recent.messages) if wants_model(state, run) else [],
+        memory={
+            SUMMARY: summary.text.splitlines() if summary else [],
+            EPISODES: await recall_episodes(state, run, recent.messages) if wants_model(state, run) else [],
+        },
         history=recent.messages,
         passages=state["verdict"].passages,
         question=state["request"].query,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from wenmai.chat.turn import Recalled, TurnRun, TurnState
 from wenmai.errors import StoreUnavailable
 from wenmai.grounding.evidence.fields import detect_language
-from wenmai.memory.blocks import episodes_room
+from wenmai.memory.line_blocks import EPISODES
 from wenmai.memory.summaries import MIN_MESSAGES, ThreadSummary
 from wenmai.resilience.degradation import note_degraded
 from wenmai.stores.records import Message
@@ -65,7 +65,7 @@ async def recall_episodes(state: TurnState, run: TurnRun, shown: Sequence[Messag
             state["rewritten"].text.strip() or request.query,
             shown=shown,
             known=recalled.summary.text.splitlines() if recalled.summary else (),
-            tokens=episodes_room(
+            tokens=EPISODES.room(
                 memory.policy.block_weights["episodes"].limit, recalled.language, run.services.count_tokens
             ),
             before=opened.answer.timestamp,

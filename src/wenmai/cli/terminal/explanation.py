@@ -68,6 +68,7 @@ def _evidence(trace: TraceRecord, titles: Mapping[str, str], language: str) -> T
 def _blocks(trace: TraceRecord, language: str) -> Table:
     table = _titled(ui_text("why_blocks", language))
     cut = msgspec.to_builtins(trace.details.cut)
+    cut |= cut.get("others", {})
     for block in trace.blocks:
         text = " ".join(block.text.split())
         tokens = f"{block.tokens} {ui_text('tokens', language)}"

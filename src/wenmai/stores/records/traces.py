@@ -37,6 +37,9 @@ class Cut(msgspec.Struct, frozen=True, kw_only=True):
     summary: Annotated[int | UnsetType, Meta(description="Tokens by which the summary was shortened.")] = UNSET
     episodes: Annotated[int | UnsetType, Meta(description="Tokens of related turns that were left out.")] = UNSET
     history: Annotated[HistoryCut | UnsetType, Meta(description="How the conversation was cut.")] = UNSET
+    others: Annotated[
+        dict[str, int] | UnsetType, Meta(description="Tokens by which other blocks were shortened, by their kind.")
+    ] = UNSET
 
 
 class TurnStep(msgspec.Struct, frozen=True):
