@@ -2,7 +2,8 @@
 
 import asyncio
 import time
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 
 import msgspec
 
@@ -131,6 +132,24 @@ class Chat:
         await self._services.traces.save(scope, replayed)
         return Replay(original, replayed)
 
+    @asynccontextmanager
+    async def turn(self, request: TurnRequest, *, on_event: OnEvent | None = None) -> AsyncIterator[TurnRun]:
+        """A turn for a LangGraph graph that has :func:`wenmai.chat.graph.build_graph` as a subgraph.
+
+        Within the context run the graph with the ``state`` of the turn as its input and the turn as its ``context``. If
+        that fails, the error is recorded as in :meth:`ask`, whose exceptions are raised here too.
+
+        Raises:
+            InvalidInput: also for an Idempotency-Key, which only :meth:`ask` knows.
+        """
+        if request.idempotency_key is not None:
+            raise InvalidInput("idempotency_key", request.idempotency_key, "none: use Chat.ask")
+        checked = _checked(request)
+        with collected_degradation() as degradations:
+            persona = await self._services.personas.active_persona(checked.scope, checked.persona_id)
+            async with self._opened(checked, persona, on_event, degradations, None) as run:
+                yield run
+
     async def _run(
         self,
         request: TurnRequest,
@@ -140,6 +159,20 @@ class Chat:
         claim: Claim | None,
     ) -> tuple[TurnAnswer, ThreadKey]:
         """The answer and its thread."""
+        async with self._opened(request, persona, on_event, degradations, claim) as run:
+            state = await run_nodes(run)
+        opened = state["opened"]
+        return state["answer"] if "answer" in state else await self._earlier_answer(state), opened.thread
+
+    @asynccontextmanager
+    async def _opened(
+        self,
+        request: TurnRequest,
+        persona: ActivePersona,
+        on_event: OnEvent | None,
+        degradations: dict[str, None],
+        claim: Claim | None,
+    ) -> AsyncIterator[TurnRun]:
         services = self._services
         async with AsyncExitStack() as resources:
             run = TurnRun(
@@ -154,15 +187,12 @@ class Chat:
                 state={"request": request, "persona": persona},
             )
             try:
-                state = await run_nodes(run)
+                yield run
             except BaseException as failure:
                 await asyncio.shield(self._record_failure(run, failure))
                 raise
-            if "answer" not in state:
-                return await self._earlier_answer(state), state["opened"].thread
-        opened = state["opened"]
-        services.memory.derived.schedule_now(request.scope, opened.thread)
-        return state["answer"], opened.thread
+        if "answer" in run.state:
+            services.memory.derived.schedule_now(request.scope, run.state["opened"].thread)
 
     async def _earlier_answer(self, state: TurnState) -> TurnAnswer:
         """The stored answer of another attempt with the same key, which crashed afterwards or was faster."""

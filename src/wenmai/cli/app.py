@@ -8,6 +8,7 @@ from wenmai.cli.commands.conformance import conformance
 from wenmai.cli.commands.doctor import doctor
 from wenmai.cli.commands.eval import eval_app
 from wenmai.cli.commands.export import export_
+from wenmai.cli.commands.graph import graph
 from wenmai.cli.commands.import_ import import_
 from wenmai.cli.commands.ingest import ingest
 from wenmai.cli.commands.migrate import migrate
@@ -24,7 +25,7 @@ app: typer.Typer = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (serve, chat, ingest, recall, config, doctor, migrate, conformance, version):
+for command in (serve, chat, ingest, recall, config, doctor, migrate, conformance, graph, version):
     app.command()(command)
 app.command("import")(import_)
 app.command("export")(export_)
