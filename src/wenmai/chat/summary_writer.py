@@ -1,19 +1,20 @@
 """Summaries by a model: merges the summary so far with the messages that follow, in batches that fit its prompt.
 
-What a model writes is checked: it may not be empty, cut off, a refusal or a tool call, and numbers must be those of the
-conversation. Where it fails, the rules write the summary, which is marked as degraded.
+What a model writes is checked: it may not be empty, cut off, a refusal or a tool call, numbers and names must be those
+of the conversation, and salient statements that it leaves out are kept. Where it fails, the rules write the summary,
+which is marked as degraded.
 """
 
 import asyncio
 import logging
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from wenmai.chat.budgets import BudgetKeeper, exhausted
 from wenmai.chat.metering import UsageMeter
 from wenmai.errors import ModelError
 from wenmai.memory.blocks import as_entry
-from wenmai.memory.extractive_summary import extract, select, split_statement, statements_of
+from wenmai.memory.extractive_summary import extract, salience_of, select, split_statement, statements_of
 from wenmai.memory.library import Memory
 from wenmai.memory.summaries import SUMMARY_TOKENS, Written
 from wenmai.memory.tool_calls import results_by_call
@@ -21,7 +22,7 @@ from wenmai.providers.models import ChatModel, ModelReply, PromptMessage
 from wenmai.resilience.offload import run_by_size
 from wenmai.scope import Scope, ThreadKey
 from wenmai.stores.records import Message
-from wenmai.text.cjk import has_cjk
+from wenmai.text.cjk import has_cjk, query_terms, terms
 from wenmai.text.tokens import TokenCounter
 
 _log = logging.getLogger(__name__)
@@ -35,6 +36,11 @@ BATCH_TOKENS = 3_000
 MESSAGE_TOKENS = 800
 """A longer message is given by its most salient statements, of all its parts."""
 
+OMITTED_TOKENS = SUMMARY_TOKENS // 3
+"""Of statements that the model left out, in its summary."""
+
+_SALIENT = 0.75
+_COVERED = 0.34
 _LARGE = 2_000
 
 _TASK = {
@@ -59,6 +65,7 @@ _MARKERS = {
     False: ("【Summary so far】", "【End of summary so far】", "【Messages】", "【End of messages】"),
 }
 _NUMBER = re.compile(r"\d+")
+_NAME = re.compile(r"(?<=[a-z,;'’] )(?!I\b)[A-Z][\w'’-]+")
 _BULLET = re.compile(r"\A\s*(?:[-*•·]|\d{1,3}[.)、](?!\d))\s*")
 _NO_SUMMARY = re.compile(
     r"\A\s*(?:[\[{]|```|<\|?tool|<function|i['’]?m (?:sorry|unable)|i am (?:sorry|unable)|sorry|i can(?:no|['’])t"
@@ -117,7 +124,8 @@ class ModelSummaryWriter:
             _log.info("the model gave no summary for %s: %s", thread.session_id, problem)
             return None
         material = [*previous, *batch]
-        return await run_by_size(len(reply.text), _LARGE, summary_lines, reply, material, self._model.count_tokens)
+        size = len(reply.text) + sum(map(len, material))
+        return await run_by_size(size, _LARGE, summary_lines, reply, material, self._model.count_tokens)
 
 
 def merge_prompt(previous: Sequence[str], batch: Sequence[str]) -> list[PromptMessage]:
@@ -136,15 +144,39 @@ def merge_prompt(previous: Sequence[str], batch: Sequence[str]) -> list[PromptMe
 def summary_lines(reply: ModelReply, material: Sequence[str], count_tokens: TokenCounter) -> list[str] | None:
     """The lines of a model's summary, within its limit; None if it is not one.
 
-    A line with a number that the material does not have is left out.
+    A line with a number or name that the material does not have is left out. Salient statements of which the model says
+    nothing are kept verbatim, before its lines.
     """
     if reply.cut_off or _NO_SUMMARY.match(reply.text):
         return None
-    known = set(_NUMBER.findall("\n".join(material)))
+    known = "\n".join(material)
+    numbers, words = set(_NUMBER.findall(known)), set(terms(known))
     points = [_BULLET.sub("", line).strip() for line in reply.text.splitlines()]
     lines = [line for point in points for line in split_statement(point)]
-    true = [line for line in lines if line and known.issuperset(_NUMBER.findall(line))]
-    return select(true, SUMMARY_TOKENS, count_tokens) or None
+    true = [
+        line
+        for line in lines
+        if line
+        and numbers.issuperset(_NUMBER.findall(line))
+        and all(words.issuperset(terms(name)) for name in _NAME.findall(line))
+    ]
+    if not true:
+        return None
+    omitted = _omitted(material, true, count_tokens)
+    used = sum(count_tokens(line) + 1 for line in omitted)
+    return [*omitted, *select(true, SUMMARY_TOKENS - used, count_tokens)]
+
+
+def _omitted(material: Sequence[str], lines: Sequence[str], count_tokens: TokenCounter) -> list[str]:
+    """The salient statements of the material that share few of their terms with the lines."""
+    said = set(terms("\n".join(lines)))
+    left = [line for line in material if salience_of(line) >= _SALIENT and _share(line, said) < _COVERED]
+    return select(left, OMITTED_TOKENS, count_tokens)
+
+
+def _share(line: str, said: Collection[str]) -> float:
+    found = query_terms(line)
+    return sum(term in said for term in found) / len(found) if found else 1.0
 
 
 def _batches(messages: Sequence[Message], count_tokens: TokenCounter) -> list[list[str]]:

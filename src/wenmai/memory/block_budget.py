@@ -13,7 +13,7 @@ class BlockWeight(NamedTuple):
 
 
 DEFAULT_WEIGHTS: Mapping[str, BlockWeight] = MappingProxyType(
-    {"summary": BlockWeight(2, 600), "episodes": BlockWeight(2, 300), "history": BlockWeight(4)}
+    {"summary": BlockWeight(2, 600), "episodes": BlockWeight(2, 270), "history": BlockWeight(4)}
 )
 """By the kind of block."""
 
