@@ -65,9 +65,7 @@ async def test_a_reranker_reorders_and_neither_adds_nor_drops(script: ScriptedMo
         assert degraded == []
         assert ids((await recall(engine, "Where is the boat in the harbour of Hook?", top_k=1))[0]) == [plain[2]]
         assert engine.memory.usage.process_total.calls == calls + 2
-        assert await engine.memory.recalls.related_turns(
-            ANN, "assistant", "Where is the boat?", shown=[], budget_tokens=None
-        )
+        assert await engine.memory.recalls.related_turns(ANN, "assistant", "Where is the boat?", shown=[], tokens=200)
     assert len(script.asked_to_help) == 2
 
 

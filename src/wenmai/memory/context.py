@@ -88,7 +88,7 @@ class ContextBuilder:
             thread: to continue.
             query: the question.
             budget_tokens: of blocks and messages together; None for no limit.
-            related_turns: with the three turns of the user with this persona, of any session, that are most related to
+            related_turns: with excerpts of the turns of the user with this persona, of any session, that are related to
                 the question and not among the messages.
 
         Raises:

@@ -146,7 +146,7 @@ class ContextBody(RequestBody):
     )
     related_turns: StrictBool = Field(
         default=True,
-        description="With up to three related earlier turns of the user with this persona, of any session.",
+        description="With excerpts of related earlier turns of the user with this persona, of any session.",
     )
     persona_id: Id | None = Field(
         alias="npc_id", default=None, description="The persona; default: the session's persona."
