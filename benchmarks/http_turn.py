@@ -12,7 +12,7 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from importlib.util import find_spec
 from itertools import cycle
@@ -39,9 +39,9 @@ async def measure(folder: Path, turns: int) -> Slice:
     """
     async with service("--store", f"sqlite:///{folder / 'http.db'}") as (port, _):
         visitors = [await Visitor.arrive(port) for _ in range(VISITORS)]
-        await _ask_all(visitors, WARM_UP)
+        await ask_all(visitors, WARM_UP)
         start = time.perf_counter()
-        times = sorted(await _ask_all(visitors, turns))
+        times = sorted(await ask_all(visitors, turns))
         elapsed = time.perf_counter() - start
         for visitor in visitors:
             visitor.leave()
@@ -55,7 +55,8 @@ async def measure(folder: Path, turns: int) -> Slice:
     )
 
 
-async def _ask_all(visitors: list["Visitor"], turns: int) -> list[float]:
+async def ask_all(visitors: list["Visitor"], turns: int) -> list[float]:
+    """Seconds of each turn; all visitors ask at once."""
     asked = await asyncio.gather(*(visitor.talk(turns // len(visitors)) for visitor in visitors))
     return [took for each in asked for took in each]
 
@@ -107,8 +108,12 @@ class Visitor:
 
 
 @asynccontextmanager
-async def service(*options: str) -> AsyncIterator[tuple[int, int]]:
+async def service(*options: str, program: Sequence[str] = ()) -> AsyncIterator[tuple[int, int]]:
     """The port and the process of a running service.
+
+    Args:
+        options: of ``wenmai serve``.
+        program: the module that runs instead of ``wenmai``, with its first arguments.
 
     Raises:
         NoServer: the ``serve`` extra is not installed, or it does not come up.
@@ -116,7 +121,7 @@ async def service(*options: str) -> AsyncIterator[tuple[int, int]]:
     if find_spec("uvicorn") is None or find_spec("fastapi") is None:
         raise NoServer("wenmai[serve] is not installed")
     port = await _free_port()
-    command = [sys.executable, "-m", "wenmai", "serve", *options, "--port", str(port)]
+    command = [sys.executable, "-m", *(program or ("wenmai",)), "serve", *options, "--port", str(port)]
     environment = {**os.environ, "WENMAI_LOG_LEVEL": "warning", "WENMAI_EMBEDDER": "none"}
     quiet = asyncio.subprocess.DEVNULL
     process = await asyncio.create_subprocess_exec(*command, stdout=quiet, stderr=quiet, env=environment)

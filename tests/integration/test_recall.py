@@ -223,7 +223,7 @@ async def test_meaning_arrives_after_the_words(world: World) -> None:
     for _ in range(200):
         if await world.entries(ANN, "episodes:2.1:test:words") == 4:
             break
-        memory.derived.schedule_now(ANN, session._thread)
+        memory.derived.schedule_soon(ANN, session._thread)
         await asyncio.sleep(0.02)
     assert (await ids_of(memory, "dinosaurs"))[0] == "s-0"
     assert await ids_of(memory, "exhibits?") == []
@@ -333,7 +333,7 @@ async def test_late_background_work_resurrects_nothing(world: World, monkeypatch
         await add(index, *arguments)
 
     monkeypatch.setattr(EpisodeIndex, "add", late)
-    memory.derived.schedule_now(ANN, session._thread)
+    memory.derived.schedule_soon(ANN, session._thread)
     await asyncio.wait_for(reading.wait(), 10)
     await session.delete()
     go.set()

@@ -224,7 +224,7 @@ async def test_what_is_removed_during_a_run_stays_removed(remove: Any) -> None:
         memory.summaries.writer = held = Held()
         session = await memory.session("s")
         await say(session, 1, 10)
-        memory.derived.schedule_now(Scope(), session._thread)
+        memory.derived.schedule_soon(Scope(), session._thread)
         await held.began.wait()
         await remove(session)
         held.go.set()

@@ -175,7 +175,7 @@ async def test_a_final_title_is_not_made_again(engine: Engine, script: ScriptedM
     """By a turn that started before the title was final and ended after."""
     answer = await ask(engine)
     await engine.memory.derived.catch_up()
-    engine.memory.derived.schedule_now(
+    engine.memory.derived.schedule_soon(
         USER, (await engine.memory.sessions.open(USER, answer.session_id)).thread("elder")
     )
     await engine.memory.derived.catch_up()

@@ -192,7 +192,7 @@ class Chat:
                 await asyncio.shield(self._record_failure(run, failure))
                 raise
         if "answer" in run.state:
-            services.memory.derived.schedule_now(request.scope, run.state["opened"].thread)
+            services.memory.derived.schedule_soon(request.scope, run.state["opened"].thread)
 
     async def _earlier_answer(self, state: TurnState) -> TurnAnswer:
         """The stored answer of another attempt with the same key, which crashed afterwards or was faster."""

@@ -8,7 +8,7 @@ same transcript gives the same record.
 
 import asyncio
 import time
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from datetime import timedelta
 from enum import Enum
 from functools import partial
@@ -19,9 +19,9 @@ import msgspec
 from wenmai.clock import Clock
 from wenmai.errors import InvalidInput, NotFound, StoreError, VersionConflict
 from wenmai.memory.derived_sweep import DerivedSweep
-from wenmai.memory.watermarks import FINAL, ThreadRef, Watermarks
+from wenmai.memory.watermarks import FINAL, NO_MARK, ThreadRef, Watermarks
 from wenmai.resilience.background import BackgroundTasks
-from wenmai.resilience.debounce import Debounce
+from wenmai.resilience.debounce import Debounce, Gathering
 from wenmai.resilience.work_queue import RetryLater, WorkQueue
 from wenmai.scope import Scope, ThreadKey
 from wenmai.stores.contracts import Documents, Logs
@@ -34,13 +34,19 @@ IDLE_SECONDS = 1.5
 LONGEST_IDLE_SECONDS = 30.0
 """A thread that is never idle is checked at such intervals."""
 
+GATHER_SECONDS = 0.75
+"""Interval at which threads are checked in which the chat has answered: together, so that they share commits."""
+
+SMALL_CHANGE = 20
+"""New messages that a check derives itself if the function needs no lease; more are queued."""
+
 ABANDONED_AFTER = timedelta(hours=1)
 """Age at which an unfinished answer counts as abandoned: its thread is derived without it."""
 
 MAX_SCHEDULED = 10_000
 """Threads waiting to be checked; further ones are left to the sweeper."""
 
-CONCURRENT_CHECKS = 8
+CONCURRENT_CHECKS = 16
 """Of threads that must not wait."""
 
 REST = 120.0
@@ -135,6 +141,7 @@ class DerivedMemory:
         self._leases = Leases(documents, clock)
         self._functions: dict[str, DerivedFunction] = {}
         self._queues: dict[str, WorkQueue[ThreadRef]] = {}
+        self._unleased: set[str] = set()
         self._tasks = BackgroundTasks()
         self._checks = WorkQueue(
             "checking derived memory", self._check, self._tasks, concurrency=1, capacity=MAX_SCHEDULED, rest=REST
@@ -149,13 +156,21 @@ class DerivedMemory:
         self._scheduled = Debounce(
             self._checks.submit, idle=IDLE_SECONDS, longest=LONGEST_IDLE_SECONDS, capacity=MAX_SCHEDULED
         )
+        self._answered = Gathering(self._urgent_checks.submit, seconds=GATHER_SECONDS)
         self._sweep = DerivedSweep(
             logs, self.watermarks, clock, self._functions, self._checks, self._scheduled, self._was_incomplete
         )
         self._running = False
 
-    def register(self, function: DerivedFunction) -> None:
-        """Derive this record too, of all threads."""
+    def register(self, function: DerivedFunction, *, leased: bool = True) -> None:
+        """Derive this record too, of all threads.
+
+        Args:
+            function: the derived function.
+            leased: whether one process at a time runs it for a thread. Otherwise its runs cost little and may overlap.
+        """
+        if not leased:
+            self._unleased.add(function.name)
         self._functions[function.name] = function
         self._queues[function.name] = WorkQueue(
             f"deriving {function.name}",
@@ -204,11 +219,11 @@ class DerivedMemory:
         with suppress(NotFound):
             await self.watermarks.reset(ThreadRef(scope, thread), list(self._functions))
 
-    def schedule_now(self, scope: Scope, thread: ThreadKey) -> None:
-        """Check the thread now, in the background."""
+    def schedule_soon(self, scope: Scope, thread: ThreadKey) -> None:
+        """Check the thread in the background within a second; turns that follow each other quickly share a check."""
         if self._running:
             ref = ThreadRef(scope, thread)
-            self._urgent_checks.submit(ref, self._scheduled.pop(ref))
+            self._answered.add(ref, self._scheduled.pop(ref))
 
     async def rebuild(self, name: str, scope: Scope, thread: ThreadKey) -> None:
         """Derive a thread's record of one function again from its beginning, in the background.
@@ -235,6 +250,7 @@ class DerivedMemory:
         """
         async with asyncio.timeout(seconds):
             while not self._is_idle():
+                self._answered.flush()
                 self._scheduled.flush()
                 self._checks.hurry()
                 await self._tasks.join()
@@ -251,6 +267,7 @@ class DerivedMemory:
             # Also on cancellation: nothing may run when the store is closed.
             for queue in self._all_queues():
                 queue.close()
+            self._answered.close()
             self._scheduled.close()
             await self._tasks.stop(0)
         # What is not stored is done again after the next start, and changes nothing.
@@ -261,7 +278,7 @@ class DerivedMemory:
     @property
     def lag(self) -> Lag:
         """The threads known to this process to be behind."""
-        behind: dict[ThreadRef, float] = self._scheduled.pending()
+        behind: dict[ThreadRef, float] = self._scheduled.pending() | self._answered.pending()
         for queue in self._all_queues():
             for ref, since in queue.pending().items():
                 behind[ref] = min(since, behind.get(ref, since))
@@ -277,7 +294,8 @@ class DerivedMemory:
         return [self._checks, self._urgent_checks, *self._queues.values()]
 
     def _is_idle(self) -> bool:
-        return not self._scheduled.pending() and all(queue.is_idle for queue in self._all_queues())
+        waiting = self._scheduled.pending() or self._answered.pending()
+        return not waiting and all(queue.is_idle for queue in self._all_queues())
 
     def _was_incomplete(self) -> bool:
         """Whether threads were left to the sweeper since the last call."""
@@ -288,26 +306,39 @@ class DerivedMemory:
         return dropped
 
     async def _check(self, ref: ThreadRef) -> None:
-        """Queue the functions that are behind in this thread."""
+        """Queue the functions that are behind in this thread, or derive what is small."""
         newest = await self._newest(ref)
         marks = await self.watermarks.get(ref, list(self._functions)) if newest else {}
         problem: Exception | None = None
         for name, function in self._functions.items():
-            change = _change(ref, marks.get(name, 0), newest)
+            before = marks.get(name, NO_MARK)
+            change = _change(ref, before.seq, newest)
             if change is None:
                 continue
             try:
                 progress = await function.progress(change)
+                if progress is Progress.BEHIND and self._is_small(name, change):
+                    progress = await self._derived_now(function, change)
             except Exception as failed:  # noqa: BLE001 — raised below; the other functions are checked all the same
                 problem = problem or failed
                 continue
             if progress is Progress.BEHIND:
                 self._queues[name].submit(ref)
-            else:
-                self.watermarks.advance(name, ref, _mark(progress, change.last))
+            elif not self.watermarks.advance(name, ref, _mark(progress, change.last), before):
+                self._urgent_checks.submit(ref)
         if problem is not None:
             raise problem
         await self.watermarks.flush_many()
+
+    def _is_small(self, name: str, change: ThreadChange) -> bool:
+        return name in self._unleased and change.last - change.after <= SMALL_CHANGE
+
+    async def _derived_now(self, function: DerivedFunction, change: ThreadChange) -> Progress:
+        """The progress after a run; still behind if the store failed, so that the run is queued and retried."""
+        try:
+            return await function.derive(change)
+        except StoreError:
+            return Progress.BEHIND
 
     async def _derive(self, function: DerivedFunction, ref: ThreadRef) -> None:
         """Run a function, unless another process does or has done so."""
@@ -315,7 +346,11 @@ class DerivedMemory:
         leased = ref.thread._replace(persona_id="") if function.of_session else ref.thread
         began = time.monotonic()
         try:
-            async with self._leases.hold(ref.scope, work, leased, wait=False):
+            async with (
+                nullcontext()
+                if function.name in self._unleased
+                else self._leases.hold(ref.scope, work, leased, wait=False)
+            ):
                 mark, version = await self.watermarks.read(function.name, ref)
                 change = _change(ref, mark, await self._newest(ref))
                 if change is None:

@@ -15,10 +15,11 @@ from wenmai.memory.derived import Progress, ThreadChange
 from wenmai.memory.episode_entries import VERSION, MessageEntry, entries_of, entry_id, parsed_id, thread_prefix
 from wenmai.memory.watermarks import ThreadRef, Watermarks
 from wenmai.providers.embedders import Embedder
+from wenmai.resilience.offload import run_by_size
 from wenmai.retrieval.index import batches
 from wenmai.retrieval.vector_cache import VectorCache
 from wenmai.scope import Scope, ThreadKey
-from wenmai.stores.contracts import CollectionSize, Documents, Hit, Logs, Range, Search, SearchQuery
+from wenmai.stores.contracts import CollectionSize, Documents, Hit, Logs, Range, Search, SearchQuery, Where
 from wenmai.stores.records import Marker, Message
 from wenmai.text.cjk import ANALYSIS
 
@@ -27,10 +28,13 @@ _log = logging.getLogger(__name__)
 READ_PAGE = 200
 """Messages read and indexed together."""
 
-LOOK_BACK = 20
+LOOK_BACK = 12
 """Messages read before those to index: the previous one, and the beginning of its turn."""
 
 EMBEDDED_TOGETHER = 20
+_LARGE = 2_000
+"""From so many characters on, entries are made in a worker thread."""
+
 WAITS, WAIT_SECONDS = 20, 0.05
 """How often, and for how long each time, vectors wait for their entries."""
 
@@ -84,31 +88,38 @@ class EpisodeIndex:
         numbers = [parsed_id(id_)[1] for id_ in found if id_.startswith(thread_prefix(thread))]
         return [seq for seq in numbers if seq <= last]
 
-    async def read(self, scope: Scope, thread: ThreadKey, first: int, last: int) -> list[MessageEntry]:
-        """The entries of the messages ``first`` to ``last`` as their transcript is now."""
+    async def read(
+        self, scope: Scope, thread: ThreadKey, first: int, last: int, newest: Sequence[Message] = ()
+    ) -> list[MessageEntry]:
+        """The entries of the messages ``first`` to ``last`` as their transcript is now, or as read in ``newest``."""
         start = max(1, first - LOOK_BACK)
-        messages = await self._logs.read(scope, thread, start=start, limit=last - start + 1)
+        if newest and newest[0].seq <= start and newest[-1].seq >= last:
+            messages = [message for message in newest if start <= message.seq <= last]
+        else:
+            messages = await self._logs.read(scope, thread, start=start, limit=last - start + 1)
         while start > 1 and messages and messages[0].turn_id == _turn_before(messages, first):
             before = await self._logs.latest(scope, thread, READ_PAGE, before=messages[0].seq)
             start, messages = before[0].seq if before else 1, [*before, *messages]
-        return await asyncio.to_thread(lambda: list(entries_of(thread, messages, first)))
+        size = sum(len(message.content) for message in messages)
+        return await run_by_size(size, _LARGE, lambda: list(entries_of(thread, messages, first)))
 
-    async def trim(self, scope: Scope, thread: ThreadKey) -> bool:
+    async def trim(self, change: ThreadChange) -> bool:
         """Remove the entries past the thread's last message; True if the thread has none.
 
-        Called after each change of index or transcript, so that whichever comes last removes what is left.
+        Called after entries were added, so that whichever comes last, this or a removal of messages, removes what is
+        left. If all of the change is still there, no entry is past the end, unless a removal was cut short: then the
+        thread is derived from its beginning.
         """
-        newest = await self._logs.latest(scope, thread, 1)
-        await self.remove(scope, thread, newest[-1].seq if newest else 0)
+        newest = await self._logs.latest(change.scope, change.thread, 1)
+        last = newest[-1].seq if newest else 0
+        if last < change.last or not change.after:
+            await self._search.remove(change.scope, self._collection, where=_after(change.thread, last))
         return not newest
 
     async def remove(self, scope: Scope, thread: ThreadKey, last: int = 0) -> None:
         """Remove the entries of the thread after ``last``, or those of its whole session if it names no persona."""
-        where: dict[str, str | Range] = {"incarnation": thread.incarnation or ""}
-        if thread.persona_id:
-            where |= {"persona": thread.persona_id, "seq": Range(low=last + 1)}
         for collection in await self._collections(scope):
-            await self._search.remove(scope, collection, where=where)
+            await self._search.remove(scope, collection, where=_after(thread, last))
 
     async def _collections(self, scope: Scope) -> list[str]:
         """The collections of the site, those of other embedders included."""
@@ -130,6 +141,13 @@ class EpisodeIndex:
         self._listed.add(site)
 
 
+def _after(thread: ThreadKey, last: int) -> Where:
+    """The filter for the thread's entries after ``last``, or those of its whole session if it names no persona."""
+    if not thread.persona_id:
+        return {"incarnation": thread.incarnation or ""}
+    return {"incarnation": thread.incarnation or "", "persona": thread.persona_id, "seq": Range(low=last + 1)}
+
+
 def _turn_before(messages: Sequence[Message], first: int) -> int:
     """The turn of the message before ``first``; that of the first one if there is none."""
     before = [message for message in messages if message.seq < first]
@@ -141,7 +159,7 @@ class Episodes:
 
     concurrency = 2
     of_session = False
-    newest = 1
+    newest = LOOK_BACK + 2
 
     def __init__(self, index: EpisodeIndex) -> None:
         self.name = f"episodes:{index.version}"
@@ -155,8 +173,9 @@ class Episodes:
         """Index the new messages; of a thread that is derived from its beginning, all."""
         for first in range(change.after + 1, change.last + 1, READ_PAGE):
             last = min(first + READ_PAGE - 1, change.last)
-            await self._index.add(change.scope, await self._index.read(change.scope, change.thread, first, last))
-        if await self._index.trim(change.scope, change.thread):
+            entries = await self._index.read(change.scope, change.thread, first, last, change.newest)
+            await self._index.add(change.scope, entries)
+        if await self._index.trim(change):
             raise SessionNotFound(change.thread.session_id)
         return Progress.CURRENT
 

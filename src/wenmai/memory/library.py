@@ -151,7 +151,7 @@ class Memory:
         self.derived.register(self.summaries)
         if episodes is not None:
             words = Episodes(episodes)
-            self.derived.register(words)
+            self.derived.register(words, leased=False)
             if embedder is not None:
                 self.derived.register(EpisodeVectors(episodes, words, self.derived.watermarks, embedder))
 

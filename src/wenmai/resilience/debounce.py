@@ -1,4 +1,4 @@
-"""Debouncing: a key is passed on when it has not been touched for a while."""
+"""Debouncing: a key is passed on when it has not been touched for a while, or together with others."""
 
 import asyncio
 from collections.abc import Callable, Hashable
@@ -80,3 +80,46 @@ class Debounce(Generic[K]):
         if self._touched:
             _, last = next(iter(self._touched.values()))
             self._timer = loop.call_at(last + self._idle, self._pass_on)
+
+
+class Gathering(Generic[K]):
+    """Passes keys on together, ``seconds`` after the first of them, so that their work is shared.
+
+    Args:
+        pass_on: called with each key, and the loop's time at which it was added first.
+        seconds: the longest that a key waits.
+    """
+
+    def __init__(self, pass_on: Callable[[K, float], None], *, seconds: float) -> None:
+        self._pass_on = pass_on
+        self._seconds = seconds
+        self._keys: dict[K, float] = {}
+        self._timer: asyncio.TimerHandle | None = None
+
+    def add(self, key: K, since: float | None = None) -> None:
+        """Pass the key on soon; ``since`` is the loop's time since which it is behind, None for now."""
+        loop = asyncio.get_running_loop()
+        self._keys.setdefault(key, loop.time() if since is None else since)
+        if self._timer is None:
+            self._timer = loop.call_later(self._seconds, self.flush)
+
+    def pending(self) -> dict[K, float]:
+        """The keys that are not passed on yet, with the loop's time since which they are behind."""
+        return dict(self._keys)
+
+    def flush(self) -> None:
+        """Pass all keys on now."""
+        keys, self._keys = self._keys, {}
+        self._cancel()
+        for key, since in keys.items():
+            self._pass_on(key, since)
+
+    def close(self) -> None:
+        """Forget all keys."""
+        self._keys.clear()
+        self._cancel()
+
+    def _cancel(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None

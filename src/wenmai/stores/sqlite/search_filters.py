@@ -3,8 +3,11 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import apsw
+
 from wenmai.stores.contracts import FieldValue, Range, Where
 from wenmai.stores.search_values import values_of
+from wenmai.stores.sqlite.connection_threads import fetch
 
 
 class Filter(NamedTuple):
@@ -22,19 +25,44 @@ class Sql(NamedTuple):
     bindings: tuple[Any, ...]
 
 
+class Narrowest(NamedTuple):
+    """Filters, the narrowest first, and how many entries satisfy that one, counted up to a limit."""
+
+    filters: list[Filter]
+    matches: int
+
+
 def filters_of(where: Where) -> list[Filter]:
     """The filter of each field."""
     return [Filter(field, *_condition(wanted)) for field, wanted in where.items()]
 
 
 def matching_entries(partition: int, filters: Sequence[Filter]) -> Sql:
-    """A query for the entries of a partition that satisfy all filters, of which there is at least one."""
-    selects = [
-        f"SELECT DISTINCT entry FROM search_fields WHERE partition = ? AND field = ? AND {each.condition}"
-        for each in filters
-    ]
-    bindings = [value for each in filters for value in (partition, each.field, *each.bindings)]
-    return Sql(" INTERSECT ".join(selects), tuple(bindings))
+    """A query for the entries of a partition that satisfy all filters, of which there is at least one.
+
+    It reads all entries of the first filter, so that one should be the narrowest.
+    """
+    first, *others = filters
+    rest = entry_matches(partition, others, "s.entry")
+    return Sql(
+        "SELECT DISTINCT s.entry FROM search_fields s WHERE s.partition = ? AND s.field = ? "
+        f"AND {first.condition} AND {rest.text}",
+        (partition, first.field, *first.bindings, *rest.bindings),
+    )
+
+
+def narrowest_first(connection: apsw.Connection, partition: int, filters: Sequence[Filter], most: int) -> Narrowest:
+    """The filters in the order of how many entries satisfy them, counted up to ``most``."""
+
+    def count(each: Filter) -> int:
+        matching = matching_entries(partition, [each])
+        sql = f"SELECT count(*) FROM ({matching.text} LIMIT ?)"
+        [[counted]] = fetch(connection, sql, (*matching.bindings, most))
+        return int(counted)
+
+    counts = {each: count(each) for each in filters}
+    ordered = sorted(filters, key=counts.__getitem__)
+    return Narrowest(ordered, counts[ordered[0]] if ordered else most)
 
 
 def entry_matches(partition: int, filters: Sequence[Filter], entry: str) -> Sql:

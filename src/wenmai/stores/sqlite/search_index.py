@@ -11,18 +11,23 @@ import msgspec
 from wenmai.stores.contracts import SearchEntry, Where
 from wenmai.stores.search_values import check_dimension, text_digest, values_of
 from wenmai.stores.sqlite.connection_threads import fetch
-from wenmai.stores.sqlite.search_filters import filters_of, matching_entries
+from wenmai.stores.sqlite.search_filters import filters_of, matching_entries, narrowest_first
 from wenmai.stores.sqlite.search_partition import Owner, Partition, created_partition, partition_of
 from wenmai.stores.sqlite.search_vectors import BYTE_ORDER
 from wenmai.stores.vector_matrix import to_bytes
 from wenmai.text.cjk import terms
 
+# One statement an entry, since the interpreter is locked and released for each; sorted, which is the table's order.
+_INSERT_POSTINGS = (
+    "INSERT INTO search_postings (partition, term, entry, count, length) SELECT ?, key, ?, value, ? FROM json_each(?)"
+)
+
 
 class Analysed(NamedTuple):
-    """An entry as it is stored; its terms as a JSON list."""
+    """An entry as it is stored; its terms as a JSON list, and with their counts as a JSON object."""
 
     entry: SearchEntry
-    counts: Counter[str]
+    counts: str
     length: int
     digest: bytes
     fields: str
@@ -87,7 +92,8 @@ def remove_matching(connection: apsw.Connection, owner: Owner, where: Where, lim
     partition = partition_of(connection, owner)
     if partition is None:
         return 0
-    matching = matching_entries(partition.row, filters_of(where))
+    narrowest = narrowest_first(connection, partition.row, filters_of(where), limit)
+    matching = matching_entries(partition.row, narrowest.filters)
     rows = fetch(connection, f"{matching.text} LIMIT ?", (*matching.bindings, limit))
     return _remove(connection, partition, [row for (row,) in rows])
 
@@ -104,7 +110,7 @@ def _analysed(entry: SearchEntry) -> Analysed:
     counts = Counter(terms(entry.text))
     return Analysed(
         entry,
-        counts,
+        msgspec.json.encode(dict(sorted(counts.items()))).decode(),
         counts.total(),
         text_digest(entry.text),
         msgspec.json.encode(entry.fields).decode(),
@@ -132,10 +138,7 @@ def _put(connection: apsw.Connection, partition: int, new: Analysed) -> Sums:
         "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
         (row, partition, new.entry.id, new.length, new.digest, number, new.fields, new.terms),
     )
-    connection.executemany(
-        "INSERT INTO search_postings (partition, term, entry, count, length) VALUES (?, ?, ?, ?, ?)",
-        [(partition, term, row, count, new.length) for term, count in new.counts.items()],
-    )
+    connection.execute(_INSERT_POSTINGS, (partition, row, new.length, new.counts))
     connection.executemany(
         "INSERT OR IGNORE INTO search_fields (partition, field, value, entry) VALUES (?, ?, ?, ?)",
         [(partition, field, value, row) for field, values in new.entry.fields.items() for value in values_of(values)],

@@ -11,13 +11,23 @@ from wenmai.stores.bm25 import UNIT, idf, length_factor
 from wenmai.stores.contracts import BM25_B, BM25_K1, Hit, SearchQuery
 from wenmai.stores.fusion import Scores, best
 from wenmai.stores.sqlite.connection_threads import fetch
-from wenmai.stores.sqlite.search_filters import Filter, Sql, entry_matches, filters_of, matching_entries
+from wenmai.stores.sqlite.search_filters import (
+    Filter,
+    Sql,
+    entry_matches,
+    filters_of,
+    matching_entries,
+    narrowest_first,
+)
 from wenmai.stores.sqlite.search_partition import Partition
 from wenmai.stores.sqlite.search_vectors import SnapshotVectors
 from wenmai.text.cjk import query_terms
 
 TIES = 64
 """Entries read beyond the last, which usually shows where those that equal it end."""
+
+COUNTED = 1_000
+"""Entries of a filter that are counted to find the narrowest one."""
 
 # The join order is fixed, because without statistics the planner scans every posting. A posting has the length of its
 # entry, so that no entry is read before the best are known.
@@ -106,8 +116,11 @@ class Reader:
         """The best entries by words, with all that equal the last of them, in descending order."""
         if not postings:
             return {}
-        if self._is_selective(filters, postings // len(weights)):
-            sql = self._scored(weights, matching_entries(self._partition.row, filters), "")
+        most = postings // len(weights)
+        narrowest = narrowest_first(self._connection, self._partition.row, filters, most)
+        # Whether looking up each term in the entries of a filter takes fewer steps than scanning the postings.
+        if narrowest.matches < most:
+            sql = self._scored(weights, matching_entries(self._partition.row, narrowest.filters), "")
         else:
             matches = entry_matches(self._partition.row, filters, "p.entry")
             sql = self._scored(weights, None, f"HAVING {matches.text}", matches.bindings)
@@ -138,22 +151,14 @@ class Reader:
             ),
         )
 
-    def _is_selective(self, filters: Sequence[Filter], most: int) -> bool:
-        """Whether looking up each term in the entries of a filter takes fewer steps than scanning the postings."""
-        for each in filters:
-            matching = matching_entries(self._partition.row, [each])
-            sql = f"SELECT count(*) FROM ({matching.text} LIMIT ?)"
-            if fetch(self._connection, sql, (*matching.bindings, most))[0][0] < most:
-                return True
-        return False
-
     def _best_vectors(self, query: SearchQuery, filters: Sequence[Filter]) -> dict[int, float]:
         """The best vectors by number, with all that equal the last of them, in descending order."""
         if query.vector is None or self._vectors is None:
             return {}
         allowed = None
         if filters:
-            matching = matching_entries(self._partition.row, filters)
+            narrowest = narrowest_first(self._connection, self._partition.row, filters, COUNTED)
+            matching = matching_entries(self._partition.row, narrowest.filters)
             sql = (
                 f"SELECT e.number FROM ({matching.text}) c CROSS JOIN search_entries e ON e.entry = c.entry "
                 "WHERE e.number IS NOT NULL"
