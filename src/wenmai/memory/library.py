@@ -75,6 +75,8 @@ class Memory:
         sessions, transcript, preferences, states, history, summaries, contexts, recalls, thread_lock, idempotency,
             usage, first_questions: its parts, usable alone.
         derived: what is made from transcripts in the background, once it is started.
+        episodes: the recall index; None for a store without search.
+        episode_functions: the names of the derived functions that keep it.
         policy: see :class:`MemoryPolicy`.
     """
 
@@ -149,11 +151,16 @@ class Memory:
         )
         self.derived.register(inferred)
         self.derived.register(self.summaries)
+        self.episodes: EpisodeIndex | None = episodes
+        self.episode_functions: list[str] = []
         if episodes is not None:
             words = Episodes(episodes)
             self.derived.register(words, leased=False)
+            self.episode_functions.append(words.name)
             if embedder is not None:
-                self.derived.register(EpisodeVectors(episodes, words, self.derived.watermarks, embedder))
+                vectors = EpisodeVectors(episodes, words, self.derived.watermarks, embedder)
+                self.derived.register(vectors)
+                self.episode_functions.append(vectors.name)
 
     async def _on_cut(self, scope: Scope, thread: ThreadKey) -> None:
         """Forget what was derived from the messages that a thread lost."""

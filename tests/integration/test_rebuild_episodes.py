@@ -1,0 +1,92 @@
+"""A lost recall index is built again by a command that may be killed anywhere."""
+
+from pathlib import Path
+
+import pytest
+from cli_process import SECONDS, environment, wenmai
+from program import Program
+
+from postgres_server import PostgresServer
+from wenmai.clock import system_clock
+from wenmai.memory.library import Memory, open_memory, required
+from wenmai.memory.rebuilding import rebuild_episodes
+from wenmai.scope import Scope
+from wenmai.stores.opening import open_store
+
+pytestmark = pytest.mark.xdist_group("postgresql")
+
+SESSIONS = 6
+
+REBUILD_AND_DIE = """
+import asyncio, os, signal, sys
+from wenmai.clock import system_clock
+from wenmai.memory import rebuilding
+from wenmai.memory.library import Memory
+from wenmai.stores.opening import open_store
+
+rebuilding.PAGE = 2
+
+async def main():
+    async with open_store(sys.argv[1], clock=system_clock) as store:
+        memory = Memory(store.documents, store.logs, search=store.search)
+        memory.derived.start()
+
+        def die(done):
+            if done == 4:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        await rebuilding.rebuild_episodes(memory, store.documents, store.logs, system_clock, on_progress=die)
+
+asyncio.run(main())
+"""
+"""Rebuilds two threads at a time, and is killed when four are done."""
+
+
+@pytest.mark.parametrize("backend", ["sqlite", "postgresql"])
+async def test_a_rebuild_that_was_killed_goes_on(backend: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    """The command indexes the threads that are left, nothing twice; the next rebuild begins again."""
+    server: PostgresServer = request.getfixturevalue("postgres_server")
+    url = server.database() if backend == "postgresql" else f"sqlite:///{tmp_path}/wenmai.db"
+    async with open_memory(url) as memory:
+        for number in range(SESSIONS):
+            session = await memory.session(f"s{number}", scope=Scope(user_id=f"user-{number}"))
+            await session.append([{"role": "user", "content": f"Casket {number} holds the ruby"}])
+        await memory.derived.catch_up(SECONDS)
+    await lose_the_index(url)
+    program = tmp_path / "rebuild_and_die.py"
+    program.write_text(REBUILD_AND_DIE, encoding="utf-8")
+    assert Program([str(program), url], env=environment()).wait(SECONDS) == -9
+    assert await recalled(url) == 4
+    done = wenmai("rebuild", "episodes", "--store", url, "--embedder", "none", folder=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "the messages of 2 threads are indexed\n"), done.stderr
+    assert await recalled(url) == SESSIONS
+    await lose_the_index(url)
+    async with open_store(url, clock=system_clock) as store:
+        documents, logs = required(store, url)
+        memory = Memory(documents, logs, search=store.search)
+        memory.derived.start()
+        assert await rebuild_episodes(memory, documents, logs, system_clock) == SESSIONS
+        await memory.derived.stop(SECONDS)
+    assert await recalled(url) == SESSIONS
+
+
+async def lose_the_index(url: str) -> None:
+    """All entries are gone; the watermarks say that they are there."""
+    async with open_store(url, clock=system_clock) as store:
+        documents, logs = required(store, url)
+        index = Memory(documents, logs, search=store.search).episodes
+        assert index is not None
+        assert store.search is not None
+        for number in range(SESSIONS):
+            found = await logs.threads(Scope(user_id=f"user-{number}"), f"s{number}")
+            where = {"persona": [each.persona_id for each in found]}
+            await store.search.remove(Scope(user_id=f"user-{number}"), index._collection, where=where)
+
+
+async def recalled(url: str) -> int:
+    """In how many sessions a message is found, each once."""
+    async with open_store(url, clock=system_clock) as store:
+        memory = Memory(*required(store, url), search=store.search)
+        found = [await memory.recall("ruby", scope=Scope(user_id=f"user-{number}")) for number in range(SESSIONS)]
+        assert max(map(len, found)) == 1
+        return sum(map(len, found))
