@@ -93,11 +93,12 @@ class Visitor:
                 raise AssertionError(f"no answer: {answer}")
         return times
 
-    async def post(self, path: str, body: dict[str, object]) -> dict[str, object]:
-        """The decoded answer to a request with a JSON body."""
+    async def post(self, path: str, body: dict[str, object], *, user: str = "anonymous") -> dict[str, object]:
+        """The decoded answer to a user's request with a JSON body."""
         content = json.dumps(body).encode()
-        head = f"POST {path} HTTP/1.1\r\nHost: {HOST}\r\nContent-Type: application/json\r\n"
-        self._writer.write(f"{head}Content-Length: {len(content)}\r\n\r\n".encode() + content)
+        head = f"POST {path} HTTP/1.1\r\nHost: {HOST}\r\nX-User-ID: {user}\r\n"
+        head += f"Content-Type: application/json\r\nContent-Length: {len(content)}\r\n\r\n"
+        self._writer.write(head.encode() + content)
         status, *headers = (await self._reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
         lengths = [line.split(":")[1] for line in headers if line.lower().startswith("content-length:")]
         answer = await self._reader.readexactly(int(lengths[0]))

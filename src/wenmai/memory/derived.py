@@ -8,6 +8,7 @@ same transcript gives the same record.
 
 import asyncio
 import time
+from collections.abc import Callable, Collection
 from contextlib import nullcontext, suppress
 from datetime import timedelta
 from enum import Enum
@@ -55,6 +56,9 @@ percentile of appends does not show them. So does the next check after a run."""
 
 MAX_WAITING = 1_000
 """Threads waiting for a function; further ones are left to the sweeper."""
+
+PROGRESS_SECONDS = 0.01
+"""Interval at which the work that is waited for is looked at."""
 
 FLUSH_SECONDS = 60.0
 """Interval at which watermarks that only say that nothing had to change are stored."""
@@ -254,6 +258,24 @@ class DerivedMemory:
                 self._scheduled.flush()
                 self._checks.hurry()
                 await self._tasks.join()
+
+    async def work_off(self, *, without: Collection[str] = (), on_progress: Callable[[int], None]) -> None:
+        """Work on all scheduled threads now, until none is behind in a function that is not in ``without``.
+
+        Args:
+            without: functions that are left to the background.
+            on_progress: called with the number of threads that are left.
+        """
+        queues = [self._checks, self._urgent_checks, *(self._queues[name] for name in self._queues.keys() - without)]
+        while True:
+            self._answered.flush()
+            self._scheduled.flush()
+            self._checks.hurry()
+            left = {ref for queue in queues for ref in queue.pending()}
+            on_progress(len(left))
+            if not left:
+                return
+            await asyncio.sleep(PROGRESS_SECONDS)
 
     async def stop(self, seconds: float) -> None:
         """Work on all scheduled threads for at most so long; the next sweep finds the rest."""

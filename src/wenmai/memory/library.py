@@ -76,7 +76,7 @@ class Memory:
             usage, first_questions: its parts, usable alone.
         derived: what is made from transcripts in the background, once it is started.
         episodes: the recall index; None for a store without search.
-        episode_functions: the names of the derived functions that keep it.
+        word_functions, vector_functions: the names of the derived functions that keep it.
         policy: see :class:`MemoryPolicy`.
     """
 
@@ -152,15 +152,16 @@ class Memory:
         self.derived.register(inferred)
         self.derived.register(self.summaries)
         self.episodes: EpisodeIndex | None = episodes
-        self.episode_functions: list[str] = []
+        self.word_functions: list[str] = []
+        self.vector_functions: list[str] = []
         if episodes is not None:
             words = Episodes(episodes)
             self.derived.register(words, leased=False)
-            self.episode_functions.append(words.name)
+            self.word_functions.append(words.name)
             if embedder is not None:
                 vectors = EpisodeVectors(episodes, words, self.derived.watermarks, embedder)
                 self.derived.register(vectors)
-                self.episode_functions.append(vectors.name)
+                self.vector_functions.append(vectors.name)
 
     async def _on_cut(self, scope: Scope, thread: ThreadKey) -> None:
         """Forget what was derived from the messages that a thread lost."""

@@ -50,7 +50,7 @@ async def rebuild_episodes(
     pages = _threads_of(memory, *session) if session else _all_threads(logs, await position.read() if position else "")
     async for page, cursor in pages:
         for scope, thread in page:
-            for name in memory.episode_functions:
+            for name in (*memory.word_functions, *memory.vector_functions):
                 with suppress(NotFound):  # deleted meanwhile
                     await memory.derived.rebuild(name, scope, thread)
         await _finish(memory)

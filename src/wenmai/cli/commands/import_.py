@@ -14,6 +14,7 @@ from wenmai.cli.terminal.progress import bar
 from wenmai.config.settings import Settings
 from wenmai.interchange import FORMATS, Report, check_choices, import_files
 from wenmai.memory.history import ASSISTANT
+from wenmai.memory.library import Memory
 from wenmai.scope import Scope
 
 Files = Annotated[list[Path], typer.Argument(help="Files to read", exists=True, dir_okay=False, readable=True)]
@@ -61,6 +62,20 @@ async def _import(
             progress.show(position, pluralize(report.messages + report.repeated, "message"))
 
         async with memory_from_settings(settings) as memory:
-            return await import_files(
+            report = await import_files(
                 memory, scope, paths, format_name=format_name, persona_id=persona, on_progress=on_progress
             )
+            await _index(memory, report)
+            return report
+
+
+async def _index(memory: Memory, report: Report) -> None:
+    """Derive what is made of the messages, but vectors, which may take hours; interrupted, the service goes on."""
+    if report.repeated:  # an import that was interrupted left threads that are not known here
+        await memory.derived.sweep()
+    with bar("index", report.sessions) as progress:
+
+        def on_progress(left: int) -> None:
+            progress.show(max(0, report.sessions - left), pluralize(left, "thread") + " left")
+
+        await memory.derived.work_off(without=memory.vector_functions, on_progress=on_progress)

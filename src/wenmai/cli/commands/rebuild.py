@@ -105,8 +105,9 @@ async def _rebuild_episodes(settings: Settings, session: tuple[Scope, str] | Non
             threads = await rebuild_episodes(
                 engine.memory, documents, logs, engine.clock, session=session, on_progress=on_progress
             )
-            failures = engine.memory.derived.failures
-            return _Done(threads, sum(failures[name] for name in engine.memory.episode_functions))
+            memory = engine.memory
+            names = [*memory.word_functions, *memory.vector_functions]
+            return _Done(threads, sum(memory.derived.failures[name] for name in names))
 
 
 async def _rebuild(settings: Settings, session: tuple[Scope, str] | None) -> int:
