@@ -22,6 +22,7 @@ from wenmai.clock import system_clock
 from wenmai.config.settings import Settings
 from wenmai.engine import load_engine_settings, open_engine
 from wenmai.errors import InvalidInput, StoreUnavailable
+from wenmai.memory.library import Memory, required
 from wenmai.resilience.breaker import BreakerPolicy
 from wenmai.scope import Scope
 from wenmai.stores.contracts import CollectionSize, Search, SearchEntry, SearchQuery
@@ -307,3 +308,32 @@ def test_other_urls_are_refused(url: str) -> None:
     with pytest.raises(InvalidInput, match=r"milvus:///relative\.db") as refused:
         parse_url(url)
     assert "secret" not in str(refused.value)
+
+
+async def test_the_words_of_deleted_messages_are_gone(conformance_milvus: str, tmp_path: Path) -> None:
+    """Of a cut, of a cleared thread and of a deleted session, also from the entry of the message that followed."""
+    said = [
+        {"role": role, "content": text} for role, text in (("user", "kept"), ("user", "a lapis casket"), ("user", "ok"))
+    ]
+    url = f"sqlite:///{tmp_path}/wenmai.db"
+    async with open_stores(url, search=conformance_milvus, clock=system_clock) as (store, _):
+        memory = Memory(*required(store, url), search=store.search)
+        memory.derived.start()
+        assert memory.episodes is not None
+        asked = [SearchQuery(text="lapis", limit=10)]
+        for user, remove in (
+            ("cut", lambda session: session.truncate(1)),
+            ("cleared", lambda session: session.clear()),
+            ("deleted", lambda session: session.delete()),
+        ):
+            scope = Scope("erasure", "default", user)
+            session = await memory.session("s", scope=scope)
+            await session.append(said)
+            await memory.derived.catch_up(10)
+            [hits] = await memory.episodes.query(scope, asked)
+            assert len(hits) == 2
+            await remove(session)
+            await memory.derived.catch_up(10)
+            [hits] = await memory.episodes.query(scope, asked)
+            assert hits == []
+        await memory.derived.stop(1)

@@ -18,7 +18,7 @@ from wenmai.memory import derived
 from wenmai.memory.episodes import EpisodeIndex
 from wenmai.memory.library import Memory, SessionMemory, open_memory, required
 from wenmai.scope import Scope
-from wenmai.stores.contracts import Search, Store
+from wenmai.stores.contracts import Search, SearchQuery, Store
 from wenmai.stores.opening import open_store
 
 pytestmark = pytest.mark.xdist_group("postgresql")
@@ -272,6 +272,9 @@ async def test_what_is_deleted_leaves_the_index(world: World, way: str) -> None:
         case _:
             await found.truncate(2 if way == "cut" else 0)
     assert await ids_of(memory, "dinosaurs") == []
+    for collection in ("episodes:2.1", "episodes:2.1:test:words"):
+        [hits] = await world.search.query(ANN, collection, [SearchQuery(text="museum dinosaurs", limit=10)])
+        assert [hit.id for hit in hits if hit.lexical] == []
     assert await world.entries(ANN) == await world.entries(ANN, "episodes:2.1:test:words") == left
 
 

@@ -259,14 +259,14 @@ class DerivedMemory:
                 self._checks.hurry()
                 await self._tasks.join()
 
-    async def work_off(self, *, without: Collection[str] = (), on_progress: Callable[[int], None]) -> None:
-        """Work on all scheduled threads now, until none is behind in a function that is not in ``without``.
+    async def work_off(self, functions: Collection[str], on_progress: Callable[[int], None]) -> None:
+        """Work on all scheduled threads now, until none is behind in one of these functions.
 
         Args:
-            without: functions that are left to the background.
+            functions: their names; the others are left to the background.
             on_progress: called with the number of threads that are left.
         """
-        queues = [self._checks, self._urgent_checks, *(self._queues[name] for name in self._queues.keys() - without)]
+        queues = [self._checks, self._urgent_checks, *(self._queues[name] for name in functions)]
         while True:
             self._answered.flush()
             self._scheduled.flush()

@@ -70,7 +70,7 @@ async def _import(
 
 
 async def _index(memory: Memory, report: Report) -> None:
-    """Derive what is made of the messages, but vectors, which may take hours; interrupted, the service goes on."""
+    """Wait until the messages are found by words; vectors may take hours. Interrupted, the service goes on."""
     if report.repeated:  # an import that was interrupted left threads that are not known here
         await memory.derived.sweep()
     with bar("index", report.sessions) as progress:
@@ -78,4 +78,4 @@ async def _index(memory: Memory, report: Report) -> None:
         def on_progress(left: int) -> None:
             progress.show(max(0, report.sessions - left), pluralize(left, "thread") + " left")
 
-        await memory.derived.work_off(without=memory.vector_functions, on_progress=on_progress)
+        await memory.derived.work_off(memory.word_functions, on_progress)
