@@ -41,7 +41,7 @@ from wenmai.stores.records import Message
 from wenmai.text.cjk import terms
 from wenmai.text.tokens import TokenCounter
 
-POOL = 300
+POOL = 400
 """Messages ranked."""
 
 DATED_POOL = 100
@@ -50,7 +50,7 @@ DATED_POOL = 100
 MAX_SPANS = 3
 """Days or periods of a question that are searched."""
 
-NEAR = 60
+NEAR = 100
 """Messages, the best by words and meaning, whose neighbours count even if they are not in the pool."""
 
 RERANKER, DECOMPOSER = "reranker", "decomposer"
