@@ -22,7 +22,7 @@ from wenmai.clock import system_clock
 from wenmai.config.settings import Settings
 from wenmai.engine import load_engine_settings, open_engine
 from wenmai.errors import InvalidInput, StoreUnavailable
-from wenmai.memory.library import Memory, required
+from wenmai.memory.library import Memory, SessionMemory, required
 from wenmai.resilience.breaker import BreakerPolicy
 from wenmai.scope import Scope
 from wenmai.stores.contracts import CollectionSize, Search, SearchEntry, SearchQuery
@@ -321,11 +321,12 @@ async def test_the_words_of_deleted_messages_are_gone(conformance_milvus: str, t
         memory.derived.start()
         assert memory.episodes is not None
         asked = [SearchQuery(text="lapis", limit=10)]
-        for user, remove in (
-            ("cut", lambda session: session.truncate(1)),
-            ("cleared", lambda session: session.clear()),
-            ("deleted", lambda session: session.delete()),
-        ):
+        removals: dict[str, Callable[[SessionMemory], Awaitable[object]]] = {
+            "cut": lambda session: session.truncate(1),
+            "cleared": lambda session: session.clear(),
+            "deleted": lambda session: session.delete(),
+        }
+        for user, remove in removals.items():
             scope = Scope("erasure", "default", user)
             session = await memory.session("s", scope=scope)
             await session.append(said)
@@ -336,4 +337,5 @@ async def test_the_words_of_deleted_messages_are_gone(conformance_milvus: str, t
             await memory.derived.catch_up(10)
             [hits] = await memory.episodes.query(scope, asked)
             assert hits == []
+        await memory.derived.stop(1)
         await memory.derived.stop(1)

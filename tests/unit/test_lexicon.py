@@ -28,7 +28,7 @@ GENERAL = {
     "kinds of settlements, streets and waters, which are in names of any field": "village street 堰 圳",
     "the calendar": "冬至 节日 festival festivals lantern_festival winter_solstice",
     "questions, in an expression": "是谁 由谁 什么时候 何时 哪一",
-    "everyday words with other meanings": "和睦 ancestor deep old stone tree well",
+    "everyday words with other meanings": "和睦 ancestor deep old stage stages stone tree well",
 }
 """Words of the sample's lexicon that any text in Chinese or English has, and why; ``_`` is a blank."""
 
