@@ -119,6 +119,7 @@ async def open_engine(
         documents, logs = required(store, settings.store)
         count_tokens = model.count_tokens if model else estimate_tokens
         policy = _policy(settings, profile, titled_by_model=model is not None)
+        evidence = EvidenceBase(documents, store.search, embedder, policy=breaker_policy)
         memory = Memory(
             documents,
             logs,
@@ -127,8 +128,8 @@ async def open_engine(
             count_tokens=count_tokens,
             search=store.search,
             embedder=embedder,
+            queries=evidence.queries,
         )
-        evidence = EvidenceBase(documents, store.search, embedder, policy=breaker_policy)
         services = _services(settings, profile, lexicon, documents, memory, evidence, model, clock)
         if verifying is not None:
             services = replace(services, verifier=ModelVerifier(verifying, settings.verifier_seconds))

@@ -17,6 +17,7 @@ from wenmai.errors import InvalidInput, ModelError, SessionNotFound
 from wenmai.memory import derived
 from wenmai.memory.episodes import EpisodeIndex
 from wenmai.memory.library import Memory, SessionMemory, open_memory, required
+from wenmai.retrieval.query_embedding import QueryEmbedding
 from wenmai.scope import Scope
 from wenmai.stores.contracts import Search, SearchQuery, Store
 from wenmai.stores.opening import open_store
@@ -176,6 +177,23 @@ async def test_a_query_that_only_points_back_recalls_what_was_said_last(world: W
     await say(second, "A secret", "Quiet", metadata={"incognito": True})
     assert (await ids_of(memory, "What did I just say?"))[:2] == ["two-1", "two-0"]
     assert await ids_of(memory, "What did I just say?", after=world.clock() + timedelta(days=1)) == []
+
+
+async def test_a_failing_embedder_opens_the_breaker_that_is_shared(world: World) -> None:
+    """Recall goes on by words, and the breaker that evidence uses too counts the failure."""
+
+    class Failing(WordVectors):
+        async def embed_query(self, text: str) -> list[float]:
+            raise ModelError(self.name, f"no vector for {len(text)} characters", retryable=True)
+
+    queries = QueryEmbedding(Failing())
+    memory = Memory(*required(world.store, ""), clock=world.clock, search=world.search, queries=queries)
+    memory.derived.start()
+    await say(await memory.session("s", scope=ANN), MUSEUM, "ok")
+    await memory.derived.catch_up(10)
+    assert (await ids_of(memory, "museum"))[0] == "s-0"
+    assert queries.breaker.status.failures == 1
+    await memory.derived.stop(1)
 
 
 async def test_marginal_relevance_is_the_order_of_the_answer(world: World) -> None:

@@ -20,6 +20,9 @@ from wenmai.retrieval.back_references import only_points_back
         "What were we just talking about?",
         "the thing I told you a moment ago",
         "Remind me of the previous message.",
+        "之前说的那个",
+        "What was that again?",
+        "the one mentioned earlier",
     ],
 )
 def test_a_query_without_a_subject_points_back(query: str) -> None:
@@ -41,6 +44,8 @@ def test_a_query_without_a_subject_points_back(query: str) -> None:
         "the book you just recommended",
         "What is the lamp above the door made of?",
         "What was the last train?",
+        "之前住在哪里",
+        "Did I go to Lyon again?",
         "",
     ],
 )

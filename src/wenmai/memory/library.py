@@ -90,6 +90,7 @@ class Memory:
         count_tokens: TokenCounter = estimate_tokens,
         search: Search | None = None,
         embedder: Embedder | None = None,
+        queries: QueryEmbedding | None = None,
     ) -> None:
         self.policy: MemoryPolicy = policy or MemoryPolicy()
         self.derived: DerivedMemory = DerivedMemory(documents, logs, clock)
@@ -118,7 +119,7 @@ class Memory:
         self.summaries: Summaries = Summaries(
             documents, logs, self.transcript, window=self.policy.window, count_tokens=count_tokens
         )
-        questions = QueryEmbedding(embedder)
+        questions = queries or QueryEmbedding(embedder)
         self.recalls: Recall = Recall(
             episodes,
             questions,

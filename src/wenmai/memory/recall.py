@@ -147,7 +147,7 @@ class Recall:
     ) -> list[str]:
         """Excerpts of the user's earlier turns with a persona that are related to a question; most related first.
 
-        None if the store has no search, or if the question only points back to what is shown.
+        Nothing if the store has no search, or if the question only points back to what is shown.
 
         Args:
             scope: of the user.

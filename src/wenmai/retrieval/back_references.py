@@ -6,9 +6,10 @@ from wenmai.text.cjk import content_words, normalise
 from wenmai.text.folding import fold
 
 _BACK = re.compile(
-    r"刚刚才|刚才|刚刚|方才|适才|上面|上边|上一[句条个次轮]|前一[句条个]|前面|先前"
+    r"刚刚才|刚才|之前|刚刚|方才|适才|上面|上边|上一[句条个次轮]|前一[句条个]|前面|先前"
     r"|\b(?:just (?:now|said|t(?:old)|mentioned|asked|talked|discussed|wrote|described|explained|recommended|suggested)"
     r"|(?:i|you|we|they|he|she) just|were (?:we|you|they) just|was i just|a (?:moment|minute|second) ago|above"
+    r"|earlier|again"
     r"|previous(?:ly)?|last (?:message|answer|reply|question|thing|one|sentence))\b"
 )
 _EMPTY = re.compile(

@@ -62,6 +62,7 @@ class PassageIndex(Generic[R]):
         search_seconds: timeout of the search for a question.
 
     Attributes:
+        queries: embeds questions, behind a breaker.
         embedder_breaker, search_breaker: circuit breakers of the two.
         stored: whether the index outlives the process, so that it can be empty while there are documents.
     """
@@ -78,8 +79,8 @@ class PassageIndex(Generic[R]):
         policy: BreakerPolicy | None = None,
         search_seconds: float = SEARCH_SECONDS,
     ) -> None:
-        self._queries = QueryEmbedding(embedder, policy=policy)
-        self.embedder_breaker: Breaker = self._queries.breaker
+        self.queries: QueryEmbedding = QueryEmbedding(embedder, policy=policy)
+        self.embedder_breaker: Breaker = self.queries.breaker
         self.search_breaker: Breaker = Breaker("search", policy=policy)
         self._corpus = corpus
         self._search = search
@@ -139,7 +140,7 @@ class PassageIndex(Generic[R]):
         """
         if self._embedding:
             self._embedding.check(scope)
-        vector, failed = await self._queries.embed(query)
+        vector, failed = await self.queries.embed(query)
         # The store's ranking favours entries that have a vector, so the best are chosen here until all have theirs.
         choosing = vector is not None and self._embedding is not None and not self._embedding.is_complete(scope)
 

@@ -23,6 +23,7 @@ from wenmai.resilience.breaker import Breaker, BreakerPolicy
 from wenmai.retrieval.embedding import EmbeddingProgress, OnEmbedded
 from wenmai.retrieval.index import BATCH, BATCH_CHARACTERS, SEARCH_SECONDS, PassageIndex
 from wenmai.retrieval.local_index import LocalIndex
+from wenmai.retrieval.query_embedding import QueryEmbedding
 from wenmai.retrieval.ranking import fused_order, scores
 from wenmai.scope import Scope
 from wenmai.stores.contracts import Documents, Page, Range, Search, Stored
@@ -72,6 +73,7 @@ class EvidenceBase:
 
     Attributes:
         breakers: of the search, and of the embedder if there is one.
+        queries: embeds questions, behind the embedder's breaker.
         files: reads files of passages.
     """
 
@@ -94,6 +96,7 @@ class EvidenceBase:
         self._rebuilding = asyncio.Lock()
         self._changes: dict[tuple[str, str], int] = {}
         self.files: FileReader = FileReader()
+        self.queries: QueryEmbedding = self._index.queries
         searching = (self._index.search_breaker,)
         self.breakers: tuple[Breaker, ...] = (self._index.embedder_breaker, *searching) if embedder else searching
 

@@ -284,6 +284,8 @@ def bare_records() -> list[Record]:
         Marker(name="bare"),
         Watermark(ref="bare", session_id="session-bare", function="", persona_id="", seq=0),
         summary_record("bare"),
+        BusinessState(session_id="session-bare"),
+        StateAudit(ref="bare", session_id="session-bare", changes=[]),
     ]
 
 
