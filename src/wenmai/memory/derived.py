@@ -47,7 +47,7 @@ ABANDONED_AFTER = timedelta(hours=1)
 MAX_SCHEDULED = 10_000
 """Threads waiting to be checked; further ones are left to the sweeper."""
 
-CONCURRENT_CHECKS = 16
+CONCURRENT_CHECKS = 8
 """Of threads that must not wait."""
 
 REST = 120.0
