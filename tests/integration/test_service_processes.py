@@ -5,6 +5,7 @@ import random
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Literal
 
 import asyncpg
 import httpx
@@ -24,6 +25,9 @@ SLACK_SECONDS = 10.0
 """Added to time limits for a busy machine."""
 
 TIMEOUT_SECONDS = 60.0
+MOMENTS: dict[str, Literal["INSERT", "UPDATE"]] = {"traces": "INSERT", "idempotent_turns": "UPDATE"}
+"""Writes before which the workers are killed: of the trace, and of the answer under its key."""
+
 ANSWERS_BETWEEN_KILLS = 4
 """Answers between two kills, so that there is something to lose."""
 
@@ -65,10 +69,6 @@ async def kill_workers(service: ServiceProcess, database: str, kills: int) -> No
     assert await wrong_talks(database, users.answered) == []
 
 
-BACKGROUND_SECONDS = 2.0
-"""Until the background work of earlier turns is done: a write of it must not be what a paused service holds."""
-
-
 async def ask(service: ServiceProcess, key: str) -> Json:
     """The answer to a request with this key."""
     body = {"npc_id": NPC, "query": question(key)}
@@ -105,8 +105,8 @@ async def test_kills_of_workers_lose_and_duplicate_nothing(four_workers: Service
     """
     await kill_workers(four_workers, database, 10)
     answers = []
-    for table in ("traces", "idempotent_turns"):
-        async with held_at(database, table):
+    for table, event in MOMENTS.items():
+        async with held_at(database, table, event):
             first = asyncio.create_task(ask(four_workers, table))
             await somebody_waits(database)
             for worker in four_workers.workers():
@@ -144,7 +144,6 @@ async def test_two_services_alternate_and_a_paused_one_changes_nothing(
     sleeper, successor = two_services
     answers = []
     for key in ("slept", "woke early"):
-        await asyncio.sleep(BACKGROUND_SECONDS)
         async with held_at(database, "traces"):
             first = asyncio.create_task(ask(sleeper, key))
             await somebody_waits(database)
