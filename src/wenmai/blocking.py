@@ -259,9 +259,8 @@ class _LoopThread:
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return future.result()
-        except BaseException:
+        finally:
             future.cancel()
-            raise
 
     def close(self) -> None:
         self._loop.call_soon_threadsafe(self._loop.stop)

@@ -84,16 +84,16 @@ async def run_steps(steps: Sequence[tuple[str, Step]], state: TurnState, run: Tu
     added: TurnState = {}
     for name, step in steps:
         began = time.perf_counter()
+        status: StepStatus = "error"
         try:
             update = await step(seen, run)
-        except BaseException:
-            _record(run, name, "error", began)
-            raise
-        seen.update(update)
-        added.update(update)
-        run.state.update(update)
-        status = _status(name, seen, run)
-        await run.emit(_record(run, name, status, began))
+            seen.update(update)
+            added.update(update)
+            run.state.update(update)
+            status = _status(name, seen, run)
+        finally:
+            ended = _record(run, name, status, began)
+        await run.emit(ended)
     return added
 
 

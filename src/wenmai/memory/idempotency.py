@@ -22,7 +22,7 @@ from typing import Any
 import msgspec
 
 from wenmai.clock import Clock, from_micros
-from wenmai.errors import IdempotencyMismatch, InvalidInput, SessionNotFound, VersionConflict
+from wenmai.errors import IdempotencyMismatch, InvalidInput, SessionNotFound, VersionConflict, WenmaiError
 from wenmai.resilience.shielded import run_to_completion
 from wenmai.scope import Scope
 from wenmai.stores.contracts import Documents, Stored
@@ -159,9 +159,6 @@ class IdempotentTurns:
                 result = await work(Claim(mine.record.asked_session, mine.record.attempt_id, attempt.is_held))
         except ClaimLost:
             return await self._attempt(scope, key, fingerprint, session_id, work)
-        except BaseException:
-            await attempt.release()
-            raise
         try:
             await attempt.complete(result)
         except SessionNotFound:
@@ -216,13 +213,20 @@ class _Attempt:
 
     @asynccontextmanager
     async def renewed(self) -> AsyncIterator[None]:
-        """Renew the claim for as long as the context lasts."""
+        """Renew the claim for as long as the context lasts; work that fails releases it, unless it was lost."""
         renewal = asyncio.create_task(self._renew_until_lost())
+        failed = True
         try:
             yield
+            failed = False
+        except ClaimLost:
+            failed = False
+            raise
         finally:
             renewal.cancel()
             await asyncio.wait([renewal])
+            if failed:
+                await self.release()
 
     async def _renew_until_lost(self) -> None:
         while True:
@@ -259,7 +263,7 @@ class _Attempt:
         """Release the claim, so that the next attempt starts at once; the record is kept, as it names the session."""
         try:
             await self._put_expiry(_EXPIRED)
-        except Exception as problem:  # noqa: BLE001 — the attempt's own error is being raised
+        except WenmaiError as problem:
             _log.warning("the claim on an Idempotency-Key could not be released: %r", problem)
 
     async def _put_expiry(self, expires_at: datetime) -> None:

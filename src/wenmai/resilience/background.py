@@ -41,7 +41,8 @@ class BackgroundTasks:
             seconds: between the end of a run and the next.
             first_after: seconds before the first run.
         """
-        self._periodic.add(asyncio.create_task(_repeat(what, work, seconds, first_after), context=Context()))
+        work_forever = repeat_forever(what, work, seconds=seconds, first_after=first_after)
+        self._periodic.add(asyncio.create_task(work_forever, context=Context()))
 
     async def join(self) -> None:
         """Wait until no task runs, the periodic ones apart."""
@@ -67,13 +68,33 @@ class BackgroundTasks:
         self._periodic.clear()
 
 
-async def _repeat(what: str, work: Callable[[], Awaitable[object]], seconds: float, first_after: float) -> None:
+async def repeat_forever(
+    what: str,
+    work: Callable[[], Awaitable[object]],
+    *,
+    seconds: float,
+    first_after: float = 0.0,
+    retry_after: float | None = None,
+) -> None:
+    """Repeat work until the task is cancelled; a failure is logged, and the work retried.
+
+    Args:
+        what: names the work in the log.
+        work: called for each run.
+        seconds: between the end of a run and the next.
+        first_after: seconds before the first run.
+        retry_after: seconds after a failed run; None means ``seconds``.
+    """
     await asyncio.sleep(first_after)
+    delay = seconds if retry_after is None else retry_after
     while True:
         try:
             await work()
         except StoreError as problem:
-            _log.warning("%s failed, retrying at the next interval: %s", what, problem)
+            _log.warning("%s failed, retrying in %g s: %s", what, delay, problem)
         except Exception:  # noqa: BLE001 — logged and retried
-            _log.exception("%s failed unexpectedly, retrying at the next interval", what)
-        await asyncio.sleep(seconds)
+            _log.exception("%s failed unexpectedly, retrying in %g s", what, delay)
+        else:
+            await asyncio.sleep(seconds)
+            continue
+        await asyncio.sleep(delay)

@@ -13,9 +13,10 @@ without the durable store a read is answered by an entry, if there is one, and w
 import asyncio
 import logging
 import secrets
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import timedelta
+from functools import partial
 from time import monotonic
 
 from redis.exceptions import AuthenticationError
@@ -24,6 +25,7 @@ from redis.exceptions import TimeoutError as RedisTimeout
 
 from wenmai.clock import Clock
 from wenmai.errors import InvalidInput, StoreUnavailable
+from wenmai.resilience.background import repeat_forever
 from wenmai.resilience.breaker import Breaker, BreakerPolicy
 from wenmai.scope import Scope
 from wenmai.stores.cache.documents import CachedDocuments
@@ -32,7 +34,7 @@ from wenmai.stores.cache.logs import CachedLogs
 from wenmai.stores.cache.lru import Lru
 from wenmai.stores.cache.read_through import ReadThrough
 from wenmai.stores.cache.redis_cache import RedisSessionCache
-from wenmai.stores.cache.resilient import ResilientCache, listen, run_forever
+from wenmai.stores.cache.resilient import RETRY_SECONDS, ResilientCache, listen
 from wenmai.stores.cache.write_through import WriteThrough
 from wenmai.stores.contracts import Documents, Logs, Search, Store, Stored
 from wenmai.stores.records import Marker
@@ -113,12 +115,15 @@ async def open_cache(
     read_through = ReadThrough(lru, resilient, freshness, durable.name)
     write_through = WriteThrough(lru, resilient, now)
     await _check(link)
-    background = (
-        lambda: listen(link, keys.changes, redis, breaker, freshness, lru.drop),
-        resilient.send_pending,
-        resilient.probe,
-    )
-    tasks = [asyncio.create_task(run_forever(step)) for step in background]
+    background: dict[str, Callable[[], Awaitable[object]]] = {
+        "listening to cache invalidations": partial(listen, link, keys.changes, redis, breaker, freshness, lru.drop),
+        "sending cache invalidations": resilient.send_pending,
+        "probe of Redis": resilient.probe,
+    }
+    tasks = [
+        asyncio.create_task(repeat_forever(what, step, seconds=0.0, retry_after=RETRY_SECONDS))
+        for what, step in background.items()
+    ]
     try:
         yield CachedStore(
             durable,

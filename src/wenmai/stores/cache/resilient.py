@@ -178,13 +178,3 @@ async def listen(
     finally:
         freshness.channel_down()
     await asyncio.sleep(RETRY_SECONDS)
-
-
-async def run_forever(step: Callable[[], Awaitable[None]]) -> None:
-    """Repeat a background step of the cache; an exception is logged, and the step retried."""
-    while True:
-        try:
-            await step()
-        except Exception:  # noqa: BLE001 — logged and retried
-            _log.exception("a background step of the cache failed and is retried")
-            await asyncio.sleep(RETRY_SECONDS)

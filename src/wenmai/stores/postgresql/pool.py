@@ -134,7 +134,7 @@ class Pool:
             connection = self._idle.pop()
             try:
                 await connection.close(timeout=CLOSE_SECONDS)
-            except Exception:  # noqa: BLE001 — whatever the driver raises, the connection is terminated
+            except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError):
                 connection.terminate()
 
 
