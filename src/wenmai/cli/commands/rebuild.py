@@ -1,7 +1,9 @@
 """``wenmai rebuild``: make derived memory again from the transcripts."""
 
 import asyncio
-from typing import Annotated, NamedTuple
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
@@ -25,6 +27,15 @@ from wenmai.cli.terminal.progress import bar
 from wenmai.config.settings import Settings
 from wenmai.scope import Scope
 
+if TYPE_CHECKING:
+    from wenmai.engine import Engine
+
+OneSession = Annotated[
+    str | None, typer.Option(help="Id of a session; default: all sessions of all users", show_default=False)
+]
+SessionOf = tuple[Scope, str]
+"""A session's owner and id."""
+
 rebuild_app: typer.Typer = typer.Typer(help="Make derived memory again from the transcripts.", no_args_is_help=True)
 
 
@@ -36,9 +47,7 @@ def rebuild() -> None:
 @rebuild_app.command()
 def summaries(
     *,
-    session: Annotated[
-        str | None, typer.Option(help="Id of a session; default: all sessions of all users", show_default=False)
-    ] = None,
+    session: OneSession = None,
     tenant: Tenant = DEFAULT_SCOPE.tenant_id,
     site: Site = DEFAULT_SCOPE.site_id,
     user: User = DEFAULT_SCOPE.user_id,
@@ -52,17 +61,14 @@ def summaries(
     scope = checked_scope(tenant, site, user)
     with expected_errors():
         settings = load(config, store=store, profile=profile, model=model, model_base_url=model_base_url).values
-        require_existing_store(settings.store)
-        threads = asyncio.run(_rebuild(settings, None if session is None else (scope, session)))
+        threads = asyncio.run(_rebuild_summaries(settings, None if session is None else (scope, session)))
     typer.echo(f"the summaries of {pluralize(threads, 'thread')} are up to date")
 
 
 @rebuild_app.command()
 def episodes(
     *,
-    session: Annotated[
-        str | None, typer.Option(help="Id of a session; default: all sessions of all users", show_default=False)
-    ] = None,
+    session: OneSession = None,
     tenant: Tenant = DEFAULT_SCOPE.tenant_id,
     site: Site = DEFAULT_SCOPE.site_id,
     user: User = DEFAULT_SCOPE.user_id,
@@ -78,7 +84,6 @@ def episodes(
     scope = checked_scope(tenant, site, user)
     with expected_errors():
         settings = load(config, store=store, profile=profile, embedder=embedder).values
-        require_existing_store(settings.store)
         done = asyncio.run(_rebuild_episodes(settings, None if session is None else (scope, session)))
     typer.echo(f"the messages of {pluralize(done.threads, 'thread')} are indexed")
     if done.failed:
@@ -90,36 +95,34 @@ class _Done(NamedTuple):
     failed: int
 
 
-async def _rebuild_episodes(settings: Settings, session: tuple[Scope, str] | None) -> _Done:
-    from wenmai.engine import open_engine  # noqa: PLC0415 — slow to import
-    from wenmai.memory.library import required  # noqa: PLC0415
+async def _rebuild_episodes(settings: Settings, session: SessionOf | None) -> _Done:
+    from wenmai.memory.library import required  # noqa: PLC0415 — slow to import
     from wenmai.memory.rebuilding import rebuild_episodes  # noqa: PLC0415
 
-    with bar("rebuild") as progress:
-
-        def on_progress(done: int) -> None:
-            progress.show(done, pluralize(done, "thread"))
-
-        async with open_engine(settings) as engine:
-            documents, logs = required(engine.store, settings.store)
-            threads = await rebuild_episodes(
-                engine.memory, documents, logs, engine.clock, session=session, on_progress=on_progress
-            )
-            memory = engine.memory
-            names = [*memory.word_functions, *memory.vector_functions]
-            return _Done(threads, sum(memory.derived.failures[name] for name in names))
+    async with _engine_with_bar(settings) as (engine, on_progress):
+        memory, (documents, logs) = engine.memory, required(engine.store, settings.store)
+        threads = await rebuild_episodes(
+            memory, documents, logs, engine.clock, session=session, on_progress=on_progress
+        )
+        names = [*memory.word_functions, *memory.vector_functions]
+        return _Done(threads, sum(memory.derived.failures[name] for name in names))
 
 
-async def _rebuild(settings: Settings, session: tuple[Scope, str] | None) -> int:
-    from wenmai.engine import open_engine  # noqa: PLC0415 — slow to import
-    from wenmai.memory.library import required  # noqa: PLC0415
+async def _rebuild_summaries(settings: Settings, session: SessionOf | None) -> int:
+    from wenmai.memory.library import required  # noqa: PLC0415 — slow to import
     from wenmai.memory.rebuilding import rebuild_summaries  # noqa: PLC0415
 
+    async with _engine_with_bar(settings) as (engine, on_progress):
+        _, logs = required(engine.store, settings.store)
+        return await rebuild_summaries(engine.memory, logs, session=session, on_progress=on_progress)
+
+
+@asynccontextmanager
+async def _engine_with_bar(settings: Settings) -> "AsyncIterator[tuple[Engine, Callable[[int], None]]]":
+    """An engine on the settings' store, and the function that shows the number of threads that are done."""
+    from wenmai.engine import open_engine  # noqa: PLC0415 — slow to import
+
+    require_existing_store(settings.store)
     with bar("rebuild") as progress:
-
-        def on_progress(done: int) -> None:
-            progress.show(done, pluralize(done, "thread"))
-
         async with open_engine(settings) as engine:
-            _, logs = required(engine.store, settings.store)
-            return await rebuild_summaries(engine.memory, logs, session=session, on_progress=on_progress)
+            yield engine, lambda done: progress.show(done, pluralize(done, "thread"))
