@@ -32,11 +32,17 @@ def passage(text: str, number: int, title: str) -> Passage:
 
 
 ROOM = "阅览室有六台电脑，十分钟无人使用就关机。未满六周岁的儿童须有家长陪同。室内不得饮食和吸烟。"
-PASSAGES = [passage(LOAN, 1, "借书办法"), passage(LOAN_EN, 2, "The reading room"), passage(ROOM, 3, "阅览室须知")]
+LINK = "The link uses 2.4 GHz and reaches 2,000 metres."
+PASSAGES = [
+    passage(LOAN, 1, "借书办法"),
+    passage(LOAN_EN, 2, "The reading room"),
+    passage(ROOM, 3, "阅览室须知"),
+    passage(LINK, 4, "The link"),
+]
 
 
 def check(answer: str, question: str = "", language: str = "zh") -> VerifiedAnswer:
-    """The answer, verified against two passages."""
+    """The answer, verified against the passages."""
     return verify_answer(answer, question=question, passages=PASSAGES, language=language, persona_names=[])
 
 
@@ -91,6 +97,7 @@ def test_a_lie_is_stopped(lie: str, reason: str) -> None:
     "true",
     [
         "借书证要本人带身份证去一楼服务台办[1]。",
+        "2.4 GHz is used by the link [4].",
         "押金一百元，退证的时候会退给您[1]。",
         "一次最多能借五册，借三十天，还可以续借一次[1]。",
         "工具书不能借出去[1]。",

@@ -30,7 +30,7 @@ from wenmai.text.cjk import has_cjk
 
 MARK = re.compile(r" ?[\[【［](\d{1,3})[\]】］]")
 _LEADING_MARKS = re.compile(r"(?:\s*[\[【［]\d{1,3}[\]】］])+")
-_MARKDOWN = re.compile(r"(?m)^\s{0,8}(?:#{1,6} |[-*+>|] |\d{1,2}[.)、] ?)|\*{1,3}|`{1,3}|_{2}|\|")
+_MARKDOWN = re.compile(r"(?m)^\s{0,8}(?:#{1,6} |[-*+>|] |\d{1,2}(?:[)、]|\.(?!\d)) ?)|\*{1,3}|`{1,3}|_{2}|\|")
 _BRACKET = re.compile(r"[(（][^()（）]{1,80}[)）]")
 _SUBORDINATE = re.compile(
     r"(?:如果|若是?|虽然|尽管|因为|由于|只要|除非|即使|一旦|既然|当)|[^，,]{1,30}(?:的时候|的话|以后|之后|之前|以前)$"
