@@ -24,7 +24,7 @@ pytestmark = pytest.mark.xdist_group("services")
 BOUND_SECONDS = 10.0
 """Default limit of a shutdown."""
 
-SHORT_SHUTDOWN = {"WENMAI_SHUTDOWN_SECONDS": "2"}
+SHORT_SHUTDOWN = {"WENMAI_SHUTDOWN_SECONDS": "3"}
 ENGLISH = "When was the Yan ancestral hall built?"
 
 
