@@ -9,6 +9,7 @@ from datetime import timedelta
 from functools import partial
 from pathlib import Path
 
+from wenmai.auth.keys import ApiKeys
 from wenmai.chat.budgets import BudgetKeeper
 from wenmai.chat.persona import PersonaRegistry
 from wenmai.chat.pipeline import Chat
@@ -79,6 +80,7 @@ class Engine:
     budgets: BudgetKeeper
     titles: Titles
     chat: Chat
+    api_keys: ApiKeys
     breakers: tuple[Breaker, ...]
 
     async def ready(self) -> dict[str, dict[str, str]]:
@@ -159,6 +161,7 @@ async def open_engine(
                 budgets=services.budgets,
                 titles=titles,
                 chat=Chat(services),
+                api_keys=ApiKeys(documents, clock, pepper=settings.key_pepper),
                 breakers=(*store_breakers, *model_breakers, *evidence.breakers),
             )
         finally:

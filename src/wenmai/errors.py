@@ -9,7 +9,11 @@
     │   ├── SessionNotFound
     │   ├── SessionExpired      past its lifetime; it cannot be continued
     │   ├── PersonaNotFound
-    │   └── TraceNotFound
+    │   ├── TraceNotFound
+    │   ├── ScopeNotFound       not the tenant, site or user of the caller's API key
+    │   └── ApiKeyNotFound
+    ├── Unauthenticated         no valid API key
+    ├── Forbidden               the API key lacks a right
     ├── Conflict                the resource has changed meanwhile, or is busy
     │   ├── VersionConflict     the expected version is not the stored one
     │   ├── ThreadBusy          another turn of the thread is running, and ``on_conflict`` is ``reject``
@@ -144,6 +148,33 @@ class TraceNotFound(NotFound):
     """There is no such trace in the caller's scope."""
 
     what = "trace"
+
+
+class ScopeNotFound(NotFound):
+    """The named tenant, site or user is not that of the caller's API key."""
+
+    what = "tenant, site or user"
+
+
+class ApiKeyNotFound(NotFound):
+    """There is no API key with this id."""
+
+    what = "API key"
+
+
+class Unauthenticated(WenmaiError):
+    """The request has no valid API key: none, an unknown one, or one that is expired or revoked."""
+
+    def __init__(self) -> None:
+        super().__init__("a valid API key is needed, as Authorization: Bearer wmk_…")
+
+
+class Forbidden(WenmaiError):
+    """The API key lacks a right; ``right`` is its name."""
+
+    def __init__(self, right: str) -> None:
+        self.right = right
+        super().__init__(f"the API key lacks the right {right}")
 
 
 class Conflict(WenmaiError):

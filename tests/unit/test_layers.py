@@ -30,13 +30,14 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
     "blocking": GROUND | {"stores", "memory"},
     "interchange": GROUND | {"stores", "memory"},
     "chat": GROUND | {"resilience", "stores", "memory", "grounding", "providers", "config"},
-    "engine": GROUND | {"resilience", "stores", "memory", "grounding", "providers", "config", "chat"},
+    "auth": GROUND | {"stores"},
+    "engine": GROUND | {"auth", "resilience", "stores", "memory", "grounding", "providers", "config", "chat"},
     "evaluation": GROUND | {"stores", "memory", "grounding", "config", "interchange", "chat", "engine"},
     "http": GROUND
-    | {"business", "resilience", "stores", "retrieval", "memory", "grounding", "config", "interchange", "chat"}
+    | {"auth", "business", "resilience", "stores", "retrieval", "memory", "grounding", "config", "interchange", "chat"}
     | {"engine"},
     "cli": GROUND
-    | {"resilience", "stores", "retrieval", "memory", "grounding", "providers", "config", "interchange", "chat"}
+    | {"auth", "resilience", "stores", "retrieval", "memory", "grounding", "providers", "config", "interchange", "chat"}
     | {"engine", "http", "evaluation"},
     "__main__": frozenset({"cli"}),
 }

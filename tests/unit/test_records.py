@@ -9,6 +9,7 @@ from wenmai.stores.identity import INCARNATION, SESSION_ID
 from wenmai.stores.records import (
     RECORDS,
     ActiveVersion,
+    ApiKeyRecord,
     BusinessState,
     ConversationSummary,
     EvidenceRecord,
@@ -61,6 +62,7 @@ NOT_PRIVATE: dict[type[Any], set[str]] = {
     Marker: {"name", "value"},
     BusinessState: {"session_id", "incarnation"},
     StateAudit: {"ref", "session_id", "incarnation"},
+    ApiKeyRecord: {"key_id", "name", "digest", "for_tenant", "for_sites", "for_user", "rights"},
     Message: {"id", "persona_id", "role", "tool_call_id"},
 }
 """The fields that can hold text and are not private: ids, closed sets of words, what the site's editors wrote."""

@@ -11,6 +11,7 @@ from wenmai.cli.commands.export import export_
 from wenmai.cli.commands.graph import graph
 from wenmai.cli.commands.import_ import import_
 from wenmai.cli.commands.ingest import ingest
+from wenmai.cli.commands.keys import keys_app
 from wenmai.cli.commands.migrate import migrate
 from wenmai.cli.commands.rebuild import rebuild_app
 from wenmai.cli.commands.recall import recall
@@ -30,4 +31,5 @@ for command in (serve, chat, ingest, recall, config, doctor, migrate, conformanc
 app.command("import")(import_)
 app.command("export")(export_)
 app.add_typer(eval_app, name="eval")
+app.add_typer(keys_app, name="keys")
 app.add_typer(rebuild_app, name="rebuild")

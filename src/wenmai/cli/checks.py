@@ -176,7 +176,7 @@ def check_port(settings: Settings) -> CheckResult:
     """The service can listen on the configured address."""
     where = f"{settings.host}:{settings.port}"
     try:
-        check_bind_host(settings.host)
+        check_bind_host(settings.host, settings.auth)
         address = settings.host.strip("[]")
         family = socket.AF_INET6 if ":" in address else socket.AF_INET
         socket.create_server((address, settings.port), family=family).close()

@@ -152,6 +152,7 @@ def _announce(settings: Settings, listening: socket.socket) -> None:
     workers = f", {settings.workers} workers" if settings.workers > 1 else ""
     typer.echo(
         f"Wenmai listens on http://{shown}:{port} (API at /docs){workers}; profile {settings.profile}, "
-        f"store {mask_url(settings.store)}, {cache}{search}model {settings.model or 'offline'}\n"
-        "The service has no authentication, so it serves this machine only."
+        f"store {mask_url(settings.store)}, {cache}{search}model {settings.model or 'offline'}"
     )
+    if settings.auth == "none":
+        typer.echo("The service has no authentication, so it serves this machine only.")

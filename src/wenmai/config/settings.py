@@ -28,6 +28,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         profile: a shipped profile's name, or the path of a profile file.
         store: URL of the store; see :func:`wenmai.stores.opening.open_store`.
         host, port: address of the service. Without authentication it binds to loopback addresses only.
+        auth: ``none``, or ``keys``: every request needs an API key, see ``wenmai keys``.
+        key_pepper: a secret that enters the digests of API keys; another one makes all of them invalid.
         workers: worker processes; more than one needs a store that several processes can open.
         allowed_hosts: host names accepted in ``Host`` and ``Origin``, besides loopback.
         request_seconds: deadline for a request to arrive, headers and body; longer for a large body.
@@ -69,6 +71,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     store: str = "sqlite:///wenmai.db"
     host: str = "127.0.0.1"
     port: Annotated[int, msgspec.Meta(ge=0, le=65535)] = 8001
+    auth: Annotated[str, msgspec.Meta(pattern=r"^(none|keys)\Z")] = "none"
+    key_pepper: str = ""
     workers: Annotated[int, msgspec.Meta(ge=1, le=64)] = 1
     allowed_hosts: tuple[HostName, ...] = ()
     request_seconds: Seconds = 15.0
@@ -126,7 +130,7 @@ ALIASES = {
 }
 """Legacy environment variables; ``WENMAI_<KEY>`` takes precedence."""
 
-SECRETS = frozenset({"model_api_key"})
+SECRETS = frozenset({"model_api_key", "key_pepper"})
 _URLS = frozenset({"store", "hot", "search", "model_base_url"})
 _HINTS = get_type_hints(Settings, include_extras=True)
 

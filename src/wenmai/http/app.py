@@ -4,10 +4,11 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from importlib.metadata import version
 
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI
 
 from wenmai.config.settings import Settings
 from wenmai.engine import Engine, open_engine
+from wenmai.http.authorization import authorize
 from wenmai.http.headers import HeadAsGet, PrivateResponses
 from wenmai.http.limits import MAX_UPLOAD_BYTES, BodyLimit
 from wenmai.http.metrics import Metrics, RequestMetrics
@@ -52,6 +53,7 @@ def _build(settings: Settings, open_: Callable[[], AbstractAsyncContextManager[E
         version=version("wenmai"),
         description=DESCRIPTION,
         openapi_tags=TAGS,
+        dependencies=[Depends(authorize)] if settings.auth == "keys" else [],
         lifespan=lifespan,
         redirect_slashes=False,
         generate_unique_id_function=lambda route: route.name,

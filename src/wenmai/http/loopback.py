@@ -15,18 +15,18 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def check_bind_host(host: str) -> None:
-    """Check that ``host`` is reachable from this machine only.
+def check_bind_host(host: str, auth: str) -> None:
+    """Check that ``host`` is reachable from this machine only, unless requests are authenticated.
 
-    There is no authentication yet: every client that can connect can read and write all data.
+    Without authentication every client that can connect can read and write all data.
 
     Raises:
         InvalidInput: the host is neither ``localhost`` nor a loopback address.
     """
-    if not is_loopback(host):
+    if auth == "none" and not is_loopback(host):
         raise InvalidInput(
             "host",
             host,
-            "a loopback address (127.0.0.1, ::1, localhost): the service has no authentication; "
-            "to serve other machines, put an authenticating proxy in front of it",
+            "a loopback address (127.0.0.1, ::1, localhost), as the setting auth is none: "
+            "to serve other machines, create API keys (wenmai keys create) and set auth to keys",
         )

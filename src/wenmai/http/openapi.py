@@ -15,8 +15,10 @@ Responses = dict[int | str, dict[str, Any]]
 DESCRIPTION = """\
 Conversation memory in which facts come from evidence, never from memory.
 
-The headers `X-Tenant-ID`, `X-Site-ID` and `X-User-ID` give the scope of a request. A resource of another scope is 404,
-with the same body as one that does not exist. Errors are problem details (RFC 9457), times are RFC 3339 with `Z`.
+The headers `X-Tenant-ID`, `X-Site-ID` and `X-User-ID` give the scope of a request. With the setting `auth` = `keys`
+every request needs an API key, as `Authorization: Bearer wmk_…`; headers and bodies that name another tenant, site or
+user are then not found. A resource of another scope is 404, with the same body as one that does not exist. Errors are
+problem details (RFC 9457), times are RFC 3339 with `Z`.
 Lists are newest first; pass the `next` of a page as `cursor` to get the page after it.
 """
 
@@ -101,9 +103,19 @@ _PRE_ROUTING_PROBLEMS = {
         "Not valid HTTP",
         _example("bad-request", "The request is not valid HTTP", 400, "the request must have exactly one Host header"),
     ),
+    401: (
+        "Unauthenticated",
+        "No valid API key; only with the setting auth = keys",
+        _example(
+            "unauthenticated",
+            "No valid API key",
+            401,
+            "a valid API key is needed, as Authorization: Bearer wmk_…",
+        ),
+    ),
     403: (
         "ForeignPage",
-        "Cross-site request",
+        "Cross-site request, or the API key lacks a right",
         _example("foreign-page", "Cross-site request", 403, "cross-site requests are refused: see Sec-Fetch-Site"),
     ),
     405: (
@@ -139,6 +151,7 @@ _PRE_ROUTING_PROBLEMS = {
 }
 """Status → name, description and example of the errors that can occur before routing."""
 
+_WWW_AUTHENTICATE = {"WWW-Authenticate": {"description": "The scheme, Bearer.", "schema": {"type": "string"}}}
 _RETRY_AFTER = {
     "Retry-After": {
         "description": "Seconds to wait before a retry.",
@@ -176,6 +189,8 @@ def describe(app: FastAPI, routers: Sequence[APIRouter]) -> None:
                 schema, [route for router in routers for route in router.routes if isinstance(route, StructRoute)]
             )
             _add_pre_routing_responses(schema)
+            schema["components"]["securitySchemes"] = {"apiKey": {"type": "http", "scheme": "bearer"}}
+            schema["security"] = [{}, {"apiKey": []}]
             app.openapi_schema = schema
         return app.openapi_schema
 
@@ -220,6 +235,7 @@ def _add_pre_routing_responses(schema: dict[str, Any]) -> None:
         name: {"description": description, "content": _content(example)}
         for name, description, example in _PRE_ROUTING_PROBLEMS.values()
     }
+    schema["components"]["responses"]["Unauthenticated"]["headers"] = _WWW_AUTHENTICATE
     references = {
         str(status): {"$ref": f"#/components/responses/{name}"} for status, (name, *_) in _PRE_ROUTING_PROBLEMS.items()
     }

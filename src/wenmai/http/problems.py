@@ -21,6 +21,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from wenmai.errors import (
     BudgetExhausted,
     Conflict,
+    Forbidden,
     IdempotencyMismatch,
     InvalidInput,
     ModelError,
@@ -30,6 +31,7 @@ from wenmai.errors import (
     SessionExpired,
     StoreUnavailable,
     ThreadBusy,
+    Unauthenticated,
     VersionConflict,
     WenmaiError,
 )
@@ -76,6 +78,8 @@ PROBLEM_TYPES: dict[type[Exception], ProblemType] = {
     InvalidInput: ProblemType(422, "invalid-input", "The request is invalid"),
     NotFound: ProblemType(404, "not-found", "Not found"),
     SessionExpired: ProblemType(404, "session-expired", "The session has expired"),
+    Unauthenticated: ProblemType(401, "unauthenticated", "No valid API key"),
+    Forbidden: ProblemType(403, "forbidden", "The API key lacks a right"),
     Conflict: ProblemType(409, "conflict", "The request conflicts with the stored state"),
     VersionConflict: ProblemType(409, "version-conflict", "The version has changed"),
     ThreadBusy: ProblemType(409, "thread-busy", "Another turn of the thread is running"),
@@ -121,7 +125,7 @@ def problem_for(error: BaseException) -> Problem:
         return _problem(problem_type_for(error), f"{error.store} is unavailable; nothing was changed")
     if isinstance(error, ModelError):
         return _problem(problem_type_for(error), f"{error.model} did not answer")
-    if isinstance(error, Conflict | ServiceStopping | Overloaded | BudgetExhausted):
+    if isinstance(error, Conflict | ServiceStopping | Overloaded | BudgetExhausted | Unauthenticated | Forbidden):
         return _problem(problem_type_for(error), str(error))
     return _problem(PROBLEM_TYPES[Exception], "the cause is in the log of the service")
 
@@ -131,6 +135,8 @@ def problem_response(error: BaseException) -> Response:
     headers = None
     if isinstance(error, StoreUnavailable | ServiceStopping | Overloaded):
         headers = {"Retry-After": str(error.retry_after)}
+    elif isinstance(error, Unauthenticated):
+        headers = {"WWW-Authenticate": "Bearer"}
     return _response(problem_for(error), headers)
 
 

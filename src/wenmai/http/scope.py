@@ -4,7 +4,9 @@ from typing import Annotated, NamedTuple
 
 from fastapi import Depends, Header, Request
 
+from wenmai.auth.principal import Principal
 from wenmai.errors import InvalidInput
+from wenmai.http.authorization import principal_of
 from wenmai.http.schemas.common import ID_PATTERN
 from wenmai.scope import Scope
 
@@ -38,11 +40,16 @@ IdempotencyKeyHeader = Annotated[
 
 
 class ScopeHeaders(NamedTuple):
-    """The scope as given by headers or body; None where it is not given."""
+    """The scope as given by headers or body; None where it is not given.
+
+    Attributes:
+        principal: for whom the request speaks; None without authentication.
+    """
 
     tenant_id: str | None
     site_id: str | None
     user_id: str | None
+    principal: Principal | None = None
 
     def scope(self) -> Scope:
         """The scope, with defaults for missing headers."""
@@ -53,13 +60,16 @@ class ScopeHeaders(NamedTuple):
 
         Raises:
             InvalidInput: headers and body contradict each other.
+            ScopeNotFound: they name a tenant, site or user that is not the principal's.
         """
         names = []
-        for field, header, in_body, default in zip(self._fields, self, body, _DEFAULTS, strict=True):
+        for field, header, in_body in zip(self._fields[:3], self[:3], body[:3], strict=True):
             if header is not None and in_body is not None and header != in_body:
                 raise InvalidInput(field, in_body, "the value of the header, or omitted")
-            names.append(header or in_body or default)
-        return Scope(*names)
+            names.append(header or in_body)
+        if self.principal is not None:
+            return self.principal.scope(*names)
+        return Scope(*(name or default for name, default in zip(names, _DEFAULTS, strict=True)))
 
 
 SINGLE_VALUED_HEADERS = ("X-Tenant-ID", "X-Site-ID", "X-User-ID", "X-Trace-ID", "Idempotency-Key")
@@ -77,7 +87,7 @@ async def scope_headers(
     for name in SINGLE_VALUED_HEADERS:
         if names.count(name.lower()) > 1:
             raise InvalidInput(name, "", "given at most once")
-    return ScopeHeaders(tenant, site, user)
+    return ScopeHeaders(tenant, site, user, principal_of(request))
 
 
 ScopeHeadersDep = Annotated[ScopeHeaders, Depends(scope_headers)]

@@ -50,7 +50,7 @@ def serve(
             workers=workers,
             log_level=log_level,
         ).values
-        check_bind_host(settings.host)
+        check_bind_host(settings.host, settings.auth)
         if settings.workers > 1 and settings.store.startswith("memory:"):
             raise InvalidInput("workers", settings.workers, "1: an in-process store is not shared between workers")
         if settings.workers > 1 and settings.search.startswith("milvus:///"):

@@ -1,4 +1,4 @@
-"""Output and exit of commands: results on stdout, everynoun else on stderr, one line for an expected error."""
+"""Output and exit of commands: results on stdout, everything else on stderr, one line for an expected error."""
 
 import logging
 import unicodedata

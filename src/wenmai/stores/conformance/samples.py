@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from wenmai.stores.records import (
     ActiveVersion,
+    ApiKeyRecord,
     Block,
     BusinessState,
     ConversationSummary,
@@ -181,6 +182,17 @@ def full_records() -> list[Record]:
             changes=[STATE_CHANGE],
         ),
         StateAudit(ref="i/1", session_id="session-full", changes=[STATE_CHANGE]),
+        ApiKeyRecord(
+            key_id="0123456789ab",
+            name="严氏宗祠 ‘网站’",
+            digest="00ff",
+            for_tenant="yan",
+            for_sites=["hall", "网站"],
+            for_user="游客",
+            rights=["chat", "read"],
+            expires_at=TIMESTAMP,
+            revoked_at=TIMESTAMP,
+        ),
     ]
 
 
@@ -286,6 +298,7 @@ def bare_records() -> list[Record]:
         summary_record("bare"),
         BusinessState(session_id="session-bare"),
         StateAudit(ref="bare", session_id="session-bare", changes=[]),
+        ApiKeyRecord(key_id="bare", digest="", for_tenant=""),
     ]
 
 

@@ -10,6 +10,7 @@ from typing import Literal
 
 from wenmai.stores.records.base import Record, RecordSpec
 from wenmai.stores.records.evidence import EvidenceRecord
+from wenmai.stores.records.keys import ApiKeyRecord
 from wenmai.stores.records.maintenance import Lease, Watermark
 from wenmai.stores.records.markers import Marker
 from wenmai.stores.records.messages import Message, NewMessage, Role
@@ -44,6 +45,7 @@ from wenmai.stores.records.usage import BudgetKind, BudgetStatus, TokenUsage, Us
 __all__ = [
     "RECORDS",
     "ActiveVersion",
+    "ApiKeyRecord",
     "Block",
     "BudgetKind",
     "BudgetStatus",
@@ -102,6 +104,7 @@ RECORDS: list[type[Record]] = [
     ConversationSummary,
     BusinessState,
     StateAudit,
+    ApiKeyRecord,
 ]
 """All document types, in the order in which a backend creates their tables; read when a store is opened or used."""
 

@@ -357,6 +357,31 @@ _STATES = (
     "CREATE INDEX business_state_audit_by_incarnation ON business_state_audit (incarnation)",
 )
 
+_KEYS = (
+    """CREATE TABLE api_keys (
+  row INTEGER PRIMARY KEY,
+  tenant_id TEXT NOT NULL,
+  site_id TEXT NOT NULL,
+  user_id TEXT NOT NULL,
+  key_id TEXT,
+  name TEXT,
+  digest TEXT,
+  for_tenant TEXT,
+  for_sites TEXT,
+  for_user TEXT,
+  rights TEXT,
+  expires_at INTEGER,
+  revoked_at INTEGER,
+  version INTEGER NOT NULL,
+  created_at INTEGER NOT NULL,
+  updated_at INTEGER NOT NULL,
+  keep_until INTEGER,
+  UNIQUE (tenant_id, site_id, key_id)
+) STRICT""",
+    "CREATE INDEX api_keys_by_age ON api_keys (tenant_id, site_id, created_at, key_id)",
+    "CREATE INDEX api_keys_by_end ON api_keys (keep_until) WHERE keep_until IS NOT NULL",
+)
+
 UPGRADES: Mapping[int, Sequence[str]] = {
     2: _USAGE,
     3: _INCARNATIONS,
@@ -365,6 +390,7 @@ UPGRADES: Mapping[int, Sequence[str]] = {
     6: _DERIVED,
     7: _SUMMARIES,
     8: _STATES,
+    9: _KEYS,
 }
 """Version → upgrade from the version before; frozen SQL, independent of later record declarations."""
 

@@ -1,0 +1,76 @@
+"""Which right each route needs, and the check of a request's API key."""
+
+from collections.abc import Mapping
+
+from fastapi import Request
+
+from wenmai.auth.principal import Principal, Right
+from wenmai.engine import Engine
+from wenmai.errors import Forbidden, Unauthenticated
+
+PUBLIC = frozenset({"healthz", "readyz", "start", "docs", "asset"})
+"""Routes that need no key: they say nothing of what is stored."""
+
+RIGHT_OF: Mapping[str, Right] = {
+    **dict.fromkeys(("chat", "replay_trace"), "chat"),
+    **dict.fromkeys(
+        (
+            *("read_conversation", "list_traces", "read_trace", "recall"),
+            *("list_sessions", "read_session", "list_messages", "build_context", "export_session"),
+            *("read_state", "list_state_changes"),
+            *("search", "list_evidence", "read_evidence"),
+            *("list_personas", "read_persona"),
+        ),
+        "read",
+    ),
+    **dict.fromkeys(
+        (
+            *("delete_conversation", "set_preference"),
+            *("create_session", "rename_session", "delete_session", "append_messages"),
+            *("correct_state", "reset_state", "understand"),
+        ),
+        "write",
+    ),
+    **dict.fromkeys(
+        (
+            *("ingest", "ingest_file", "delete_source", "delete_evidence"),
+            *("create_persona", "list_persona_versions", "read_persona_version"),
+            *("activate_persona", "delete_persona_version"),
+            *("create_prompt", "list_prompts", "read_prompt", "list_prompt_versions", "read_prompt_version"),
+            *("activate_prompt", "delete_prompt_version"),
+            *("usage", "metrics"),
+        ),
+        "admin",
+    ),
+}
+"""Name of a route → the right that it needs; a route that is not listed is refused."""
+
+_SCHEME = "bearer "
+
+
+async def authorize(request: Request) -> None:
+    """Check that the request's API key is valid and has the right that the route needs.
+
+    Raises:
+        Unauthenticated: there is no valid key, or there are several.
+        Forbidden: the key lacks the right.
+        StoreUnavailable: the key cannot be checked.
+    """
+    name = request.scope["route"].name
+    if name in PUBLIC:
+        return
+    given = request.headers.getlist("Authorization")
+    if len(given) != 1 or not given[0].lower().startswith(_SCHEME):
+        raise Unauthenticated
+    engine: Engine = request.app.state.engine
+    principal = await engine.api_keys.principal(given[0][len(_SCHEME) :].strip())
+    if name not in RIGHT_OF:
+        raise Forbidden(name)
+    principal.require(RIGHT_OF[name])
+    request.state.principal = principal
+
+
+def principal_of(request: Request) -> Principal | None:
+    """For whom the request speaks; None without authentication."""
+    principal: Principal | None = getattr(request.state, "principal", None)
+    return principal
