@@ -8,7 +8,7 @@ PORT   ?= 8001
 export OMP_NUM_THREADS = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install serve test quick check format docs types bench bench-loaded soak lock clean
+.PHONY: help install serve test quick check format docs types bench bench-loaded soak lock screenshots clean
 
 help:           ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -70,6 +70,9 @@ lock: install   ## new pins, without registry addresses
 	$(BIN)/uv export --quiet --no-emit-project --no-annotate --no-header --no-group dev \
 	  --extra serve --extra openai --extra postgresql --extra redis --extra embed -o deploy/requirements.txt
 	echo hatchling | $(BIN)/uv pip compile --quiet --no-annotate --no-header --generate-hashes -c requirements.txt - -o deploy/requirements-build.txt
+
+screenshots: install  ## the pictures of the documentation; needs Chromium and a Chinese font
+	PYTHONPATH=tests $(BIN)/python -m screenshots docs/images
 
 clean:          ## remove what was set up, but not the data
 	rm -rf $(VENV) site .mypy_cache .ruff_cache .hypothesis

@@ -9,6 +9,7 @@ import pytest
 from http_service import Service, open_service
 
 from wenmai.config.settings import Settings
+from wenmai.console import page_files
 from wenmai.http.app import serve_app
 
 
@@ -19,27 +20,38 @@ async def service(tmp_path: Path) -> AsyncIterator[Service]:
         yield opened
 
 
-async def test_the_start_page_has_working_links(service: Service) -> None:
-    """All links work, and the example uses the service's address and a persona."""
-    page = (await service.client.get("/")).text
-    for link in re.findall(r'href="([^"]+)"', page):
-        assert (await service.client.get(f"/{link}")).status_code == 200, link
-    assert "http://localhost/api/v1/npc/chat" in page
-    assert "ancestor_yan" in page
+@pytest.mark.parametrize("path", ["/", "/docs"])
+async def test_a_page_needs_no_other_server_and_allows_none(path: str, service: Service) -> None:
+    """Scripts, styles and icons come from the service; the policy of the page allows nothing else, nothing inline."""
+    answer = await service.client.get(path)
+    policy = answer.headers["content-security-policy"]
+    assert policy.startswith("default-src 'self';")
+    assert "unsafe" not in policy
+    assert not re.search(r"<style|<script>|\son\w+=|style=", answer.text)
+    loaded = [link for link in re.findall(r'(?:src|href)="([^"]+)"', answer.text) if not link.startswith("#")]
+    assert len(loaded) >= 4
+    size = len(answer.content)
+    for link in loaded:
+        file = await service.client.get(f"/{link}")
+        assert file.status_code == 200, link
+        assert not re.search(rb"(?:src|url)\W{0,3}https?://", file.content) or "swagger" in link
+        size += len(file.content)
+    assert size < 150_000 or path == "/docs"
+    for absent in ("/docs/nothing.js", "/static/nothing.js", "/static/..%2F__init__.py"):
+        assert (await service.client.get(absent)).status_code == 404
 
 
-async def test_docs_need_no_other_server(service: Service) -> None:
-    """All scripts, styles and icons come from the service, so the page works offline."""
-    page = (await service.client.get("/docs")).text
-    loaded = re.findall(r'(?:src|href)="([^"]+)"', page)
-    assert len(loaded) == 3
-    assert not re.search(r"https?://|//cdn", page)
-    for path in loaded:
-        file = await service.client.get(f"/{path}")
-        assert file.status_code == 200, path
-        assert len(file.content) > 500
-    assert "'openapi.json'" in page or '"openapi.json"' in page
-    assert (await service.client.get("/docs/nothing.js")).status_code == 404
+async def test_a_file_of_the_pages_is_sent_once(service: Service) -> None:
+    """It is revalidated by its tag, so an upgrade is seen at once."""
+    first = await service.client.get("/static/app.js")
+    again = await service.client.get("/static/app.js", headers={"If-None-Match": first.headers["etag"]})
+    assert (first.headers["cache-control"], again.status_code, again.content) == ("private, no-cache", 304, b"")
+
+
+async def test_the_whole_first_page_is_small(service: Service) -> None:
+    """With all its scripts."""
+    files = [file for name, file in page_files().items() if not name.startswith("docs.")]
+    assert sum(len(file.content) for file in files) < 150_000
 
 
 async def test_head_is_get_without_the_body(service: Service) -> None:
@@ -57,7 +69,7 @@ async def test_head_is_get_without_the_body(service: Service) -> None:
 async def test_responses_are_not_cached_and_not_sniffed(service: Service) -> None:
     """On all routes, for problems and for unknown routes too."""
     session = await service.create_session()
-    for path in (f"/v1/sessions/{session}", "/v1/sessions/absent", "/nowhere", "/metrics", "/docs"):
+    for path in (f"/v1/sessions/{session}", "/v1/sessions/absent", "/nowhere", "/metrics", "/openapi.json"):
         headers = (await service.client.get(path)).headers
         assert headers["cache-control"] == "no-store", path
         assert headers["x-content-type-options"] == "nosniff", path

@@ -31,10 +31,23 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
     "interchange": GROUND | {"stores", "memory"},
     "chat": GROUND | {"resilience", "stores", "memory", "grounding", "providers", "config"},
     "auth": GROUND | {"stores"},
+    "console": frozenset(),
     "engine": GROUND | {"auth", "resilience", "stores", "memory", "grounding", "providers", "config", "chat"},
     "evaluation": GROUND | {"stores", "memory", "grounding", "config", "interchange", "chat", "engine"},
     "http": GROUND
-    | {"auth", "business", "resilience", "stores", "retrieval", "memory", "grounding", "config", "interchange", "chat"}
+    | {
+        "auth",
+        "console",
+        "business",
+        "resilience",
+        "stores",
+        "retrieval",
+        "memory",
+        "grounding",
+        "config",
+        "interchange",
+        "chat",
+    }
     | {"engine"},
     "cli": GROUND
     | {"auth", "resilience", "stores", "retrieval", "memory", "grounding", "providers", "config", "interchange", "chat"}

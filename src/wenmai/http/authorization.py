@@ -8,7 +8,7 @@ from wenmai.auth.principal import Principal, Right
 from wenmai.engine import Engine
 from wenmai.errors import Forbidden, Unauthenticated
 
-PUBLIC = frozenset({"healthz", "readyz", "start", "docs", "asset"})
+PUBLIC = frozenset({"healthz", "readyz", "start", "static", "docs", "asset"})
 """Routes that need no key: they say nothing of what is stored."""
 
 RIGHT_OF: Mapping[str, Right] = {

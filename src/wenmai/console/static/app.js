@@ -1,0 +1,120 @@
+// The chat page: who is asked, which conversation, and what it takes to ask.
+
+import { call, useKey } from "./api.js";
+import { Conversation } from "./conversation.js";
+import { byId, element, showDialog, showToast } from "./dom.js";
+import { portrait } from "./portrait.js";
+import { showPreferences } from "./preferences.js";
+import { SessionList } from "./sessions.js";
+import { localized, switchLanguage, text, translatePage } from "./texts.js";
+
+let personas = [];
+let ready = null;
+let personaId = localStorage.getItem("wenmai.persona");
+const personaOf = (id) => personas.find((each) => each.npc_id === id);
+
+const conversation = new Conversation({ onSession: (id) => show(id, { opened: true }), personaOf });
+const sessions = new SessionList({ onOpen: (id) => show(id), onGone: () => show(null) });
+
+/** Show a session, or a new conversation; `opened` if its messages are there already. */
+async function show(id, { opened = false } = {}) {
+  sessions.current = id;
+  history.replaceState(null, "", id ? `#${encodeURIComponent(id)}` : location.pathname + location.search);
+  document.body.classList.remove("sidebar-open");
+  if (opened) await sessions.load();
+  else if (id) choose((await conversation.open(id)) ?? personaId);
+  else conversation.begin(personaOf(personaId));
+  sessions.render();
+}
+
+function choose(id) {
+  personaId = personaOf(id) ? id : personas[0]?.npc_id;
+  localStorage.setItem("wenmai.persona", personaId);
+  byId("personas").replaceChildren(...personas.map((each) => {
+    const pick = () => { choose(each.npc_id); if (!conversation.sessionId) conversation.begin(each); };
+    const chosen = each.npc_id === personaId;
+    return element("button", {
+      role: "radio", "aria-checked": String(chosen), title: localized(each.value.summary), onclick: pick,
+    }, portrait(each.npc_id), element("span", {}, localized(each.value.name)));
+  }));
+}
+
+async function submit(query) {
+  const asked = query.trim();
+  if (!asked || byId("send").hidden) return;
+  byId("question").value = "";
+  fit();
+  await ready;
+  await guarded(() => conversation.ask(asked, personaId, byId("incognito").checked));
+}
+
+/** Run something; a missing or refused key asks for one, other failures are shown. */
+async function guarded(work) {
+  try {
+    await work();
+  } catch (problem) {
+    if (problem.status === 401) signIn();
+    else if (problem.status === 404 && location.hash) await show(null);
+    else showToast(problem.message);
+  }
+}
+
+function signIn() {
+  const input = element("input", { type: "password", required: true, autocomplete: "off", placeholder: "wmk_…" });
+  const enter = async (event) => {
+    event.preventDefault();
+    useKey(input.value.trim());
+    byId("dialog").close();
+    await guarded(start);
+  };
+  showDialog(text("keyNeeded"), text("close"), element("form", { onsubmit: enter },
+    element("label", {}, text("key"), input), element("button", { class: "primary" }, text("signIn"))));
+}
+
+function fit() {
+  const question = byId("question");
+  question.style.height = "auto";
+  question.style.height = `${Math.min(question.scrollHeight, 180)}px`;
+}
+
+function switchTheme() {
+  const dark = matchMedia("(prefers-color-scheme: dark)").matches;
+  const now = document.documentElement.dataset.theme ?? (dark ? "dark" : "light");
+  document.documentElement.dataset.theme = now === "dark" ? "light" : "dark";
+  localStorage.setItem("wenmai.theme", document.documentElement.dataset.theme);
+}
+
+function translate() {
+  translatePage();
+  byId("language").textContent = text("languageMark");
+}
+
+async function start() {
+  const found = await call("GET", "api/v1/personas", { query: { limit: 100 } });
+  personas = found.versions;
+  choose(personaId);
+  await sessions.load();
+  const id = decodeURIComponent(location.hash.slice(1));
+  if (conversation.sessionId !== id || !id) await show(id || null);
+}
+
+const saved = localStorage.getItem("wenmai.theme");
+if (saved) document.documentElement.dataset.theme = saved;
+translate();
+byId("language").addEventListener("click", () => { switchLanguage(); translate(); guarded(start); });
+byId("theme").addEventListener("click", switchTheme);
+byId("new-talk").addEventListener("click", () => { show(null); byId("question").focus(); });
+byId("open-sidebar").addEventListener("click", () => document.body.classList.add("sidebar-open"));
+byId("close-sidebar").addEventListener("click", () => document.body.classList.remove("sidebar-open"));
+byId("preferences").addEventListener("click", () => guarded(() => showPreferences(conversation.sessionId)));
+byId("composer").addEventListener("submit", (event) => { event.preventDefault(); submit(byId("question").value); });
+byId("composer").addEventListener("ask", (event) => submit(event.detail));
+byId("question").addEventListener("input", fit);
+byId("question").addEventListener("keydown", (event) => {
+  if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
+    event.preventDefault();
+    submit(event.target.value);
+  }
+});
+addEventListener("hashchange", () => guarded(() => show(decodeURIComponent(location.hash.slice(1)) || null)));
+ready = guarded(start);

@@ -1,0 +1,48 @@
+// Elements made in code: text is always text, so nothing that was stored can act.
+
+/** An element with attributes, listeners (`onclick` …) and children; null children are left out. */
+export function element(name, attributes = {}, ...children) {
+  const made = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) {
+    if (value === null || value === undefined || value === false) continue;
+    if (key.startsWith("on")) made.addEventListener(key.slice(2), value);
+    else made.setAttribute(key, value === true ? "" : value);
+  }
+  made.append(...children.flat().filter((child) => child !== null && child !== undefined));
+  return made;
+}
+
+/** An SVG element. */
+export function drawn(name, attributes = {}, ...children) {
+  const made = document.createElementNS("http://www.w3.org/2000/svg", name);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+  made.append(...children);
+  return made;
+}
+
+export const byId = (id) => document.getElementById(id);
+
+/** Show the content in the dialog, with a heading and a button that closes it. */
+export function showDialog(heading, closeLabel, ...content) {
+  const dialog = byId("dialog");
+  const close = element("button", { class: "icon", "aria-label": closeLabel, onclick: () => dialog.close() }, "✕");
+  dialog.replaceChildren(
+    element("header", {}, element("h2", { id: "dialog-heading" }, heading), close),
+    element("div", { class: "content" }, ...content),
+  );
+  dialog.setAttribute("aria-labelledby", "dialog-heading");
+  if (!dialog.open) dialog.showModal();
+}
+
+let toastTimer = 0;
+
+/** Show a short message for some seconds, with an action if there is one. */
+export function showToast(text, { seconds = 6, action = null, onAction = null } = {}) {
+  const toast = byId("toast");
+  const hide = () => toast.classList.remove("shown");
+  const button = action && element("button", { onclick: () => { hide(); onAction(); } }, action);
+  toast.replaceChildren(element("span", {}, text), ...(button ? [button] : []));
+  toast.classList.add("shown");
+  clearTimeout(toastTimer);
+  toastTimer = setTimeout(hide, seconds * 1000);
+}

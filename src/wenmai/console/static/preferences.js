@@ -1,0 +1,51 @@
+// The preferences of the user in a session.
+
+import { call } from "./api.js";
+import { byId, element, showDialog, showToast } from "./dom.js";
+import { text } from "./texts.js";
+
+const CHOICES = { verbosity: ["brief", "normal", "detailed"], tone: ["casual", "formal", "respectful"] };
+const LANGUAGES = { zh: "中文", en: "English" };
+
+/** Show and change the preferences of a session; there are none before its first turn. */
+export async function showPreferences(sessionId) {
+  if (!sessionId) {
+    showDialog(text("preferences"), text("close"), element("p", {}, text("afterFirst")));
+    return;
+  }
+  const path = `api/v1/npc/sessions/${encodeURIComponent(sessionId)}`;
+  const { preference } = await call("GET", path, { query: { max_messages: 1 } });
+  render(preference, async (change) => {
+    const answer = await call("PUT", `${path}/preference`, { body: change });
+    showToast(text("saved"), { seconds: 2 });
+    return answer.preference;
+  });
+}
+
+function render(preference, save) {
+  const change = async (changes) => {
+    try {
+      render(await save(changes), save);
+    } catch (problem) {
+      showToast(problem.message);
+    }
+  };
+  const choice = (name, values, shown) => element("label", {}, text(name === "language" ? "answerLanguage" : name),
+    element("select", { onchange: (event) => change({ [name]: event.target.value }) },
+      ...values.map((value) => element("option", { value, selected: value === preference[name] }, shown(value)))));
+  const languages = preference.language in LANGUAGES ? LANGUAGES : { ...LANGUAGES, [preference.language]: preference.language };
+  const tag = element("input", { maxlength: 40, "aria-label": text("addTag"), placeholder: text("addTag") });
+  const add = (event) => {
+    event.preventDefault();
+    if (tag.value.trim()) change({ add_interest_tags: [tag.value.trim()] });
+  };
+  showDialog(text("preferences"), text("close"), element("div", { class: "form" },
+    ...Object.entries(CHOICES).map(([name, values]) => choice(name, values, text)),
+    choice("language", Object.keys(languages), (value) => languages[value]),
+    element("fieldset", {}, element("legend", {}, text("tags")),
+      ...preference.interest_tags.map((each) => element("button", {
+        class: "chip", "aria-label": `${text("clear")}: ${each}`, onclick: () => change({ remove_interest_tags: [each] }),
+      }, `${each} ✕`)),
+      element("form", { onsubmit: add }, tag))));
+  byId("dialog").focus();
+}

@@ -1,0 +1,272 @@
+"""The chat page in a real browser: what a person can do with it, and that stored text cannot act in it."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, TypeVar
+
+import httpx
+import pytest
+from http_service import listening, settings_in
+from playwright.sync_api import Browser, Page, expect
+
+from browser import PHONE, WIDE, Watched, chromium
+from support import make_sampled_file
+from wenmai.auth.keys import ApiKeys
+from wenmai.chat.pipeline import Chat
+from wenmai.chat.turn import OnEvent, StepEnded, TurnAnswer, TurnEvent, TurnRequest
+from wenmai.clock import system_clock
+from wenmai.http.app import serve_app
+from wenmai.stores.opening import open_store
+
+pytestmark = pytest.mark.xdist_group("browser")
+
+T = TypeVar("T")
+
+QUESTION = "家训第一条是什么？"
+TITLE = "家训第一条：孝悌为本"
+
+
+def in_thread(function: Callable[..., T], *arguments: Any) -> T:
+    """The result of a function that needs an event loop; the browser's runs in this thread."""
+    with ThreadPoolExecutor(1) as threads:
+        return threads.submit(function, *arguments).result()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """A running Chromium."""
+    with chromium() as running:
+        yield running
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> Iterator[str]:
+    """A service with the sample, on a real port."""
+    in_thread(make_sampled_file, tmp_path / "wenmai.db")
+    with listening(serve_app(settings_in(tmp_path))) as running:
+        yield running
+
+
+def opened(browser: Browser, url: str, **context: Any) -> Watched:
+    """The chat page in a new context, in Chinese and wide unless said otherwise."""
+    settings: dict[str, Any] = {"viewport": WIDE, "locale": "zh-CN", **context}
+    made = browser.new_context(**settings)
+    made.set_default_timeout(10_000)
+    watched = Watched(made.new_page(), url)
+    watched.page.goto(url)
+    return watched
+
+
+def ask(page: Page, question: str) -> None:
+    """Ask, and wait until the answer is complete."""
+    answers = page.locator(".message.assistant .tools")
+    before = answers.count()
+    page.get_by_role("textbox", name="输入问题").fill(question)
+    page.keyboard.press("Enter")
+    expect(answers).to_have_count(before + 1)
+
+
+@pytest.mark.parametrize(
+    ("context", "names"),
+    [
+        ({"viewport": WIDE, "color_scheme": "light"}, ("为什么这样答", "偏好")),
+        ({"viewport": PHONE, "color_scheme": "dark", "locale": "en-GB"}, ("Why this answer", "Preferences")),
+    ],
+    ids=["wide, light, Chinese", "phone, dark, English"],
+)
+def test_the_page_is_accessible(context: dict[str, Any], names: tuple[str, str], browser: Browser, url: str) -> None:
+    """With an answer, with each dialog and on a phone with the list: no serious issue, no error, no other host."""
+    watched = opened(browser, url, **context)
+    page = watched.page
+    page.locator("#question").fill(QUESTION)
+    page.keyboard.press("Enter")
+    page.get_by_role("button", name=TITLE).click()
+    expect(page.get_by_role("dialog")).to_contain_text("孝顺父母")
+    issues = watched.serious_issues()
+    page.keyboard.press("Escape")
+    for name in names:
+        page.get_by_role("button", name=name).first.click()
+        page.locator("dialog[open] .content > *").first.wait_for()
+        issues += watched.serious_issues()
+        page.keyboard.press("Escape")
+    if context["viewport"] == PHONE:
+        page.locator("#open-sidebar").click()
+        expect(page.locator("#session-list .open")).to_be_visible()
+    issues += watched.serious_issues()
+    assert (issues, watched.errors, watched.foreign) == ([], [], [])
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_a_conversation_with_two_personas_survives_a_reload(browser: Browser, url: str) -> None:
+    """Three turns, a citation, a persona switch; after a reload the same messages with their sources."""
+    page = opened(browser, url).page
+    expect(page.locator(".message.assistant")).to_have_count(1)
+    ask(page, QUESTION)
+    page.locator("#follow-ups .chip").first.click()
+    expect(page.locator(".message.assistant .tools")).to_have_count(2)
+    page.get_by_role("radio", name="村中长者").click()
+    ask(page, "村里有没有机场？")
+    last = page.locator(".message.assistant").last
+    expect(last).to_contain_text("村中长者")
+    expect(last.locator(".note.conservative")).to_be_visible()
+    texts = page.locator(".message .text").all_inner_texts()[1:]
+    page.reload()
+    expect(page.locator(".message")).to_have_count(6)
+    assert page.locator(".message .text").all_inner_texts() == texts
+    expect(page.get_by_role("button", name=TITLE)).to_be_visible()
+    expect(page.get_by_role("radio", name="村中长者")).to_have_attribute("aria-checked", "true")
+
+
+def test_conversations_are_listed_renamed_and_deleted_with_undo(browser: Browser, url: str) -> None:
+    """Switching, searching, renaming; undo brings one back, without it the service has it no more."""
+    page = opened(browser, url).page
+    ask(page, QUESTION)
+    page.get_by_role("button", name="新对话").first.click()
+    ask(page, "祠堂是什么时候建的？")
+    items = page.locator("#session-list li")
+    expect(items).to_have_count(2)
+    page.get_by_role("button", name=QUESTION, exact=True).click()
+    expect(page.locator(".message.user")).to_have_text([QUESTION])
+    page.locator("#search").fill("祠堂")
+    expect(items).to_have_count(1)
+    page.locator("#search").fill("")
+    items.filter(has_text=QUESTION).hover()
+    page.get_by_role("button", name=f"改名: {QUESTION}").click()
+    page.get_by_role("textbox", name="标题").fill("家训的开头")
+    page.get_by_role("button", name="保存").click()
+    expect(items.filter(has_text="家训的开头")).to_have_count(1)
+    items.filter(has_text="家训的开头").hover()
+    page.get_by_role("button", name="删除: 家训的开头").click()
+    expect(items).to_have_count(1)
+    page.get_by_role("button", name="撤销").click()
+    expect(items).to_have_count(2)
+    items.filter(has_text="家训的开头").hover()
+    page.get_by_role("button", name="删除: 家训的开头").click()
+    expect(page.locator(".message.user")).to_have_count(0)
+    page.goto("about:blank")
+    page.wait_for_timeout(300)
+    titles = [each["title"] for each in httpx.get(f"{url}/v1/sessions").json()["sessions"]]
+    assert titles == ["祠堂是什么时候建的？"]
+
+
+def test_preferences_are_kept_and_an_incognito_turn_is_not(browser: Browser, url: str) -> None:
+    """A choice is stored with the session; an incognito turn changes no preference."""
+    page = opened(browser, url).page
+    page.get_by_role("button", name="偏好").click()
+    expect(page.get_by_role("dialog")).to_contain_text("第一问之后")
+    page.keyboard.press("Escape")
+    ask(page, QUESTION)
+    page.get_by_role("button", name="偏好").click()
+    page.get_by_role("combobox", name="详略").select_option("brief")
+    page.get_by_role("textbox", name="添加兴趣").fill("祠堂")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("button", name="清除: 祠堂")).to_be_visible()
+    page.keyboard.press("Escape")
+    page.get_by_role("checkbox", name="无痕").check()
+    ask(page, "以后请详细一点回答，严氏的始迁祖是谁？")
+    session_id = httpx.get(f"{url}/v1/sessions").json()["sessions"][0]["session_id"]
+    preference = httpx.get(f"{url}/api/v1/npc/sessions/{session_id}").json()["preference"]
+    assert (preference["verbosity"], preference["interest_tags"]) == ("brief", ["祠堂"])
+
+
+def test_the_inspector_shows_the_figures_of_the_trace(browser: Browser, url: str) -> None:
+    """Blocks with their tokens, steps, evidence with scores, as the API says them."""
+    page = opened(browser, url).page
+    ask(page, QUESTION)
+    trace_id = httpx.get(f"{url}/api/v1/npc/traces").json()["traces"][0]["trace_id"]
+    trace = httpx.get(f"{url}/api/v1/npc/traces/{trace_id}").json()
+    page.get_by_role("button", name="为什么这样答").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text(f"({sum(block['tokens'] for block in trace['blocks'])} 词元)")
+    for block in trace["blocks"]:
+        expect(dialog).to_contain_text(f"{block['kind']}: {block['tokens']}")
+    dialog.get_by_text("数据表").click()
+    rows = dialog.locator("table").last.locator("tbody tr").all_inner_texts()
+    assert [row.split("\t")[:2] for row in rows] == [[step["name"], step["status"]] for step in trace["tool_calls"]]
+    expect(dialog.locator("table").first).to_contain_text(trace["evidence_ids"][0])
+
+
+HOSTILE = (
+    "<script>document.title='taken'</script><img src=x onerror=\"document.title='taken'\">"
+    "![](https://evil.example/pixel.png) [link](javascript:alert(1)) <style>body{display:none}</style> \x1b[31mred"
+)
+
+
+def test_stored_text_is_shown_and_does_not_act(browser: Browser, url: str) -> None:
+    """As a message, a title and an interest: the characters are there, nothing is loaded or run."""
+    session_id = httpx.post(f"{url}/v1/sessions", json={"title": HOSTILE[:60]}).json()["session_id"]
+    messages = [
+        {"role": "user", "content": HOSTILE},
+        {"role": "assistant", "content": HOSTILE, "npc_id": "village_elder"},
+    ]
+    assert httpx.post(f"{url}/v1/sessions/{session_id}/messages", json={"messages": messages}).status_code == 201
+    watched = opened(browser, f"{url}/#{session_id}")
+    expect(watched.page.locator(".message .text")).to_have_count(2)
+    shown = watched.page.locator(".message .text").first.text_content()
+    assert shown == HOSTILE
+    expect(watched.page.locator("#session-list .open")).to_have_text(HOSTILE[:60])
+    assert watched.page.title() == "Wenmai 文脉"
+    assert (
+        watched.page.locator("#conversation img, #conversation a, #conversation style, #session-list img").count() == 0
+    )
+    assert [each for each in watched.foreign if "evil" in each] == []
+
+
+def test_a_service_with_keys_asks_for_one(browser: Browser, tmp_path: Path) -> None:
+    """The page itself is public and empty; with a key it works, and the key is not kept beyond the tab."""
+    in_thread(make_sampled_file, tmp_path / "wenmai.db")
+    settings = settings_in(tmp_path, auth="keys")
+
+    async def key() -> str:
+        async with open_store(settings.store) as store:
+            assert store.documents is not None
+            return (await ApiKeys(store.documents, system_clock).create(tenant_id="default", rights=["chat", "read"]))[
+                0
+            ]
+
+    text = in_thread(asyncio.run, key())
+    with listening(serve_app(settings)) as url:
+        page = opened(browser, url).page
+        page.get_by_role("textbox", name="API 密钥").fill("wmk_wrong")
+        page.get_by_role("button", name="登录").click()
+        page.get_by_role("textbox", name="API 密钥").fill(text)
+        page.get_by_role("button", name="登录").click()
+        ask(page, QUESTION)
+        expect(page.get_by_role("button", name=TITLE)).to_be_visible()
+        assert text not in str(page.evaluate("JSON.stringify(localStorage)"))
+
+
+def test_a_reload_in_the_middle_of_an_answer_finds_it_completed(
+    browser: Browser, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The question is there at once, and the answer when it is complete."""
+    reached, go = threading.Event(), threading.Event()
+    answered = Chat.ask
+
+    async def paused(chat: Chat, request: TurnRequest, *, on_event: OnEvent | None = None) -> TurnAnswer:
+        async def paused_event(event: TurnEvent) -> None:
+            if on_event is not None:
+                await on_event(event)
+            if isinstance(event, StepEnded) and event.name == "retrieve":
+                reached.set()
+                await asyncio.to_thread(go.wait, 20)
+
+        return await answered(chat, request, on_event=paused_event)
+
+    monkeypatch.setattr(Chat, "ask", paused)
+    page = opened(browser, url).page
+    page.locator("#question").fill(QUESTION)
+    page.keyboard.press("Enter")
+    assert reached.wait(10)
+    expect(page.get_by_role("button", name="停止")).to_be_visible()
+    session_id = httpx.get(f"{url}/v1/sessions").json()["sessions"][0]["session_id"]
+    page.goto(f"{url}/#{session_id}")
+    page.reload()
+    expect(page.locator(".message.user")).to_have_text([QUESTION])
+    expect(page.locator(".note.pending")).to_contain_text("还在生成")
+    go.set()
+    expect(page.get_by_role("button", name=TITLE)).to_be_visible()
+    expect(page.locator(".message")).to_have_count(2)
