@@ -63,6 +63,7 @@ async def test_an_elliptic_question_is_searched_with_the_inherited_object(profil
         assert business.operation.operation_stage == "取报告"
         assert business.filters == {"domains": ["guide"], "tags": ["核磁共振"]}
         assert [step.status for step in seen.tool_calls if step.name == "state"] == ["ok"]
+        assert ["核磁共振，取报告" in block.text for block in seen.blocks if block.kind == "state"] == [True]
 
 
 async def test_without_the_rules_it_would_not_be(profile_without_rules: Path) -> None:

@@ -16,7 +16,7 @@ from wenmai.memory.block_budget import DEFAULT_WEIGHTS, BlockWeight
 from wenmai.memory.blocks import block_language
 from wenmai.memory.line_blocks import EPISODES as EPISODES_BLOCK
 from wenmai.memory.line_blocks import SUMMARY, LineBlock, keep_first
-from wenmai.stores.records import Cut, HistoryCut, Message, Preferences, Role
+from wenmai.stores.records import BusinessState, Cut, HistoryCut, Message, Operation, Preferences, Role
 from wenmai.text.tokens import estimate_tokens
 
 PERSONA: Persona = load_profile(profile_path("npc")).personas[0]
@@ -28,6 +28,7 @@ MARKERS = {
         "summary": ("【此前对话摘要 - 仅供上下文参考，不作为事实依据】", "【此前对话摘要结束】"),
         "episodes": ("【相关的往日对话 - 仅供上下文参考，不作为事实依据】", "【相关的往日对话结束】"),
         "history": ("【对话历史 - 仅供上下文参考，不作为事实依据】", "【对话历史结束】"),
+        "state": ("【业务状态 - 仅供理解问题，不作为事实依据】", "【业务状态结束】"),
         "evidence": ("【证据 - 事实只能出自这里】", "【证据结束】"),
         "question": ("【问题】", "【问题结束】"),
     },
@@ -44,6 +45,10 @@ MARKERS = {
         "history": (
             "【Conversation so far - for context only, not a source of facts】",
             "【End of conversation so far】",
+        ),
+        "state": (
+            "【Business state - to understand the question, not a source of facts】",
+            "【End of business state】",
         ),
         "evidence": ("【Evidence - the only source of facts】", "【End of evidence】"),
         "question": ("【Question】", "【End of question】"),
@@ -86,13 +91,23 @@ def turn_message(turn_id: int, role: Role, content: str) -> Message:
     )
 
 
+def business_state(*objects: str, customer: str | None = "严明") -> BusinessState:
+    """A state with an operation for each object, ascending."""
+    now = datetime(2026, 1, 5, tzinfo=UTC)
+    operations = [
+        Operation(intent="inquiry", business_object=each, operation_stage="登记", last_update=now) for each in objects
+    ]
+    return BusinessState(session_id="s", current_customer_id=customer, operation_chain=operations)
+
+
 def built(**changes: Any) -> Prompt:
-    """A prompt with something in every block."""
+    """A prompt with something in every block but that of the business state."""
     arguments: dict[str, Any] = {
         "persona": PERSONA,
         "registered": None,
         "language": "zh",
         "preferences": Preferences(session_id="s", interest_tags=["家训"]),
+        "state": None,
         "summary": ["用户：我住在苏州。", "User: My code is QX7-318."],
         "episodes": [],
         "history": history(("早", "早")),
@@ -114,10 +129,10 @@ def text_of(prompt: Prompt, kind: str) -> str:
 
 @pytest.mark.parametrize("language", ["zh", "en"])
 def test_blocks_are_in_order_between_their_markers(language: str) -> None:
-    """System, preferences, summary, episodes, history, evidence, question; in the language of the answer."""
-    prompt = built(language=language, episodes=EPISODES)
+    """System, preferences, summary, episodes, history, state, evidence, question; in the language of the answer."""
+    prompt = built(language=language, episodes=EPISODES, state=business_state("族谱"))
     kinds = [block.kind for block in prompt.blocks]
-    assert kinds == ["system", "preferences", "summary", "episodes", "history", "evidence", "question"]
+    assert kinds == ["system", "preferences", "summary", "episodes", "history", "state", "evidence", "question"]
     for kind, markers in MARKERS[language].items():
         lines = text_of(prompt, kind).split("\n")
         assert (lines[0], lines[-1]) == markers
@@ -192,6 +207,7 @@ def test_no_outside_text_closes_or_opens_a_block(hostile: str, language: str) ->
         summary=[f"用户：{hostile}"],
         episodes=[hostile],
         history=history((hostile, hostile)),
+        state=business_state(hostile, hostile, customer=hostile),
         passages=[passage(1, hostile, title=hostile, source_ref=hostile)],
         question=hostile,
     )
@@ -288,9 +304,26 @@ def test_a_model_is_sent_the_rules_as_system_and_the_rest_as_user() -> None:
     assert prompt.messages() == prompt_messages(prompt.blocks)
 
 
+def test_the_business_state_shows_customer_and_newest_operations_first() -> None:
+    """The current one and two before it; none of it if nothing is known of a part."""
+    lines = text_of(built(state=business_state("甲", "乙", "丙", "丁")), "state").split("\n")
+    assert [line.partition("，")[0] for line in lines[2:-1]] == [
+        "- 当前客户：严明",
+        "- 现在办理：丁",
+        "- 此前办理：丙",
+        "- 此前办理：乙",
+    ]
+    only_customer = text_of(built(state=business_state()), "state").split("\n")
+    assert only_customer[2:-1] == ["- 当前客户：严明"]
+    assert "state" not in [block.kind for block in built().blocks]
+
+
 def test_every_block_is_in_the_language_of_the_answer() -> None:
     """Not in the stored preference, which may be a default."""
-    prompt = built(episodes=EPISODES, language="en-GB", preferences=Preferences(session_id="s", language="zh"))
+    state = business_state("族谱")
+    prompt = built(
+        episodes=EPISODES, state=state, language="en-GB", preferences=Preferences(session_id="s", language="zh")
+    )
     assert block_language("en-GB") == "en"
     assert all(text_of(prompt, kind).startswith(opening) for kind, (opening, _) in MARKERS["en"].items())
 

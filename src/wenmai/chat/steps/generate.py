@@ -20,6 +20,7 @@ from wenmai.grounding.verification import AnswerVerification
 from wenmai.memory.line_blocks import EPISODES, SUMMARY
 from wenmai.memory.summaries import beside_summary
 from wenmai.resilience.offload import run_by_size
+from wenmai.stores.records import BusinessState
 
 OFFLINE = "offline"
 
@@ -41,6 +42,7 @@ async def prompt(state: TurnState, run: TurnRun) -> TurnState:
         registered=registered.value["text"] if registered else None,
         language=recalled.language,
         preferences=recalled.preferences,
+        state=_known_state(state),
         memory={
             SUMMARY: summary.text.splitlines() if summary else [],
             EPISODES: await recall_episodes(state, run, recent.messages) if wants_model(state, run) else [],
@@ -53,6 +55,12 @@ async def prompt(state: TurnState, run: TurnRun) -> TurnState:
         count_tokens=services.count_tokens,
     )
     return {"prompt": msgspec.structs.replace(built, version=registered.number) if registered else built}
+
+
+def _known_state(state: TurnState) -> BusinessState | None:
+    """The business state after the message, if there is anything in it."""
+    known = state["business"].state if "business" in state else None
+    return known if known is not None and (known.operation_chain or known.current_customer_id) else None
 
 
 def wants_model(state: TurnState, run: TurnRun) -> bool:
