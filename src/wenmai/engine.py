@@ -14,6 +14,7 @@ from wenmai.chat.budgets import BudgetKeeper
 from wenmai.chat.persona import PersonaRegistry
 from wenmai.chat.pipeline import Chat
 from wenmai.chat.prompts import PromptRegistry
+from wenmai.chat.queries import QueryDesk
 from wenmai.chat.recall_model import ModelRecall
 from wenmai.chat.steps.generate import OFFLINE
 from wenmai.chat.suggestions import Suggestions
@@ -80,6 +81,7 @@ class Engine:
     budgets: BudgetKeeper
     titles: Titles
     chat: Chat
+    queries: QueryDesk
     api_keys: ApiKeys
     breakers: tuple[Breaker, ...]
 
@@ -147,6 +149,7 @@ async def open_engine(
         memory.derived.start()
         tasks = BackgroundTasks()
         tasks.repeat("sweep of expired records", partial(_delete_expired, documents), seconds=SWEEP_SECONDS)
+        chat = Chat(services)
         try:
             yield Engine(
                 settings=settings,
@@ -160,7 +163,8 @@ async def open_engine(
                 traces=services.traces,
                 budgets=services.budgets,
                 titles=titles,
-                chat=Chat(services),
+                chat=chat,
+                queries=QueryDesk(chat, services),
                 api_keys=ApiKeys(documents, clock, pepper=settings.key_pepper),
                 breakers=(*store_breakers, *model_breakers, *evidence.breakers),
             )
@@ -235,6 +239,7 @@ async def _delete_expired(documents: Documents) -> None:
 def _policy(settings: Settings, profile: Profile, *, titled_by_model: bool) -> MemoryPolicy:
     return MemoryPolicy(
         session_lifetime=timedelta(seconds=settings.session_lifetime_seconds),
+        session_ids=settings.session_ids,
         window=WindowLimits(**settings.window),
         history_cap=settings.history_cap,
         language=settings.language,

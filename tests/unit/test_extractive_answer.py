@@ -5,7 +5,8 @@ import pytest
 from sample_lexicon import LEXICON
 from wenmai.chat.extractive import ExtractiveAnswer, compose, topic_of
 from wenmai.chat.verifying import phrases_of
-from wenmai.config.profile import Persona, Phrases, Topic
+from wenmai.config.profile import Persona, Topic
+from wenmai.config.texts import Phrases
 from wenmai.grounding.answerability import check_answerability
 from wenmai.grounding.policy import GroundingPolicy
 from wenmai.grounding.types import DialogueAct, Passage, PolicyMode

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from wenmai.clock import MovableClock
 from wenmai.errors import InvalidInput, SessionNotFound, StoreUnavailable
-from wenmai.memory.ids import new_session_id, new_trace_id
+from wenmai.memory.ids import new_trace_id
 from wenmai.memory.library import Memory, MemoryPolicy, open_memory
 from wenmai.memory.preferences import PreferenceChange
 from wenmai.memory.sessions import Sessions
@@ -22,6 +22,7 @@ from wenmai.stores.contracts import Stored
 from wenmai.stores.inprocess.documents import InProcessDocuments
 from wenmai.stores.inprocess.logs import InProcessLogs
 from wenmai.stores.records import Record, Session
+from wenmai.text.id_template import SESSION_IDS, new_id
 
 R = TypeVar("R", bound=Record)
 
@@ -32,6 +33,7 @@ STRANGERS = [
     Scope("other", "site", "me"),
 ]
 LIFETIME = timedelta(hours=1)
+NOW = MovableClock()()
 TURN = [{"role": "user", "content": "祠堂何年建？"}, {"role": "assistant", "content": "记载不详。"}]
 
 
@@ -58,8 +60,22 @@ async def test_a_session_gets_an_id_of_16_hex_digits(memory: Memory) -> None:
 
 def test_ten_thousand_ids_are_distinct() -> None:
     """No collisions among ids made at once."""
-    assert len({new_session_id() for _ in range(10_000)}) == 10_000
+    assert len({new_id(SESSION_IDS, "me", NOW) for _ in range(10_000)}) == 10_000
     assert re.fullmatch(r"trace-[0-9a-f]{16}", new_trace_id())
+
+
+async def test_sessions_of_one_second_have_ids_of_their_own(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An id that was drawn before is drawn again, so that no two conversations are merged."""
+    drawn = iter(["s-ab12", "s-ab12", "s-cd34"])
+    monkeypatch.setattr("wenmai.memory.sessions.new_id", lambda *_: next(drawn))
+    opened = [await memory.sessions.open(MINE) for _ in range(2)]
+    assert [(each.session_id, each.created) for each in opened] == [("s-ab12", True), ("s-cd34", True)]
+
+
+def test_a_template_gives_ids_their_format(clock: MovableClock) -> None:
+    """User, second and random digits; characters that ids cannot have are replaced."""
+    made = new_id("sess_{user}_{seconds}_{hex4}", "me@home", clock())
+    assert re.fullmatch(r"sess_me-home_1767621600_[0-9a-f]{4}", made)
 
 
 @pytest.mark.parametrize("session_id", ["a", "A-z_0.9:x", "x" * 128, "..", "sess_10000_1767621600_ab12"])

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from wenmai.config.profile import Persona, Phrases, in_language
+from wenmai.config.profile import Persona
+from wenmai.config.texts import Phrases, in_language
 from wenmai.grounding.answerability import Verdict
 from wenmai.grounding.answers.finder import AnswerSpan
 from wenmai.grounding.answers.passages import analyse

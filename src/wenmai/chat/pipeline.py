@@ -12,6 +12,7 @@ from wenmai.chat.metering import UsageMeter
 from wenmai.chat.nodes import run_nodes
 from wenmai.chat.persona import ActivePersona
 from wenmai.chat.prompts import prompt_messages
+from wenmai.chat.roles import in_role
 from wenmai.chat.steps.complete import record_usage, trace_of
 from wenmai.chat.steps.generate import OFFLINE
 from wenmai.chat.streamed_answer import StreamedAnswer
@@ -25,11 +26,11 @@ from wenmai.chat.turn import (
     TurnRun,
     TurnState,
 )
-from wenmai.config.profile import in_language
+from wenmai.config.texts import in_language
 from wenmai.errors import BudgetExhausted, InvalidInput, StoreError, TraceNotFound, WenmaiError
 from wenmai.grounding.types import PolicyMode
 from wenmai.memory.idempotency import Claim, WorkResult, checked_key
-from wenmai.memory.ids import checked_id, new_session_id, new_trace_id
+from wenmai.memory.ids import checked_id, new_trace_id
 from wenmai.resilience.degradation import collected_degradation
 from wenmai.scope import Scope, ThreadKey
 from wenmai.stores.records import TraceRecord
@@ -66,11 +67,12 @@ class Chat:
         return answer
 
     async def _asked(self, request: TurnRequest, on_event: OnEvent | None, degradations: dict[str, None]) -> TurnAnswer:
-        persona = await self._services.personas.active_persona(request.scope, request.persona_id)
+        persona = await self._persona(request)
         if request.idempotency_key is None:
             given, _ = await self._run(request, persona, on_event, degradations, None)
             return given
         asked = [request.persona_id, request.query, request.session_id, request.incognito]
+        asked += [request.role] if request.role else []
 
         async def once(claim: Claim) -> WorkResult:
             pinned = msgspec.structs.replace(request, session_id=claim.session_id)
@@ -81,10 +83,14 @@ class Chat:
             request.scope,
             request.idempotency_key,
             asked,
-            request.session_id or new_session_id(),
+            request.session_id or await self._services.memory.sessions.unused_id(request.scope),
             once,
         )
         return msgspec.convert(answer, TurnAnswer)
+
+    async def _persona(self, request: TurnRequest) -> ActivePersona:
+        active = await self._services.personas.active_persona(request.scope, request.persona_id)
+        return in_role(active, request.role, self._services.profile.queries.roles)
 
     async def replay(self, scope: Scope, trace_id: str, *, model: str | None = None) -> Replay:
         """Call the model again with the blocks of a trace; only the new trace and its usage are stored.
@@ -146,7 +152,7 @@ class Chat:
             raise InvalidInput("idempotency_key", request.idempotency_key, "none: use Chat.ask")
         checked = _checked(request)
         with collected_degradation() as degradations:
-            persona = await self._services.personas.active_persona(checked.scope, checked.persona_id)
+            persona = await self._persona(checked)
             async with self._opened(checked, persona, on_event, degradations, None) as run:
                 yield run
 

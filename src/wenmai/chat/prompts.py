@@ -9,7 +9,8 @@ from typing import Any
 import msgspec
 
 from wenmai.chat.versioning import VersionedRegistry
-from wenmai.config.profile import Persona, in_language
+from wenmai.config.profile import Persona
+from wenmai.config.texts import in_language
 from wenmai.errors import InvalidInput
 from wenmai.grounding.types import Passage
 from wenmai.memory.assembly import Assembly

@@ -21,7 +21,7 @@ FRESH_SECONDS = 600.0
 
 _MOST_KEPT = 4096
 
-_Key = tuple[str, str, int, str, int, str, str]
+_Key = tuple[str, str, int, str, int, tuple[str, ...], str, str]
 
 
 class Suggestions:
@@ -59,7 +59,9 @@ class Suggestions:
 
     async def _is_answered(self, scope: Scope, active: ActivePersona, language: str, question: str) -> bool:
         changes = self._evidence.changes(scope)
-        key = (scope.tenant_id, scope.site_id, changes, active.persona.persona_id, active.version, language, question)
+        persona = active.persona
+        domains = tuple(persona.domains)  # of the user's role
+        key = (scope.tenant_id, scope.site_id, changes, persona.persona_id, active.version, domains, language, question)
         answered, until = self._checked.get(key, (False, 0.0))
         if time.monotonic() < until:
             return answered

@@ -35,7 +35,7 @@ from wenmai.memory.thread_lock import OnConflict
 from wenmai.memory.window import Window
 from wenmai.providers.models import ChatModel
 from wenmai.scope import Scope, ThreadKey
-from wenmai.stores.records import BudgetStatus, Message, Preferences, TurnStep
+from wenmai.stores.records import BudgetStatus, Message, Operation, Preferences, TurnStep
 from wenmai.text.tokens import TokenCounter
 
 QUERY_LIMIT = 4000
@@ -56,6 +56,7 @@ class TurnRequest(msgspec.Struct, frozen=True, kw_only=True):
         trace_id: the caller's own; None generates one.
         idempotency_key: a repeated key returns the first answer.
         on_conflict: what to do if another turn of the thread runs.
+        role: of the user, one of the profile's; None for no role.
     """
 
     scope: Scope
@@ -66,6 +67,7 @@ class TurnRequest(msgspec.Struct, frozen=True, kw_only=True):
     trace_id: str | None = None
     idempotency_key: str | None = None
     on_conflict: OnConflict = "wait"
+    role: str | None = None
 
 
 class TurnBegan(msgspec.Struct, frozen=True):
@@ -83,6 +85,24 @@ class TurnStarted(msgspec.Struct, frozen=True):
     session_id: str
     turn_id: int
     persona_id: str = msgspec.field(name="npc_id")
+
+
+class TurnUnderstood(msgspec.Struct, frozen=True, kw_only=True):
+    """The message is understood; evidence is searched next.
+
+    Attributes:
+        rewritten_query: what is searched for.
+        intent: the dialogue act.
+        operation: the current operation of the business state, if there is one.
+        language: of the answer.
+    """
+
+    kind: ClassVar[str] = "understood"
+
+    rewritten_query: str
+    intent: str
+    operation: Operation | None
+    language: str
 
 
 class StepEnded(TurnStep, frozen=True):
@@ -107,7 +127,7 @@ class Replacement(msgspec.Struct, frozen=True):
     text: str
 
 
-TurnEvent = TurnBegan | TurnStarted | StepEnded | Token | Replacement
+TurnEvent = TurnBegan | TurnStarted | TurnUnderstood | StepEnded | Token | Replacement
 """An event of a running turn; ``kind`` names it on the wire.
 
 The joined tokens since the last :class:`Replacement` are the answer that is returned.

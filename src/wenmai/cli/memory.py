@@ -18,6 +18,7 @@ async def memory_from_settings(settings: Settings) -> AsyncIterator[Memory]:
     lifetime = timedelta(seconds=settings.session_lifetime_seconds)
     policy = MemoryPolicy(
         session_lifetime=lifetime,
+        session_ids=settings.session_ids,
         language=settings.language,
         window=WindowLimits(**settings.window),
         history_cap=settings.history_cap,

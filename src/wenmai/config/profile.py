@@ -4,7 +4,6 @@ It is one YAML file, ``profiles/<name>.yaml``, with its evidence and lexicon bes
 in each language.
 """
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -13,25 +12,13 @@ import yaml
 
 from wenmai.business.rules import BusinessRules
 from wenmai.config.lexicon import LexiconWords
+from wenmai.config.queries import Queries
+from wenmai.config.texts import Phrases, Text
 from wenmai.errors import InvalidInput
 from wenmai.providers.pricing import Price
 
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """The C loader reads a profile ten times faster; PyYAML has it if it was built with libyaml."""
-
-Text = Annotated[dict[str, str], msgspec.Meta(min_length=1)]
-"""A text by BCP 47 language subtag: ``zh``, ``en``."""
-
-Phrases = Annotated[dict[str, list[str]], msgspec.Meta(min_length=1)]
-"""Phrases by language; the turn number selects one, so that answers are reproducible."""
-
-
-def in_language(texts: Mapping[str, Any], language: str) -> Any:
-    """The entry for a BCP 47 tag: of the tag, its first subtag, Chinese, or else the first entry."""
-    for tag in (language, language.partition("-")[0], "zh"):
-        if tag in texts:
-            return texts[tag]
-    return next(iter(texts.values()))
 
 
 def _default_courtesies() -> dict[str, list[str]]:
@@ -141,6 +128,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         blocks: shares of the blocks of memory in a prompt, where they differ from the defaults.
         lexicon: the words of its field; in the file, a mapping or the name of a YAML file beside it.
         business: the rules of the business state, likewise; None recognizes nothing.
+        queries: who answers questions that name no persona, and the roles of users.
     """
 
     name: str
@@ -156,6 +144,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     blocks: dict[Literal["summary", "episodes", "history"], BlockShare] = {}
     lexicon: LexiconWords = LexiconWords()
     business: BusinessRules | None = None
+    queries: Queries = Queries()
 
 
 def load_profile(path: Path) -> Profile:

@@ -14,6 +14,7 @@ import msgspec
 import yaml
 
 from wenmai.errors import ConfigError, mask_url
+from wenmai.text.id_template import ID_TEMPLATE, SESSION_IDS
 
 Positive = Annotated[int, msgspec.Meta(ge=1)]
 NotNegative = Annotated[int, msgspec.Meta(ge=0)]
@@ -56,6 +57,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             window, 0 characters or tokens for no limit.
         history_cap: maximum number of messages that any window reaches back.
         session_lifetime_seconds: inactivity after which a session expires.
+        session_ids: template of generated session ids, with the fields ``{user}``, ``{seconds}`` (Unix time) and
+            ``{hex4}``, ``{hex8}`` or ``{hex16}`` (random digits).
         trace_retention_days: retention of traces.
         prompt_budget_tokens: maximum size of a prompt.
         language: default language of users.
@@ -101,6 +104,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     window_tokens: NotNegative = 0
     history_cap: Positive = 500
     session_lifetime_seconds: Positive = 30 * 86_400
+    session_ids: Annotated[str, msgspec.Meta(pattern=ID_TEMPLATE)] = SESSION_IDS
     trace_retention_days: Positive = 30
     prompt_budget_tokens: Annotated[int, msgspec.Meta(ge=500)] = 8000
     language: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*\Z")] = "zh"

@@ -15,10 +15,10 @@ from wenmai.http.metrics import Metrics, RequestMetrics
 from wenmai.http.openapi import DESCRIPTION, TAGS, describe
 from wenmai.http.origin_checks import HostAndOriginCheck
 from wenmai.http.problems import UnexpectedErrors, add_problem_handlers
-from wenmai.http.routes import evidence, health, npc, pages, personas, prompts, recall, sessions, states, usage
+from wenmai.http.routes import evidence, health, npc, pages, personas, prompts, queries, recall, sessions, states, usage
 from wenmai.http.turn_tasks import TurnTasks
 
-ROUTERS = (npc, personas, prompts, evidence, sessions, states, recall, usage, health, pages)
+ROUTERS = (npc, queries, personas, prompts, evidence, sessions, states, recall, usage, health, pages)
 
 
 def create_app(engine: Engine) -> FastAPI:

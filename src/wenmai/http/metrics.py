@@ -12,7 +12,6 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 from prometheus_client.registry import Collector
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from wenmai.chat.turn import TurnAnswer
 from wenmai.memory.derived import DerivedMemory
 from wenmai.resilience.breaker import Breaker, State
 from wenmai.retrieval.embedding import EmbeddingProgress
@@ -61,10 +60,10 @@ class Metrics:
         self._requests.labels(route, known, str(status)).inc()
         self._seconds.labels(route).observe(seconds)
 
-    def turn(self, answer: TurnAnswer) -> None:
+    def turn(self, policy_mode: str, degraded: Sequence[str]) -> None:
         """Count an answered turn."""
-        self._turns.labels(answer.policy_mode, "yes" if answer.degraded else "no").inc()
-        for part in answer.degraded:
+        self._turns.labels(policy_mode, "yes" if degraded else "no").inc()
+        for part in degraded:
             self._degraded.labels(part).inc()
 
     def render(

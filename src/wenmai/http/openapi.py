@@ -24,6 +24,7 @@ Lists are newest first; pass the `next` of a page as `cursor` to get the page af
 
 TAGS = [
     {"name": "npc", "description": "Chat with personas: turns, sessions, preferences, traces."},
+    {"name": "queries", "description": "Questions to the persona that the profile names, and their sessions."},
     {"name": "personas", "description": "Versioned personas."},
     {"name": "prompts", "description": "Versioned system prompts of personas."},
     {"name": "evidence", "description": "Passages that answers may cite as facts."},

@@ -12,10 +12,11 @@ from collections import deque
 from collections.abc import AsyncIterator
 from typing import Any, Generic, TypeVar
 
+import msgspec
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from wenmai.chat.turn import Token, TurnEvent
+from wenmai.chat.turn import Token
 from wenmai.errors import ServiceStopping
 from wenmai.http.problems import problem_for
 from wenmai.http.responses import encode
@@ -43,16 +44,16 @@ class EventQueue(Generic[T]):
     def __len__(self) -> int:
         return len(self._pending)
 
-    async def put(self, event: TurnEvent) -> None:
-        """Add an event of the turn; never waits for the reader. Tokens are merged when the queue is full."""
+    async def put(self, event: msgspec.Struct) -> None:
+        """Add an event, named by its ``kind``; never waits for the reader. Tokens are merged when the queue is full."""
         if self._closed:
             return
         if len(self._pending) >= MAX_PENDING_EVENTS and isinstance(event, Token):
             kind, last = self._pending[-1]
             if isinstance(last, Token):
-                self._pending[-1] = kind, Token(last.text + event.text)
+                self._pending[-1] = kind, msgspec.structs.replace(last, text=last.text + event.text)
                 return
-        self._add(event.kind, event)
+        self._add(event.kind, event)  # type: ignore[attr-defined] # every event has one
 
     def finish(self, turn: asyncio.Task[T]) -> None:
         """Add the last event; a done callback of the turn's task."""

@@ -28,6 +28,9 @@ ASSISTANT = "assistant"
 PERSONA_VARIABLE = "npc_id"
 """The session variable that names the persona of messages without one."""
 
+_TURN_MESSAGES = 2
+"""Messages of most turns: a question and an answer."""
+
 _POSITION = re.compile(r"([A-Za-z0-9_.:-]{1,128}):([1-9][0-9]{0,15})")
 _MAX_SEQ = 2**53 - 1
 _ALLOWED = "the `next` of an earlier page"
@@ -94,6 +97,18 @@ class History:
         messages = await self._transcript.latest(scope, session.thread(persona_id), limit, before=position)
         more = bool(messages) and messages[0].seq > 1
         return MessagePage(messages=messages, next=str(messages[0].seq) if more else None)
+
+    async def latest_turns(self, scope: Scope, thread: ThreadKey, limit: int) -> list[Message]:
+        """The messages of the newest ``limit`` turns of a thread, ascending, including unfinished answers."""
+        found: list[Message] = []
+        while True:
+            page = await self._transcript.latest(
+                scope, thread, _TURN_MESSAGES * limit + 1, before=found[0].seq if found else None
+            )
+            found = page + found
+            first = found[-1].turn_id - limit + 1 if found else 1
+            if not page or page[0].turn_id < first or page[0].seq == 1:
+                return [message for message in found if message.turn_id >= first]
 
     async def overview(
         self, scope: Scope, session_id: str, limit: int = 10, *, persona_id: str | None = None

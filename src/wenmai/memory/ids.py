@@ -23,11 +23,6 @@ def checked_id(field: str, value: str) -> str:
     return value
 
 
-def new_session_id() -> str:
-    """``session-`` and 16 hex digits."""
-    return f"session-{secrets.token_hex(8)}"
-
-
 def new_trace_id() -> str:
     """``trace-`` and 16 hex digits."""
     return f"trace-{secrets.token_hex(8)}"

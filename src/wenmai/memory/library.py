@@ -38,6 +38,7 @@ from wenmai.scope import Scope, ThreadKey
 from wenmai.stores.contracts import Documents, Logs, Search, Store
 from wenmai.stores.opening import open_stores
 from wenmai.stores.records import BusinessState, Message, Session, StateChange
+from wenmai.text.id_template import SESSION_IDS
 from wenmai.text.tokens import TokenCounter, estimate_tokens
 
 DRAIN_SECONDS = 2.0
@@ -49,6 +50,7 @@ class MemoryPolicy(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         session_lifetime: time without activity after which a session expires.
+        session_ids: template of generated session ids, see :func:`wenmai.text.id_template.new_id`.
         window: default limits of the window.
         history_cap: the most messages that any window reaches back.
         language: the default, until the user chooses or uses another.
@@ -59,6 +61,7 @@ class MemoryPolicy(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     session_lifetime: timedelta = timedelta(days=30)
+    session_ids: str = SESSION_IDS
     window: WindowLimits = WindowLimits()
     history_cap: int = 500
     language: str = "zh"
@@ -102,6 +105,7 @@ class Memory:
             clock,
             lifetime=self.policy.session_lifetime,
             rule_titles_final=self.policy.rule_titles_final,
+            id_template=self.policy.session_ids,
             on_cut=self._on_cut,
             on_delete=deletion.around,
         )

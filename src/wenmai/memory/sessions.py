@@ -16,13 +16,14 @@ import msgspec
 
 from wenmai.clock import Clock
 from wenmai.errors import InvalidInput, SessionNotFound, VersionConflict
-from wenmai.memory.ids import checked_id, new_session_id
+from wenmai.memory.ids import checked_id
 from wenmai.resilience.shielded import run_to_completion
 from wenmai.scope import Scope, ThreadKey
 from wenmai.stores.contracts import Documents, Logs, Page, Stored
 from wenmai.stores.identity import INCARNATION
 from wenmai.stores.records import Record, Session, bound_records
 from wenmai.stores.update import update
+from wenmai.text.id_template import SESSION_IDS, new_id
 
 _log = logging.getLogger(__name__)
 
@@ -71,7 +72,7 @@ class Sessions:
     Args:
         lifetime: of a session without activity.
         rule_titles_final: whether a title made by the rule is final; False if a model will make another.
-        make_id: returns an unused id.
+        id_template: of generated ids, see :func:`wenmai.text.id_template.new_id`.
         on_cut: awaited with a thread that was deleted.
         on_delete: entered before a thread is deleted, or a session, which has an empty persona; left afterwards.
     """
@@ -84,7 +85,7 @@ class Sessions:
         *,
         lifetime: timedelta,
         rule_titles_final: bool = True,
-        make_id: Callable[[], str] = new_session_id,
+        id_template: str = SESSION_IDS,
         on_cut: Callable[[Scope, ThreadKey], Awaitable[None]] | None = None,
         on_delete: Callable[[Scope, ThreadKey], AbstractAsyncContextManager[None]] = _nothing,
     ) -> None:
@@ -93,7 +94,7 @@ class Sessions:
         self._clock = clock
         self._lifetime = lifetime
         self.rule_titles_final = rule_titles_final
-        self._make_id = make_id
+        self._id_template = id_template
         self._on_cut = on_cut
         self._on_delete = on_delete
 
@@ -122,14 +123,27 @@ class Sessions:
         fields = {"metadata": metadata or {}, "context": context or {}, **named}
         if session_id is not None:
             checked_id("session_id", session_id)
-        make_id = fallback_ids or self._make_id
-        candidate = session_id or make_id()
+        if session_id is not None and (opened := await self._continue_or_create(scope, session_id, fields)):
+            return opened
         while True:
-            opened = await self._continue_or_create(scope, candidate, fields)
+            if fallback_ids is not None:
+                opened = await self._continue_or_create(scope, fallback_ids(), fields)
+            else:
+                opened = await self.insert(scope, self._made_id(scope), **fields)
+                # An id that was made for another session of the same second is not continued.
+                opened = opened if opened is not None and opened.created else None
             if opened is not None:
-                other = session_id is not None and candidate != session_id
-                return msgspec.structs.replace(opened, instead_of=session_id) if other else opened
-            candidate = make_id()
+                return msgspec.structs.replace(opened, instead_of=session_id)
+
+    def _made_id(self, scope: Scope) -> str:
+        return new_id(self._id_template, scope.user_id, self._clock())
+
+    async def unused_id(self, scope: Scope) -> str:
+        """An id that no session of the user has yet."""
+        while True:
+            session_id = self._made_id(scope)
+            if await self._documents.get(scope, Session, session_id) is None:
+                return session_id
 
     async def _continue_or_create(self, scope: Scope, session_id: str, fields: dict[str, Any]) -> OpenedSession | None:
         """The session of that id; None if it is expired or foreign."""

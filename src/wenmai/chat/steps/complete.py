@@ -9,7 +9,7 @@ from wenmai.chat.steps.business_state import search_filters
 from wenmai.chat.trace import trace_ref
 from wenmai.chat.turn import TurnAnswer, TurnRun, TurnState
 from wenmai.chat.understanding.focus import CITED
-from wenmai.config.profile import in_language
+from wenmai.config.texts import in_language
 from wenmai.errors import SessionNotFound
 from wenmai.grounding.types import PolicyMode
 from wenmai.memory.first_question import with_first_question

@@ -12,7 +12,7 @@ from wenmai.chat.steps.answerability import NOT_SEARCHED
 from wenmai.chat.steps.recall import recall_episodes
 from wenmai.chat.turn import VERIFIED_AT_ONCE, Draft, Token, TurnRun, TurnState
 from wenmai.chat.verifying import verification_arguments
-from wenmai.config.profile import in_language
+from wenmai.config.texts import in_language
 from wenmai.errors import ModelError
 from wenmai.grounding.answerability import Verdict
 from wenmai.grounding.types import DialogueAct, PolicyMode, count_characters

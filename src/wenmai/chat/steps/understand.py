@@ -1,7 +1,7 @@
 """Understand the message: its questions as they are searched and judged, and its dialogue act."""
 
 from wenmai.chat.steps.business_state import with_state
-from wenmai.chat.turn import LARGE, TurnRun, TurnState
+from wenmai.chat.turn import LARGE, TurnRun, TurnState, TurnUnderstood
 from wenmai.chat.understanding.dialogue_acts import classify
 from wenmai.chat.understanding.focus import CitedTurns, focus_of, ids_to_read
 from wenmai.chat.understanding.plan import needs_context, plan_answer
@@ -44,5 +44,13 @@ async def classify_question(state: TurnState, run: TurnRun) -> TurnState:
     services, query = run.services, state["request"].query
     understanding = classify(
         query, words=services.profile.intents, in_conversation=in_conversation, lexicon=services.lexicon
+    )
+    await run.emit(
+        TurnUnderstood(
+            rewritten_query=state["rewritten"].text,
+            intent=understanding.dialogue_act.value,
+            operation=state["business"].state.current if "business" in state else None,
+            language=state["recalled"].language,
+        )
     )
     return {"understanding": understanding}

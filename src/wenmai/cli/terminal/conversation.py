@@ -11,7 +11,8 @@ from wenmai.cli.terminal.explanation import explain
 from wenmai.cli.terminal.output import printable
 from wenmai.cli.terminal.stream_printer import StreamPrinter
 from wenmai.cli.terminal.texts import ui_text
-from wenmai.config.profile import Persona, in_language
+from wenmai.config.profile import Persona
+from wenmai.config.texts import in_language
 from wenmai.engine import Engine
 from wenmai.errors import WenmaiError
 from wenmai.grounding.evidence.fields import detect_language

@@ -115,7 +115,9 @@ async def chat(
         on_conflict=body.on_conflict,
     )
     streamed = body.stream or stream.MEDIA_TYPE in accept
-    return await (stream_turn if streamed else run_turn)(app_state, request, connection.receive)
+    return await (stream_turn if streamed else run_turn)(
+        app_state, request, connection.receive, app_state.engine.chat.ask
+    )
 
 
 @router.get(
