@@ -3,19 +3,26 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
+import yaml
 
+import wenmai
 from clinic import PROFILE, RULES, write_clinic
 from redis_server import RedisServer
-from support import engine_at
+from support import engine_at, settings_of
+from wenmai import MemoryPolicy
+from wenmai.business.rules import BusinessRules
 from wenmai.chat.turn import TurnAnswer, TurnRequest
 from wenmai.engine import Engine
 from wenmai.errors import InvalidInput
 from wenmai.scope import Scope
 from wenmai.stores.records import StateTrace, TraceRecord
+from wenmai.stores.redis.link import Link
 
 
 @pytest.fixture
@@ -87,29 +94,73 @@ async def test_an_intent_chooses_the_domain(profile: Path) -> None:
         assert await engine.memory.states.get(Scope(), "s1") == before
 
 
-async def test_of_two_questions_at_once_no_change_is_lost(profile: Path, tmp_path: Path) -> None:
-    """Two personas of one session answer at the same time: both are right, and both operations are in the chain."""
-    async with opened(profile, f"sqlite:///{tmp_path}/wenmai.db") as engine:
+@pytest.fixture(params=["sqlite", pytest.param("cached", marks=pytest.mark.xdist_group("redis"))])
+def store(request: pytest.FixtureRequest) -> dict[str, str]:
+    """SQLite, and PostgreSQL behind Redis."""
+    return settings_of(request.param, request)
+
+
+async def test_of_two_questions_at_once_no_change_is_lost(profile: Path, store: dict[str, str]) -> None:
+    """Two tabs ask the same persona and a third another one, in two processes: all are right, in one chain."""
+    async with opened(profile, **store) as engine, opened(profile, **store) as other:
         await ask(engine, "您好")
-        answers = await asyncio.gather(ask(engine, "核磁怎么预约？"), ask(engine, "超声多少钱？", "desk"))
-        assert "二楼窗口" in answers[0].answer_text
-        assert "110元" in answers[1].answer_text
+        asked = {
+            "核磁怎么预约？": ask(engine, "核磁怎么预约？"),
+            "超声多少钱？": ask(other, "超声多少钱？"),
+            "超声怎么取报告？": ask(other, "超声怎么取报告？", "desk"),
+        }
+        answers = dict(zip(asked, await asyncio.gather(*asked.values()), strict=True))
+        assert "二楼窗口" in answers["核磁怎么预约？"].answer_text
+        assert "110元" in answers["超声多少钱？"].answer_text
+        assert "一楼西侧" in answers["超声怎么取报告？"].answer_text
+        assert sorted(answers[query].turn_id for query in ("核磁怎么预约？", "超声多少钱？")) == [2, 3]
         state = await engine.memory.states.get(Scope(), "s1")
-        assert {each.business_object for each in state.operation_chain} == {"核磁共振", "超声"}
-        assert [(change.version, change.turn) for change in state.changes] in (
-            [(1, "nurse#2"), (2, "desk#1")],
-            [(1, "desk#1"), (2, "nurse#2")],
-        )
+        assert [change.version for change in state.changes] == [1, 2, 3]
+        assert {change.turn for change in state.changes} == {"nurse#2", "nurse#3", "desk#1"}
+        turns = {change.turn: change.operation.last_action for change in state.changes if change.operation}
+        assert {turns["nurse#2"], turns["nurse#3"], turns["desk#1"]} == {*asked}
 
 
 @pytest.mark.xdist_group("redis")
-@pytest.mark.parametrize("fault", ["none", "killed"])
+async def test_an_update_takes_one_round_trip_to_redis(
+    tmp_path: Path, redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And the first of a process one more, to read the state; a read takes one."""
+    calls = 0
+    exchange = Link._with_connection
+
+    async def counted(link: Link, *arguments: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        return await exchange(link, *arguments)
+
+    policy = MemoryPolicy(business=msgspec.convert(yaml.safe_load(RULES), BusinessRules))
+    hot = f"{redis_server.url}?prefix=clinic-trips"
+    async with wenmai.open(f"sqlite:///{tmp_path}/wenmai.db", hot=hot, policy=policy) as memory:
+        session = await memory.session("s1")
+        monkeypatch.setattr(Link, "_with_connection", counted)
+        taken = []
+        for call in (
+            partial(session.understand, "核磁怎么预约？"),
+            partial(session.understand, "那取报告呢？"),
+            session.state,
+        ):
+            calls = 0
+            await call()
+            taken.append(calls)
+    assert taken[0] <= 2
+    assert taken[1:] == [1, 1]
+
+
+@pytest.mark.xdist_group("redis")
+@pytest.mark.parametrize("fault", ["none", "off", "killed"])
 async def test_the_state_survives_the_cache(
     profile: Path, tmp_path: Path, redis_server: RedisServer, fault: str
 ) -> None:
-    """With Redis in front, and with Redis killed between the turns, the second question inherits the same."""
+    """With Redis, without it, and with Redis killed between the turns, the second question inherits the same."""
     store = f"sqlite:///{tmp_path}/wenmai.db"
-    async with opened(profile, store, hot=f"{redis_server.url}?prefix=clinic-{fault}") as engine:
+    hot = "" if fault == "off" else f"{redis_server.url}?prefix=clinic-{fault}"
+    async with opened(profile, store, hot=hot) as engine:
         await ask(engine, "核磁怎么预约？")
         if fault == "killed":
             redis_server.kill()

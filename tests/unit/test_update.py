@@ -118,3 +118,21 @@ async def test_a_record_of_a_deleted_session_is_read_again() -> None:
     await documents.delete(SCOPE, Session, "s")
     with pytest.raises(SessionNotFound):
         await update(documents, SCOPE, Preferences, "s", brief)
+
+
+async def test_a_known_record_saves_the_read_and_a_stale_one_is_read_again() -> None:
+    """A fresh one is written at once; on a stale one neither a change nor the absence of one is believed."""
+    documents = InProcessDocuments(system_clock)
+    first = await documents.put(SCOPE, Marker(name="m", value="a"))
+    reads = 0
+
+    async def counted() -> None:
+        nonlocal reads
+        reads += 1
+
+    fresh = await update(documents, SCOPE, Marker, "m", with_mark, known=first)
+    assert (fresh.record.value, fresh.version) == ("a+", 2)
+    stale = await update(documents, SCOPE, Marker, "m", with_mark, known=first, check=counted)
+    assert (stale.record.value, reads) == ("a++", 2)
+    same = await update(documents, SCOPE, Marker, "m", lambda _: Marker(name="m", value="a"), known=first)
+    assert (same.record.value, same.version) == ("a", 4)

@@ -6,6 +6,7 @@ an audit record, so that each version is either in the one or in the other.
 """
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
 
@@ -25,6 +26,9 @@ from wenmai.stores.validation import check_range
 
 ARCHIVED = 8
 """Changes of an audit record; a state has at most a few more than twice as many."""
+
+RECENT = 256
+"""States that a process keeps as it stored them last."""
 
 MAX_CHANGES = 200
 _PAGE = 20
@@ -77,6 +81,8 @@ class StateBook:
         self._clock = clock
         self.rules: BusinessRules | None = rules
         self._vocabulary: Vocabulary | None = None
+        self._recent: OrderedDict[tuple[Scope, str], Stored[BusinessState]] = OrderedDict()
+        """States as this process stored them; the next change begins with them, and the store refuses stale ones."""
 
     async def get(self, scope: Scope, session_id: str, *, incarnation: str = "") -> BusinessState:
         """The state of the session; an empty one if there is none, or the session is foreign or another incarnation."""
@@ -193,11 +199,22 @@ class StateBook:
 
         while True:
             try:
-                return (await update(self._documents, scope, BusinessState, session_id, edited)).record
+                return await self._change(scope, session_id, edited)
             except _NothingToStore:
                 return BusinessState(session_id=session_id, incarnation=incarnation)
             except _TooManyChanges as full:
                 archived = await self._archive(scope, full.state)
+
+    async def _change(
+        self, scope: Scope, session_id: str, edited: Callable[[Stored[BusinessState] | None], BusinessState]
+    ) -> BusinessState:
+        """Update the record, beginning with the state that this process stored last."""
+        known = self._recent.pop((scope, session_id), None)
+        stored = await update(self._documents, scope, BusinessState, session_id, edited, known=known)
+        self._recent[scope, session_id] = stored
+        if len(self._recent) > RECENT:
+            self._recent.popitem(last=False)
+        return stored.record
 
     async def _archive(self, scope: Scope, state: BusinessState) -> tuple[str, int]:
         """Copy the oldest changes into the audit; returns incarnation and version of the last of them.

@@ -28,6 +28,7 @@ async def update(
     keep_until: datetime | None = None,
     check: Callable[[], Awaitable[object]] | None = None,
     rewrite: bool = False,
+    known: Stored[R] | None = None,
 ) -> Stored[R]:
     """Change a record by compare-and-set; returns it as stored.
 
@@ -41,6 +42,7 @@ async def update(
         keep_until: see :meth:`Documents.put`.
         check: awaited after the read and before ``change``; raises to refuse.
         rewrite: write the record even if it is unchanged, so that concurrent updates of others conflict.
+        known: the record as this process stored it last; it saves the first read, and if it is stale the write fails.
 
     Raises:
         Conflict: other writers were faster in each of ``ATTEMPTS`` attempts.
@@ -51,12 +53,15 @@ async def update(
         if attempt > 1:
             await asyncio.sleep(random.uniform(0, min(LONGEST_DELAY, FIRST_DELAY * 2**attempt)))  # noqa: S311 — no secret
         named = key if isinstance(key, str) else key()
-        stored = await documents.get(scope, of, named)
+        guessed = known if attempt == 0 else None
+        stored = guessed or await documents.get(scope, of, named)
         if check is not None:
             await check()
         changed = change(stored)
         if stored is not None and changed == stored.record and not rewrite:
-            return stored
+            if guessed is None:
+                return stored
+            continue
         try:
             return await documents.put(scope, changed, expected=stored.version if stored else 0, keep_until=keep_until)
         except VersionConflict:
