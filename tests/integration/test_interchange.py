@@ -6,10 +6,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
+import yaml
 
 import wenmai
-from wenmai import InvalidInput, Memory, NewMessage, Scope, SessionNotFound
+from clinic import RULES
+from wenmai import InvalidInput, Memory, MemoryPolicy, NewMessage, Scope, SessionNotFound
+from wenmai.business.rules import BusinessRules
 from wenmai.interchange import Report, export_lines, import_files
 from wenmai.memory.preferences import PreferenceChange
 from wenmai.scope import ThreadKey
@@ -356,6 +360,57 @@ async def test_export_import_export_is_byte_equal(memory: Memory, tmp_path: Path
                 await other.sessions.get(OWNER, "talk-1"),
             )
             assert without_incarnation(mine.record) == without_incarnation(theirs.record)
+
+
+async def test_a_business_state_is_exported_with_its_audit(tmp_path: Path) -> None:
+    """States with few and many changes, one of them reset, and the versions of each; a session's own state is kept."""
+    rules = msgspec.convert(yaml.safe_load(RULES), BusinessRules)
+    policy = MemoryPolicy(business=rules)
+    said = ("核磁怎么预约？", "那取报告呢？", "超声多少钱？", "病历号12345的超声怎么检查？")
+    async with wenmai.open(f"sqlite:///{tmp_path}/mine.db", policy=policy) as memory:
+        for session_id, count in (("few", 1), ("many", 53), ("reset", 9), ("none", 0)):
+            session = await memory.session(session_id, scope=OWNER)
+            for number in range(count):
+                await session.understand(said[number % len(said)], turn_id=number + 1)
+        await (await memory.session("reset", scope=OWNER)).reset_state()
+        first = await exported(memory)
+        assert [each["type"] for each in map(json.loads, first.splitlines())].count("state") == 3
+        file = tmp_path / "export.jsonl"
+        file.write_bytes(first)
+        assert counts(await import_files(memory, OWNER, [file])) == (4, 0, 0, 0, 0)
+        assert await exported(memory) == first
+    for url in (f"sqlite:///{tmp_path}/other.db", "memory://"):
+        async with wenmai.open(url, policy=policy) as other:
+            assert counts(await import_files(other, OWNER, [file])) == (4, 4, 0, 0, 0)
+            assert await exported(other) == first
+            session = await other.session("many", scope=OWNER)
+            assert [change.version for change in await session.state_changes(limit=200)] == [*range(1, 54)]
+            assert (await session.understand(said[2])).state.state_version == 54
+            assert counts(await import_files(other, OWNER, [file])) == (4, 0, 0, 0, 0)
+            assert (await session.state()).state_version == 54
+
+
+@pytest.mark.parametrize(
+    ("broken", "reason"),
+    [
+        ({"changes": [{"version": 2, "at": "2026-01-05T14:00:00Z", "rule": "first"}]}, "versions are not 1, 2"),
+        ({"changes": [{"version": 1, "at": "2026-01-05T14:00:00", "rule": "first"}]}, "without a time zone"),
+        ({"changes": [{"version": 1, "at": "2026-01-05T14:00:00Z", "rule": "guess"}]}, "rule"),
+        ({"session_id": "a/b"}, "session_id"),
+    ],
+)
+async def test_a_wrong_state_is_a_bad_line(memory: Memory, tmp_path: Path, broken: dict[str, Any], reason: str) -> None:
+    """It is named and nothing of it is stored."""
+    state: dict[str, Any] = {
+        "type": "state",
+        "session_id": "s1",
+        "current_customer_id": None,
+        "operation_chain": [],
+        "changes": [],
+    }
+    report = await import_files(memory, OWNER, [lines(tmp_path / "x.jsonl", state | broken)])
+    assert [reason in each.reason for each in report.skipped] == [True]
+    assert (await memory.sessions.list(OWNER)).items == []
 
 
 async def test_export_imported_into_its_own_store_changes_nothing(memory: Memory, tmp_path: Path) -> None:

@@ -4,12 +4,13 @@ from collections.abc import AsyncIterator, Sequence
 
 from wenmai.errors import SessionNotFound
 from wenmai.interchange.messages import message_line, session_line
+from wenmai.interchange.states import state_line
 from wenmai.memory.library import Memory
 from wenmai.scope import Scope
 
 
 async def export_lines(memory: Memory, scope: Scope, session_ids: Sequence[str] | None = None) -> AsyncIterator[bytes]:
-    """The lines of the sessions: for each its record, then its messages by thread and ``seq``.
+    """The lines of the sessions: for each its record, then its messages by thread and ``seq``, then its business state.
 
     Threads are ordered by their start. Lines end with a line break.
 
@@ -33,6 +34,9 @@ async def export_lines(memory: Memory, scope: Scope, session_ids: Sequence[str] 
         for info in await memory.transcript.threads(scope, session_id, incarnation=session.incarnation):
             async for message in memory.transcript.read_all(scope, session.thread(info.persona_id)):
                 yield message_line(session_id, message)
+        state = await memory.states.get(scope, session_id, incarnation=session.incarnation)
+        if state.state_version:
+            yield state_line(state, await memory.states.all_changes(scope, session_id))
 
 
 async def _all_ids(memory: Memory, scope: Scope) -> list[str]:

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from wenmai.errors import InvalidInput, SessionNotFound
-from wenmai.interchange.items import BadLine, BadValueError, MessageItem, Note, SessionItem
+from wenmai.interchange.items import BadLine, BadValueError, MessageItem, Note, SessionItem, StateItem
 from wenmai.interchange.reading import FORMATS, read_items
 from wenmai.memory.first_question import FirstQuestion, first_question_of, rule_title
 from wenmai.memory.history import ASSISTANT
@@ -29,6 +29,8 @@ BUFFER, BUFFER_CHARACTERS = 4_000, 4_000_000
 
 MAX_REPORTED_BAD_LINES = 1_000
 _KNOWN_SESSIONS = 10_000
+
+Entry = SessionItem | StateItem | MessageItem
 
 _INDEX = re.compile(r"messages\[(\d+)\]\.?")
 
@@ -134,14 +136,14 @@ class _Writer:
         self._memory = memory
         self._scope = scope
         self._report = report
-        self._buffer: list[SessionItem | MessageItem] = []
+        self._buffer: list[Entry] = []
         self._characters = 0
         self._known: dict[str, str] = {}
         """Session id → why it cannot be used; empty if it can."""
         self._first_questions: dict[str, FirstQuestion] = {}
         """Of the known sessions whose first question is not in the file's record."""
 
-    async def add(self, item: SessionItem | MessageItem) -> None:
+    async def add(self, item: Entry) -> None:
         if isinstance(item, SessionItem) and len(self._buffer) > BUFFER // 2:
             await self.flush()  # so that a session is written together with its first question
         self._buffer.append(item)
@@ -152,16 +154,16 @@ class _Writer:
 
     async def flush(self) -> None:
         collected, self._buffer, self._characters = self._buffer, [], 0
-        sessions: dict[str, list[SessionItem | MessageItem]] = {}
+        sessions: dict[str, list[Entry]] = {}
         for item in collected:
-            session_id = item.session_id if isinstance(item, SessionItem) else item.thread.session_id
+            session_id = item.thread.session_id if isinstance(item, MessageItem) else item.session_id
             sessions.setdefault(session_id, []).append(item)
         for session_id, items in sessions.items():
             await self._prepare(session_id, items)
         # Concurrently, so that the store can group commits; within a session, one thread after the other.
         await asyncio.gather(*(self._write(session_id, items) for session_id, items in sessions.items()))
 
-    async def _prepare(self, session_id: str, items: Sequence[SessionItem | MessageItem]) -> None:
+    async def _prepare(self, session_id: str, items: Sequence[Entry]) -> None:
         if session_id in self._known:
             return
         if len(self._known) >= _KNOWN_SESSIONS:
@@ -176,7 +178,7 @@ class _Writer:
         self._report.sessions += 1
         self._report.created += created
 
-    async def _open(self, session_id: str, items: Sequence[SessionItem | MessageItem]) -> bool:
+    async def _open(self, session_id: str, items: Sequence[Entry]) -> bool:
         """Create the session unless it exists; True if it is new."""
         sessions = self._memory.sessions
         try:
@@ -193,7 +195,7 @@ class _Writer:
             return opened.created
         return False
 
-    async def _write(self, session_id: str, items: Sequence[SessionItem | MessageItem]) -> None:
+    async def _write(self, session_id: str, items: Sequence[Entry]) -> None:
         if reason := self._known[session_id]:
             for item in items:
                 self._skip(item.line, reason)
@@ -205,6 +207,18 @@ class _Writer:
         for messages in threads.values():
             for start in range(0, len(messages), BATCH):
                 await self._append(messages[start : start + BATCH])
+        for item in items:
+            if isinstance(item, StateItem):
+                await self._restore(item)
+
+    async def _restore(self, item: StateItem) -> None:
+        """Store the state, unless the session has one."""
+        session = (await self._memory.sessions.get(self._scope, item.session_id)).record
+        state = msgspec.structs.replace(item.state, incarnation=session.incarnation)
+        try:
+            await self._memory.states.restore(self._scope, state)
+        except InvalidInput as problem:
+            self._skip(item.line, str(problem))
 
     async def _append(self, items: list[MessageItem]) -> None:
         """Append the messages except those that the transcript rejects."""
@@ -229,7 +243,7 @@ class _Writer:
         self._report.skip(BadLine(self.file, line, reason))
 
 
-def _record_fields(items: Sequence[SessionItem | MessageItem], *, final: bool) -> dict[str, Any]:
+def _record_fields(items: Sequence[Entry], *, final: bool) -> dict[str, Any]:
     """Fields of the new session's record: from the file, else first question and title from its messages."""
     fields: dict[str, Any] = {}
     if question := first_question_of([item.message for item in items if isinstance(item, MessageItem)]):

@@ -12,7 +12,7 @@ import msgspec
 from wenmai.errors import InvalidInput, bounded_repr
 from wenmai.memory.ids import checked_id
 from wenmai.scope import ThreadKey
-from wenmai.stores.records import NewMessage
+from wenmai.stores.records import BusinessState, NewMessage
 
 REASON_CHARACTERS = 500
 """Maximum length of a reason, as field names in it may be of any length."""
@@ -45,6 +45,14 @@ class SessionItem(msgspec.Struct, frozen=True):
     line: int
 
 
+class StateItem(msgspec.Struct, frozen=True):
+    """A session's business state, with all its changes."""
+
+    session_id: str
+    state: BusinessState
+    line: int
+
+
 class MessageItem(msgspec.Struct, frozen=True):
     """A message and its thread; its id is its own or a derived one.
 
@@ -58,7 +66,7 @@ class MessageItem(msgspec.Struct, frozen=True):
     where: str = ""
 
 
-Item = SessionItem | MessageItem | BadLine | Note
+Item = SessionItem | StateItem | MessageItem | BadLine | Note
 
 
 class BadValueError(Exception):

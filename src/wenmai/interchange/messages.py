@@ -20,6 +20,7 @@ from wenmai.interchange.items import (
     parse_timestamp,
     valid_id,
 )
+from wenmai.interchange.states import STATE, read_state
 from wenmai.memory.chat_messages import EXTRA_FIELDS, to_message_fields
 from wenmai.memory.sessions import checked_title
 from wenmai.scope import ThreadKey
@@ -81,7 +82,7 @@ def session_line(session: Session) -> bytes:
 
 def is_line(value: Json) -> bool:
     """Whether the object is a line of this format."""
-    return "session_id" in value or value.get("type") in ("session", "message")
+    return "session_id" in value or value.get("type") in ("session", "message", STATE)
 
 
 def read_line(source: Source, value: Json, line: int) -> Iterator[Item]:
@@ -89,8 +90,11 @@ def read_line(source: Source, value: Json, line: int) -> Iterator[Item]:
     if value.get("type") == "session":
         yield _session(value, line)
         return
+    if value.get("type") == STATE:
+        yield read_state(value, line)
+        return
     if value.get("type", "message") != "message":
-        raise BadValueError(f"type: {bounded_repr(value['type'])} is not session or message")
+        raise BadValueError(f"type: {bounded_repr(value['type'])} is not session, message or state")
     if "session_id" not in value:
         raise BadValueError("session_id is missing")
     thread = ThreadKey(

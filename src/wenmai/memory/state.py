@@ -163,20 +163,50 @@ class StateBook:
             InvalidInput: ``limit`` is not 1 to 200.
         """
         check_range("limit", limit, 1, MAX_CHANGES)
+        return (await self._collect(scope, session_id, limit, before))[-limit:]
+
+    async def all_changes(self, scope: Scope, session_id: str) -> list[StateChange]:
+        """Every change of the session's state, ascending."""
+        return await self._collect(scope, session_id, None, None)
+
+    async def _collect(
+        self, scope: Scope, session_id: str, enough: int | None, before: int | None
+    ) -> list[StateChange]:
+        """The newest changes before a version, ascending: at least ``enough``, or all."""
         state = await self.get(scope, session_id)
-        found, cursor = state.changes, None
-        first = found[0].version if found else 1
-        while first > 1 and len(_before(found, before)) < limit:
+        found = {change.version: change for change in state.changes}
+        wanted, cursor = len(_before(state.changes, before)), None
+        while len(found) < state.state_version and (enough is None or wanted < enough):
             page = await self._documents.list(
                 scope, StateAudit, where={"session_id": session_id}, limit=_PAGE, cursor=cursor
             )
-            for stored in page.items:
-                if stored.record.incarnation == state.incarnation:
-                    found = [*_before(stored.record.changes, found[0].version), *found]
-            first, cursor = found[0].version, page.next_cursor
+            for audit in (stored.record for stored in page.items):
+                if audit.incarnation == state.incarnation:
+                    older = [change for change in audit.changes if change.version not in found]
+                    found |= {change.version: change for change in older}
+                    wanted += len(_before(older, before))
+            cursor = page.next_cursor
             if cursor is None:
                 break
-        return _before(found, before)[-limit:]
+        return _before([found[version] for version in sorted(found)], before)
+
+    async def restore(self, scope: Scope, state: BusinessState) -> bool:
+        """Store a state with all its changes, unless the session has one; whether it was stored.
+
+        Raises:
+            InvalidInput: a value cannot be stored.
+            SessionNotFound: the session is absent, foreign, or another incarnation.
+        """
+        if await self._documents.get(scope, BusinessState, state.session_id) is not None:
+            return False
+        while len(state.changes) >= 2 * ARCHIVED:
+            await self._archive(scope, state)
+            state = msgspec.structs.replace(state, changes=state.changes[ARCHIVED:])
+        try:
+            await self._documents.put(scope, state, expected=0)
+        except VersionConflict:
+            return False
+        return True
 
     async def _update(
         self, scope: Scope, session_id: str, incarnation: str, edit: Callable[[BusinessState], BusinessState]
