@@ -4,6 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 DATA   ?= .data
 PORT   ?= 8001
+PROFILE ?= npc
 
 export OMP_NUM_THREADS = 1
 
@@ -24,9 +25,9 @@ $(VENV)/.installed: requirements.txt pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	touch $@
 
-serve: install  ## the service on 127.0.0.1:8001, everything kept in $(DATA)/wenmai.db
+serve: install  ## the service on 127.0.0.1:8001 with PROFILE, everything kept in $(DATA)/wenmai.db
 	mkdir -p $(DATA)
-	$(BIN)/wenmai serve --store sqlite:///$(DATA)/wenmai.db --port $(PORT)
+	$(BIN)/wenmai serve --profile $(PROFILE) --store sqlite:///$(DATA)/wenmai.db --port $(PORT)
 
 test: install   ## all tests but the soak forms; of three processes, one waits for a server or a timeout
 	$(BIN)/python -m pytest -m "not soak" -n 3 --dist loadgroup

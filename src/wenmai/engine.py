@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -24,9 +24,10 @@ from wenmai.chat.trace import TraceLedger
 from wenmai.chat.turn import Services, TurnPolicy
 from wenmai.chat.verifier import ModelVerifier
 from wenmai.clock import Clock, system_clock
-from wenmai.config.profile import Profile, load_profile
+from wenmai.config.profile import Profile
+from wenmai.config.queries import Queries
 from wenmai.config.settings import Settings
-from wenmai.config.sources import load_engine_settings, profile_path
+from wenmai.config.sources import LoadedProfile, load_engine_settings, load_profiles, profile_path
 from wenmai.errors import InvalidInput, StoreError
 from wenmai.grounding.evidence import EvidenceBase
 from wenmai.grounding.evidence.parsing import BadLine, parse
@@ -36,6 +37,7 @@ from wenmai.grounding.wording.words import load_words
 from wenmai.memory.block_budget import DEFAULT_WEIGHTS, BlockWeight
 from wenmai.memory.library import Memory, MemoryPolicy, required
 from wenmai.memory.recall_model import named_reranker
+from wenmai.memory.sessions import SessionTerms
 from wenmai.memory.window import WindowLimits
 from wenmai.providers.embedders import open_embedder
 from wenmai.providers.models import ChatModel, ModelLimits, open_model
@@ -108,13 +110,14 @@ async def open_engine(
     Raises:
         WenmaiError: a setting, the profile or the store is unusable; the error says which.
     """
-    path = profile_path(settings.profile)
-    profile = load_profile(path)
+    profiles = load_profiles(settings.profile)
+    profile = profiles[0].profile
     model, verifying, model_breakers = _models(settings, profile, breaker_policy)
     connections = AsyncExitStack()
     embedder = open_embedder(settings.embedder, connections=connections)
-    lexicon = Lexicon(profile.lexicon)
-    await _load_words(lexicon, verifies=model is not None)
+    lexicons = [Lexicon(each.profile.lexicon) for each in profiles]
+    for lexicon in lexicons:
+        await _load_words(lexicon, verifies=model is not None)
     store_url, hot_url = (with_key_prefix(url, settings.key_prefix) for url in (settings.store, settings.hot))
     async with open_stores(store_url, hot_url, search=settings.search, clock=clock, breaker_policy=breaker_policy) as (
         store,
@@ -122,7 +125,7 @@ async def open_engine(
     ):
         documents, logs = required(store, settings.store)
         count_tokens = model.count_tokens if model else estimate_tokens
-        policy = _policy(settings, profile, titled_by_model=model is not None)
+        policy = _policy(settings, profiles, titled_by_model=model is not None)
         evidence = EvidenceBase(documents, store.search, embedder, policy=breaker_policy)
         memory = Memory(
             documents,
@@ -134,10 +137,10 @@ async def open_engine(
             embedder=embedder,
             queries=evidence.queries,
         )
-        services = _services(settings, profile, lexicon, documents, memory, evidence, model, clock)
+        services = _services(settings, profiles, lexicons[0], documents, memory, evidence, model, clock)
         if verifying is not None:
             services = replace(services, verifier=ModelVerifier(verifying, settings.verifier_seconds))
-        await _ingest_samples(evidence, profile, path.parent, settings)
+        await _ingest_samples(evidence, profiles, settings)
         titles = Titles(memory, services.traces, services.budgets, model)
         memory.derived.register(titles)
         memory.recalls.reranker = named_reranker(settings.reranker, settings.recall_model_seconds)
@@ -149,7 +152,7 @@ async def open_engine(
         memory.derived.start()
         tasks = BackgroundTasks()
         tasks.repeat("sweep of expired records", partial(_delete_expired, documents), seconds=SWEEP_SECONDS)
-        chat = Chat(services)
+        chat = Chat(services, _further_services(services, profiles, lexicons))
         try:
             yield Engine(
                 settings=settings,
@@ -164,7 +167,7 @@ async def open_engine(
                 budgets=services.budgets,
                 titles=titles,
                 chat=chat,
-                queries=QueryDesk(chat, services),
+                queries=QueryDesk(chat, _queries(profiles)),
                 api_keys=ApiKeys(documents, clock, pepper=settings.key_pepper),
                 breakers=(*store_breakers, *model_breakers, *evidence.breakers),
             )
@@ -200,7 +203,7 @@ def _models(
 
 def _services(
     settings: Settings,
-    profile: Profile,
+    profiles: Sequence[LoadedProfile],
     lexicon: Lexicon,
     documents: Documents,
     memory: Memory,
@@ -208,11 +211,12 @@ def _services(
     model: ChatModel | None,
     clock: Clock,
 ) -> Services:
-    """What the steps of a turn use."""
+    """What the steps of a turn use, for the personas of the first profile."""
+    profile = profiles[0].profile
     return Services(
         memory=memory,
         evidence=evidence,
-        personas=PersonaRegistry(documents, profile.personas),
+        personas=PersonaRegistry(documents, [persona for each in profiles for persona in each.profile.personas]),
         prompts=PromptRegistry(documents),
         suggestions=Suggestions(evidence, profile, lexicon),
         traces=TraceLedger(documents, clock, retention=timedelta(days=settings.trace_retention_days)),
@@ -230,26 +234,52 @@ def _services(
     )
 
 
+def _further_services(
+    services: Services, profiles: Sequence[LoadedProfile], lexicons: Sequence[Lexicon]
+) -> dict[str, Services]:
+    """The services of the personas of further profiles, with the words, rules and session terms of their profile."""
+    further = {}
+    for each, lexicon in zip(profiles[1:], lexicons[1:], strict=True):
+        own = replace(
+            services,
+            profile=each.profile,
+            lexicon=lexicon,
+            suggestions=Suggestions(services.evidence, each.profile, lexicon),
+            terms=SessionTerms(timedelta(seconds=each.settings.session_lifetime_seconds), each.settings.session_ids),
+        )
+        further.update({persona.persona_id: own for persona in each.profile.personas})
+    return further
+
+
+def _queries(profiles: Sequence[LoadedProfile]) -> Queries:
+    """Of the first profile that has the persona that they name."""
+    for _, profile in profiles:
+        if profile.queries.persona in {persona.persona_id for persona in profile.personas}:
+            return profile.queries
+    return profiles[0].profile.queries
+
+
 async def _delete_expired(documents: Documents) -> None:
     """Delete expired records from disk; readers do not see them anyway."""
     removed = await documents.sweep()
     _log.log(logging.INFO if removed else logging.DEBUG, "deleted %d expired records", removed)
 
 
-def _policy(settings: Settings, profile: Profile, *, titled_by_model: bool) -> MemoryPolicy:
+def _policy(settings: Settings, profiles: Sequence[LoadedProfile], *, titled_by_model: bool) -> MemoryPolicy:
+    profile = profiles[0].profile
     return MemoryPolicy(
         session_lifetime=timedelta(seconds=settings.session_lifetime_seconds),
         session_ids=settings.session_ids,
         window=WindowLimits(**settings.window),
         history_cap=settings.history_cap,
         language=settings.language,
-        topic_words=profile.lexicon.topics,
+        topic_words=[word for each in profiles for word in each.profile.lexicon.topics],
         block_weights={
             **DEFAULT_WEIGHTS,
             **{kind: BlockWeight(share.weight, share.limit) for kind, share in profile.blocks.items()},
         },
         rule_titles_final=not titled_by_model,
-        business=profile.business,
+        business=next((each.profile.business for each in profiles if each.profile.business), None),
     )
 
 
@@ -303,13 +333,21 @@ def _price(settings: Settings, profile: Profile) -> Price | None:
     return Price(prompt_per_million=prompt, completion_per_million=completion)
 
 
-async def _ingest_samples(evidence: EvidenceBase, profile: Profile, folder: Path, settings: Settings) -> None:
-    """Ingest the profile's evidence into each sample site that has none, and embed what is not embedded yet."""
-    for site in settings.sample_sites:
+async def _ingest_samples(evidence: EvidenceBase, profiles: Sequence[LoadedProfile], settings: Settings) -> None:
+    """Ingest the profiles' evidence into each of their sample sites that has none, and embed what is not embedded yet.
+
+    The sample sites of the first profile are those of the settings.
+    """
+    of_site: dict[str, list[LoadedProfile]] = {}
+    for at, each in enumerate(profiles):
+        for site in each.settings.sample_sites if at else settings.sample_sites:
+            of_site.setdefault(site, []).append(each)
+    for site, samples in of_site.items():
         tenant_id, _, site_id = site.partition("/")
         scope = Scope(tenant_id, site_id)
         if not (await evidence.list(scope, limit=1)).items:
-            await evidence.ingest(scope, _samples(profile, folder))
+            for path, profile in samples:
+                await evidence.ingest(scope, _samples(profile, path.parent))
         evidence.start_embedding(scope)
 
 

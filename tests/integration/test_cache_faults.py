@@ -20,7 +20,7 @@ from support import empty_database, empty_redis
 from wenmai.clock import system_clock
 from wenmai.engine import Engine, load_engine_settings, open_engine
 from wenmai.memory.preferences import PreferenceBook, PreferenceChange
-from wenmai.memory.sessions import Sessions
+from wenmai.memory.sessions import Sessions, SessionTerms
 from wenmai.resilience.breaker import BreakerPolicy
 from wenmai.scope import ThreadKey
 from wenmai.stores.cache import CachedStore, open_cache
@@ -424,7 +424,7 @@ async def test_deleted_text_is_removed_from_redis(what: str, away: str, database
         elif away == "evicted":
             with Redis(port=port) as client:
                 assert client.delete("wenmai:session:copy:default:default:deleted")
-        sessions = Sessions(one.documents, one.logs, system_clock, lifetime=timedelta(hours=1))
+        sessions = Sessions(one.documents, one.logs, system_clock, terms=SessionTerms(timedelta(hours=1)))
         if what == "session":
             assert await sessions.delete(OWNER, "deleted")
         else:

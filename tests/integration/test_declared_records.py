@@ -13,7 +13,7 @@ from redis import Redis
 from postgres_server import PostgresServer
 from support import CACHED, STORES, URLS, empty_redis
 from wenmai.clock import MovableClock
-from wenmai.memory.sessions import Sessions
+from wenmai.memory.sessions import Sessions, SessionTerms
 from wenmai.scope import Scope, ThreadKey
 from wenmai.stores.contracts import Documents, Logs
 from wenmai.stores.opening import open_store, open_stores
@@ -149,6 +149,6 @@ async def test_a_declared_record_goes_with_its_session(
 async def test_a_record_bound_to_a_thread_goes_with_it(store: Opened) -> None:
     """Erasing a persona's thread removes the clues of that thread alone."""
     await begin(store)
-    sessions = Sessions(store.documents, store.logs, store.clock, lifetime=HOUR)
+    sessions = Sessions(store.documents, store.logs, store.clock, terms=SessionTerms(HOUR))
     assert await sessions.delete_thread(OWNER, "s-1", "elder") == 1
     assert await present(store) == ["clue-teacher", "s-1"]

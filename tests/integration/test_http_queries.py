@@ -14,7 +14,7 @@ from http_service import Service, open_service
 from wenmai.clock import MovableClock
 from wenmai.config.settings import Settings
 from wenmai.engine import load_engine_settings
-from wenmai.errors import StoreUnavailable
+from wenmai.errors import InvalidInput, StoreUnavailable
 from wenmai.scope import Scope
 from wenmai.stores.records import NewMessage
 from wenmai.stores.sqlite import query_readonly
@@ -24,7 +24,7 @@ CLERK = Scope(user_id="10000")
 
 def assistant_settings(**changes: Any) -> dict[str, Any]:
     """The settings of the profile."""
-    values = load_engine_settings(flags={"profile": "assistant", **changes}, environment={}).values
+    values = load_engine_settings(flags={"profile": "assistant"} | changes, environment={}).values
     return {key: getattr(values, key) for key in Settings.__struct_fields__ if key not in ("store", "embedder")}
 
 
@@ -223,3 +223,28 @@ async def test_of_two_tabs_both_are_answered(service: Service) -> None:
     state = await service.engine.memory.states.get(CLERK, session)
     assert [change.version for change in state.changes] == [1, 2, 3]
     assert {each.business_object for each in state.operation_chain} == {"押品", "合同"}
+
+
+async def test_one_process_serves_two_profiles(tmp_path: Path, clock: MovableClock) -> None:
+    """Each persona answers with evidence, words, rules and session terms of its own profile, at its own sites."""
+    async with open_service(tmp_path, clock=clock, **assistant_settings(profile="npc,assistant")) as service:
+        npc = await service.ask("请问严氏家训有哪些？")
+        assert (npc["policy_mode"], npc["session_id"][:8]) == ("normal", "session-")
+        assert (await service.ask("押品怎么创建？"))["citations"] == []
+        clerk = await ask(service, "押品怎么创建？", role="客户经理")
+        assert re.fullmatch(r"sess_10000_1767621600_[0-9a-f]{4}", clerk["session_id"])
+        assert "押品操作 · 创建押品" in [citation["title"] for citation in clerk["citations"]]
+        assert (await ask(service, "请问严氏家训有哪些？"))["citations"] == []
+        clock.advance(timedelta(minutes=31))
+        assert (await ask(service, "那入库呢？", session_id=clerk["session_id"]))["notice"]
+        kept = await service.ask("第一条是什么？", session_id=npc["session_id"])
+        assert kept["session_id"] == npc["session_id"]
+        assert (await service.engine.memory.states.get(Scope(), kept["session_id"])).state_version == 0
+        elsewhere = await service.engine.evidence.list(Scope("yantian", "yantian-main"), limit=500)
+        assert not any("policy" in stored.record.domains for stored in elsewhere.items)
+
+
+def test_profiles_served_together_have_different_personas() -> None:
+    """The error names the persona."""
+    with pytest.raises(InvalidInput, match="assistant is in two"):
+        assistant_settings(profile="assistant,assistant")

@@ -16,7 +16,7 @@ from wenmai.errors import InvalidInput, SessionNotFound, StoreUnavailable
 from wenmai.memory.ids import new_trace_id
 from wenmai.memory.library import Memory, MemoryPolicy, open_memory
 from wenmai.memory.preferences import PreferenceChange
-from wenmai.memory.sessions import Sessions
+from wenmai.memory.sessions import Sessions, SessionTerms
 from wenmai.scope import Scope, ThreadKey
 from wenmai.stores.contracts import Stored
 from wenmai.stores.inprocess.documents import InProcessDocuments
@@ -269,7 +269,7 @@ class UnreadableDocuments(InProcessDocuments):
 async def test_a_failed_ownership_check_creates_no_session(clock: MovableClock) -> None:
     """If only the check fails, neither that session nor another is created."""
     documents = UnreadableDocuments(clock)
-    sessions = Sessions(documents, InProcessLogs(documents, clock), clock, lifetime=LIFETIME)
+    sessions = Sessions(documents, InProcessLogs(documents, clock), clock, terms=SessionTerms(LIFETIME))
     with pytest.raises(StoreUnavailable):
         await sessions.open(MINE, "s")
     assert (await sessions.list(MINE)).items == []
@@ -288,7 +288,7 @@ class StaleDocuments(InProcessDocuments):
 async def test_a_session_read_before_its_id_was_reused_deletes_no_other(clock: MovableClock) -> None:
     """Both are at version 1; the incarnation is compared at the deletion, not at the read."""
     documents = StaleDocuments(clock)
-    sessions = Sessions(documents, InProcessLogs(documents, clock), clock, lifetime=LIFETIME)
+    sessions = Sessions(documents, InProcessLogs(documents, clock), clock, terms=SessionTerms(LIFETIME))
     before = (await sessions.open(MINE, "s")).stored
     await sessions.delete(MINE, "s")
     after = (await sessions.open(MINE, "s")).stored

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 
 import msgspec
@@ -44,10 +44,20 @@ class Replay(msgspec.Struct, frozen=True):
 
 
 class Chat:
-    """Answers questions, turn by turn."""
+    """Answers questions, turn by turn.
 
-    def __init__(self, services: Services) -> None:
+    Args:
+        services: of most personas.
+        others: the services of personas that have their own, by persona.
+    """
+
+    def __init__(self, services: Services, others: Mapping[str, Services] | None = None) -> None:
         self._services = services
+        self._others = others or {}
+
+    def services_of(self, persona_id: str) -> Services:
+        """The services with which the persona answers."""
+        return self._others.get(persona_id, self._services)
 
     async def ask(self, request: TurnRequest, *, on_event: OnEvent | None = None) -> TurnAnswer:
         """Answer the question; the turn is stored, whole, when this returns.
@@ -83,14 +93,18 @@ class Chat:
             request.scope,
             request.idempotency_key,
             asked,
-            request.session_id or await self._services.memory.sessions.unused_id(request.scope),
+            request.session_id or await self._new_session_id(request),
             once,
         )
         return msgspec.convert(answer, TurnAnswer)
 
+    async def _new_session_id(self, request: TurnRequest) -> str:
+        services = self.services_of(request.persona_id)
+        return await services.memory.sessions.unused_id(request.scope, services.terms)
+
     async def _persona(self, request: TurnRequest) -> ActivePersona:
         active = await self._services.personas.active_persona(request.scope, request.persona_id)
-        return in_role(active, request.role, self._services.profile.queries.roles)
+        return in_role(active, request.role, self.services_of(request.persona_id).profile.queries.roles)
 
     async def replay(self, scope: Scope, trace_id: str, *, model: str | None = None) -> Replay:
         """Call the model again with the blocks of a trace; only the new trace and its usage are stored.
@@ -179,7 +193,7 @@ class Chat:
         degradations: dict[str, None],
         claim: Claim | None,
     ) -> AsyncIterator[TurnRun]:
-        services = self._services
+        services = self.services_of(request.persona_id)
         async with AsyncExitStack() as resources:
             run = TurnRun(
                 services=services,

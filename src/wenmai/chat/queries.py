@@ -42,10 +42,10 @@ class QueryDesk:
         rules: of the profile: persona, default user, roles.
     """
 
-    def __init__(self, chat: Chat, services: Services) -> None:
+    def __init__(self, chat: Chat, rules: Queries) -> None:
         self._chat = chat
-        self._services = services
-        self.rules: Queries = services.profile.queries
+        self._services: Services = chat.services_of(rules.persona)
+        self.rules: Queries = rules
 
     async def ask(self, request: TurnRequest, *, on_event: OnEvent | None = None) -> QueryAnswer:
         """See :meth:`wenmai.chat.pipeline.Chat.ask`, which also gives the errors and the events.

@@ -29,6 +29,7 @@ from wenmai.grounding.types import Citation, Passage, PolicyMode
 from wenmai.grounding.verified_answer import Removed
 from wenmai.memory.idempotency import Claim
 from wenmai.memory.library import Memory
+from wenmai.memory.sessions import SessionTerms
 from wenmai.memory.state import StateUpdate
 from wenmai.memory.summaries import ThreadSummary
 from wenmai.memory.thread_lock import OnConflict
@@ -280,7 +281,11 @@ class TurnPolicy:
 
 @dataclass(frozen=True)
 class Services:
-    """The services that steps use; injected, never looked up."""
+    """The services that steps use; injected, never looked up.
+
+    Attributes:
+        terms: of new sessions; None for the memory's.
+    """
 
     memory: Memory
     evidence: EvidenceBase
@@ -296,6 +301,7 @@ class Services:
     model: ChatModel | None
     count_tokens: TokenCounter
     verifier: ModelVerifier | None = None
+    terms: SessionTerms | None = None
 
 
 @dataclass

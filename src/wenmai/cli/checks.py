@@ -12,9 +12,8 @@ from typing import Literal, NamedTuple
 
 import apsw
 
-from wenmai.config.profile import load_profile
 from wenmai.config.settings import Settings
-from wenmai.config.sources import profile_path
+from wenmai.config.sources import load_profiles
 from wenmai.errors import MissingExtra, WenmaiError, mask_url
 from wenmai.http.loopback import check_bind_host
 from wenmai.providers.embedders import open_embedder
@@ -65,12 +64,13 @@ def check_sqlite() -> CheckResult:
 
 def check_profile(settings: Settings) -> CheckResult:
     """The profile and its evidence files are readable."""
-    path = profile_path(settings.profile)
-    profile = load_profile(path)
-    missing = [name for name in profile.evidence if not os.access(path.parent / name, os.R_OK)]
-    if missing:
-        return CheckResult("profile", "fail", f"{path}: cannot read its evidence {', '.join(missing)}")
-    return CheckResult("profile", "ok", f"{profile.name}: {len(profile.personas)} personas")
+    served = []
+    for path, profile in load_profiles(settings.profile):
+        missing = [name for name in profile.evidence if not os.access(path.parent / name, os.R_OK)]
+        if missing:
+            return CheckResult("profile", "fail", f"{path}: cannot read its evidence {', '.join(missing)}")
+        served.append(f"{profile.name}: {len(profile.personas)} personas")
+    return CheckResult("profile", "ok", "; ".join(served))
 
 
 async def check_folder(folder: Path) -> CheckResult:

@@ -12,9 +12,8 @@ from wenmai.chat.persona import PersonaRegistry
 from wenmai.chat.reach import reach_of
 from wenmai.cli.terminal.output import print_stderr
 from wenmai.cli.terminal.progress import Bar, bar
-from wenmai.config.profile import load_profile
 from wenmai.config.settings import Settings
-from wenmai.config.sources import profile_path
+from wenmai.config.sources import load_profiles
 from wenmai.errors import InvalidInput, ModelError
 from wenmai.grounding.evidence import EvidenceBase
 from wenmai.grounding.evidence.base import IngestReport
@@ -71,13 +70,13 @@ async def ingest_files(
         StoreError: the store failed; the preceding files are ingested.
     """
     embedder = open_embedder(settings.embedder)
-    profile = load_profile(profile_path(settings.profile))
+    personas = [persona for each in load_profiles(settings.profile) for persona in each.profile.personas]
     total, skipped = IngestReport(), list[BadLine]()
     store_url = with_key_prefix(settings.store, settings.key_prefix)
     async with open_stores(store_url, search=settings.search) as (store, _):
         documents, _ = required(store, settings.store)
         evidence = EvidenceBase(documents, store.search, embedder)
-        reach = await reach_of(PersonaRegistry(documents, profile.personas), scope)
+        reach = await reach_of(PersonaRegistry(documents, personas), scope)
         try:
             with bar("ingest", len(files)) as progress:
                 for number, file in enumerate(files):

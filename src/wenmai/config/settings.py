@@ -26,7 +26,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """All settings.
 
     Attributes:
-        profile: a shipped profile's name, or the path of a profile file.
+        profile: a shipped profile's name, or the path of a profile file; or several, joined by commas: the settings are
+            the first one's, and each persona answers with the words and rules of its own profile.
         store: URL of the store; see :func:`wenmai.stores.opening.open_store`.
         host, port: address of the service. Without authentication it binds to loopback addresses only.
         auth: ``none``, or ``keys``: every request needs an API key, see ``wenmai keys``.

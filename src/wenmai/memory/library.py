@@ -24,7 +24,7 @@ from wenmai.memory.preferences import PreferenceBook, PreferenceChange, SessionP
 from wenmai.memory.recall import Recall
 from wenmai.memory.recalled_items import RecalledItem, RecallQuery
 from wenmai.memory.recent_messages import RecentMessages
-from wenmai.memory.sessions import OpenedSession, Sessions
+from wenmai.memory.sessions import OpenedSession, Sessions, SessionTerms
 from wenmai.memory.state import StateBook, StateUpdate
 from wenmai.memory.state_correction import StateCorrection
 from wenmai.memory.summaries import Summaries, ThreadSummary
@@ -103,9 +103,8 @@ class Memory:
             documents,
             logs,
             clock,
-            lifetime=self.policy.session_lifetime,
+            terms=SessionTerms(self.policy.session_lifetime, self.policy.session_ids),
             rule_titles_final=self.policy.rule_titles_final,
-            id_template=self.policy.session_ids,
             on_cut=self._on_cut,
             on_delete=deletion.around,
         )

@@ -66,13 +66,24 @@ class OpenedSession(msgspec.Struct, frozen=True):
         return self.stored.record.thread(persona_id)
 
 
+class SessionTerms(msgspec.Struct, frozen=True):
+    """How new sessions are made.
+
+    Attributes:
+        lifetime: without activity.
+        id_template: of generated ids, see :func:`wenmai.text.id_template.new_id`.
+    """
+
+    lifetime: timedelta
+    id_template: str = SESSION_IDS
+
+
 class Sessions:
     """Creates, finds, lists, renames and deletes sessions.
 
     Args:
-        lifetime: of a session without activity.
+        terms: of new sessions, unless others are named.
         rule_titles_final: whether a title made by the rule is final; False if a model will make another.
-        id_template: of generated ids, see :func:`wenmai.text.id_template.new_id`.
         on_cut: awaited with a thread that was deleted.
         on_delete: entered before a thread is deleted, or a session, which has an empty persona; left afterwards.
     """
@@ -83,18 +94,16 @@ class Sessions:
         logs: Logs,
         clock: Clock,
         *,
-        lifetime: timedelta,
+        terms: SessionTerms,
         rule_titles_final: bool = True,
-        id_template: str = SESSION_IDS,
         on_cut: Callable[[Scope, ThreadKey], Awaitable[None]] | None = None,
         on_delete: Callable[[Scope, ThreadKey], AbstractAsyncContextManager[None]] = _nothing,
     ) -> None:
         self._documents = documents
         self._logs = logs
         self._clock = clock
-        self._lifetime = lifetime
+        self._terms = terms
         self.rule_titles_final = rule_titles_final
-        self._id_template = id_template
         self._on_cut = on_cut
         self._on_delete = on_delete
 
@@ -107,12 +116,13 @@ class Sessions:
         metadata: dict[str, Any] | None = None,
         context: dict[str, Any] | None = None,
         fallback_ids: Callable[[], str] | None = None,
+        terms: SessionTerms | None = None,
     ) -> OpenedSession:
         """Continue the session of that id, or create one.
 
         An unknown id becomes the new session's. If its session is expired or foreign, the next of ``fallback_ids``
-        that can be continued or created is used; by default these are new ids. Title, metadata and context are those
-        of a new session.
+        that can be continued or created is used; by default these are new ids. Title, metadata, context and terms are
+        those of a new session.
 
         Raises:
             InvalidInput: the id or the title is not allowed.
@@ -120,7 +130,8 @@ class Sessions:
         if title is not None:
             title = checked_title(title)
         named = {} if title is None else {"title": title, "title_by": "user"}
-        fields = {"metadata": metadata or {}, "context": context or {}, **named}
+        terms = terms or self._terms
+        fields = {"metadata": metadata or {}, "context": context or {}, **named, **self._times(terms)}
         if session_id is not None:
             checked_id("session_id", session_id)
         if session_id is not None and (opened := await self._continue_or_create(scope, session_id, fields)):
@@ -129,19 +140,24 @@ class Sessions:
             if fallback_ids is not None:
                 opened = await self._continue_or_create(scope, fallback_ids(), fields)
             else:
-                opened = await self.insert(scope, self._made_id(scope), **fields)
+                opened = await self.insert(scope, self._made_id(scope, terms), **fields)
                 # An id that was made for another session of the same second is not continued.
                 opened = opened if opened is not None and opened.created else None
             if opened is not None:
                 return msgspec.structs.replace(opened, instead_of=session_id)
 
-    def _made_id(self, scope: Scope) -> str:
-        return new_id(self._id_template, scope.user_id, self._clock())
+    def _made_id(self, scope: Scope, terms: SessionTerms) -> str:
+        return new_id(terms.id_template, scope.user_id, self._clock())
 
-    async def unused_id(self, scope: Scope) -> str:
+    def _times(self, terms: SessionTerms) -> dict[str, Any]:
+        """The fields of a new session that follow from its lifetime."""
+        seconds = int(terms.lifetime.total_seconds())
+        return {"expires_at": self._clock() + terms.lifetime, "lifetime_seconds": seconds}
+
+    async def unused_id(self, scope: Scope, terms: SessionTerms | None = None) -> str:
         """An id that no session of the user has yet."""
         while True:
-            session_id = self._made_id(scope)
+            session_id = self._made_id(scope, terms or self._terms)
             if await self._documents.get(scope, Session, session_id) is None:
                 return session_id
 
@@ -167,17 +183,13 @@ class Sessions:
         Returns:
             The session, or None if the id belongs to another user.
         """
-        session = self._new_session(checked_id("session_id", session_id), **fields)
+        fields = self._times(self._terms) | fields
+        session = Session(session_id=checked_id("session_id", session_id), **fields)
         try:
             return OpenedSession(await self._documents.put(scope, session, expected=0), created=True)
         except VersionConflict:
             stored = await self._documents.get(scope, Session, session_id)
             return None if stored is None else OpenedSession(stored, created=False)
-
-    def _new_session(self, session_id: str, **fields: Any) -> Session:
-        lifetime = int(self._lifetime.total_seconds())
-        session = Session(session_id=session_id, expires_at=self._clock() + self._lifetime, lifetime_seconds=lifetime)
-        return msgspec.structs.replace(session, **fields)
 
     async def get(self, scope: Scope, session_id: str) -> Stored[Session]:
         """The session, expired or not.

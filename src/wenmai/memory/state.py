@@ -80,7 +80,7 @@ class StateBook:
         self._documents = documents
         self._clock = clock
         self.rules: BusinessRules | None = rules
-        self._vocabulary: Vocabulary | None = None
+        self._vocabularies: list[tuple[BusinessRules, Vocabulary]] = []
         self._recent: OrderedDict[tuple[Scope, str], Stored[BusinessState]] = OrderedDict()
         """States as this process stored them; the next change begins with them, and the store refuses stale ones."""
 
@@ -92,7 +92,14 @@ class StateBook:
         return stored.record
 
     async def understand(
-        self, scope: Scope, session_id: str, query: str, *, incarnation: str = "", turn: str = ""
+        self,
+        scope: Scope,
+        session_id: str,
+        query: str,
+        *,
+        incarnation: str = "",
+        turn: str = "",
+        rules: BusinessRules | None = None,
     ) -> StateUpdate:
         """Understand a message and advance the state; a message that names nothing costs no write.
 
@@ -102,16 +109,16 @@ class StateBook:
             query: the message.
             incarnation: of the session; "" for the one that has the id now.
             turn: ``persona_id#turn_id`` of the message, for the audit; a repeated turn changes nothing again.
+            rules: instead of this book's.
 
         Raises:
             SessionNotFound: the session is absent, foreign, or another incarnation.
         """
         empty = BusinessState(session_id=session_id, incarnation=incarnation)
-        if self.rules is None:
+        rules = rules or self.rules
+        if rules is None:
             return StateUpdate(recognized=Recognized(), state=empty)
-        if self._vocabulary is None:
-            self._vocabulary = await asyncio.to_thread(Vocabulary, self.rules)
-        vocabulary, rules, now = self._vocabulary, self.rules, self._clock()
+        vocabulary, now = await self._vocabulary_of(rules), self._clock()
         said = vocabulary.understand(query)
         if not said.named:
             state = await self.get(scope, session_id, incarnation=incarnation)
@@ -129,6 +136,14 @@ class StateBook:
 
         stored = await self._update(scope, session_id, incarnation, advanced)
         return msgspec.structs.replace(result, state=stored)
+
+    async def _vocabulary_of(self, rules: BusinessRules) -> Vocabulary:
+        for known, vocabulary in self._vocabularies:
+            if known is rules:
+                return vocabulary
+        vocabulary = await asyncio.to_thread(Vocabulary, rules)
+        self._vocabularies.append((rules, vocabulary))
+        return vocabulary
 
     async def correct(
         self, scope: Scope, session_id: str, correction: StateCorrection, *, incarnation: str = ""

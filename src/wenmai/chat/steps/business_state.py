@@ -17,17 +17,18 @@ STATE = "state"
 
 async def update_state(state: TurnState, run: TurnRun) -> TurnState:
     """What the message says in the words of the profile's business rules; nothing without rules, or incognito."""
-    request, opened, states = state["request"], state["opened"], run.services.memory.states
-    if states.rules is None or request.incognito or not run.services.policy.memory_enabled:
+    request, opened, rules = state["request"], state["opened"], run.services.profile.business
+    if rules is None or request.incognito or not run.services.policy.memory_enabled:
         return {}
     thread = opened.thread
     try:
-        update = await states.understand(
+        update = await run.services.memory.states.understand(
             request.scope,
             thread.session_id,
             request.query,
             incarnation=thread.incarnation or "",
             turn=f"{thread.persona_id}#{opened.turn_id}",
+            rules=rules,
         )
     except (StoreUnavailable, Conflict):
         note_degraded(STATE)

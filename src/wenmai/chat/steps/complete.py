@@ -212,7 +212,7 @@ def trace_of(state: TurnState, run: TurnRun, answer: TurnAnswer | None, error: s
 
 
 def _business(state: TurnState, run: TurnRun) -> StateTrace | msgspec.UnsetType:
-    update, rules = state.get("business"), run.services.memory.states.rules
+    update, rules = state.get("business"), run.services.profile.business
     if update is None or rules is None:
         return msgspec.UNSET
     return StateTrace(

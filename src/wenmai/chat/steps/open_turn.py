@@ -33,7 +33,9 @@ async def open_turn(state: TurnState, run: TurnRun) -> TurnState:
     while True:
         # A retried turn continues in the session where the first attempt may have asked.
         fallback_ids = claim.fallback_ids() if claim else None
-        session = await memory.sessions.open(request.scope, request.session_id, fallback_ids=fallback_ids)
+        session = await memory.sessions.open(
+            request.scope, request.session_id, fallback_ids=fallback_ids, terms=run.services.terms
+        )
         thread = session.thread(request.persona_id)
         try:
             await run.resources.enter_async_context(memory.thread_lock.hold(request.scope, thread, request.on_conflict))

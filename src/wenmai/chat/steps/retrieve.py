@@ -41,7 +41,7 @@ async def retrieve(state: TurnState, run: TurnRun) -> TurnState:
 
 async def _find(state: TurnState, run: TurnRun, text: str, limit: int) -> SearchResult:
     """Search within what the business state limits the question to; if nothing is found there, without this limit."""
-    scope, language, rules = state["request"].scope, state["recalled"].language, run.services.memory.states.rules
+    scope, language, rules = state["request"].scope, state["recalled"].language, run.services.profile.business
     domains = state["persona"].persona.domains
     limits = search_filters(state.get("business"), rules.filters if rules else (), domains)
     if limits:
