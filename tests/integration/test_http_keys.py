@@ -18,6 +18,9 @@ from wenmai.http.authorization import PUBLIC, RIGHT_OF
 SESSION = "session-of-the-owner"
 BODIES: Mapping[tuple[str, str], object] = {
     ("post", "/api/v1/npc/chat"): {"npc_id": "ancestor_yan", "query": "你好"},
+    ("post", "/api/query"): {"question": "你好"},
+    ("post", "/api/query/stream"): {"question": "你好"},
+    ("post", "/api/session-delete"): {"session_id": SESSION},
     ("post", "/v1/sessions"): {},
     ("patch", "/v1/sessions/{session_id}"): {"title": "t"},
     ("post", "/v1/sessions/{session_id}/messages"): {"messages": [{"role": "user", "content": "x"}]},
@@ -50,7 +53,8 @@ class Keyed(NamedTuple):
         """The response of a route about the session, by default the owner's, with this key."""
         url = re.sub(r"\{[^}]+\}", "absent", path.replace("{session_id}", session_id))
         async with self.service.client_of(authorization=f"Bearer {key}", **headers) as client:
-            return await client.request(method, url, json=BODIES.get((method, path)))
+            named = {"session_id": session_id} if path == "/api/conversation-history" else None
+            return await client.request(method, url, json=BODIES.get((method, path)), params=named)
 
 
 @pytest.fixture
@@ -148,6 +152,9 @@ async def test_the_body_of_a_turn_does_not_beat_the_key(keyed: Keyed) -> None:
             assert (await client.post("/api/v1/npc/chat", json=body)).status_code == 404
         own = {"npc_id": "ancestor_yan", "query": "你好", "tenant_id": "yan", "site_id": "hall", "user_id": "u1"}
         assert (await client.post("/api/v1/npc/chat", json=own)).status_code == 200
+        listed = (await client.get("/api/session-list")).json()["sessions"]
+        assert SESSION in [each["session_id"] for each in listed]
+        assert (await client.get("/api/session-list", params={"user_id": "10000"})).status_code == 404
 
 
 async def test_a_backends_key_speaks_for_all_users_of_its_tenant(keyed: Keyed) -> None:

@@ -12,11 +12,12 @@ PUBLIC = frozenset({"healthz", "readyz", "start", "static", "docs", "asset"})
 """Routes that need no key: they say nothing of what is stored."""
 
 RIGHT_OF: Mapping[str, Right] = {
-    **dict.fromkeys(("chat", "replay_trace"), "chat"),
+    **dict.fromkeys(("chat", "replay_trace", "query", "query_stream"), "chat"),
     **dict.fromkeys(
         (
             *("read_conversation", "list_traces", "read_trace", "recall"),
             *("list_sessions", "read_session", "list_messages", "build_context", "export_session"),
+            *("session_list", "conversation_history", "quick_questions"),
             *("read_state", "list_state_changes"),
             *("search", "list_evidence", "read_evidence"),
             *("list_personas", "read_persona"),
@@ -25,7 +26,7 @@ RIGHT_OF: Mapping[str, Right] = {
     ),
     **dict.fromkeys(
         (
-            *("delete_conversation", "set_preference"),
+            *("delete_conversation", "set_preference", "session_delete"),
             *("create_session", "rename_session", "delete_session", "append_messages"),
             *("correct_state", "reset_state", "understand"),
         ),

@@ -190,8 +190,9 @@ def _asking(engine: Engine) -> Ask[QueryView]:
 
 
 def _scope(engine: Engine, headers: ScopeHeaders, user_id: str | None) -> Scope:
-    """The scope of headers and user; without either, the profile's default user."""
-    user_id = user_id or (engine.queries.rules.user_id if headers.user_id is None else None)
+    """The scope of headers and user; without either, the key's user, or else the profile's default user."""
+    bound = headers.user_id or (headers.principal and headers.principal.user_id)
+    user_id = user_id or (None if bound else engine.queries.rules.user_id)
     return headers.scope_with(ScopeHeaders(None, None, user_id))
 
 
