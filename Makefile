@@ -5,6 +5,8 @@ BIN    := $(VENV)/bin
 DATA   ?= .data
 PORT   ?= 8001
 PROFILE ?= npc
+# A profile brings its sample evidence to an empty store only, so each has a file of its own.
+STORE  ?= sqlite:///$(DATA)/$(if $(filter npc,$(PROFILE)),wenmai,$(PROFILE)).db
 
 export OMP_NUM_THREADS = 1
 
@@ -25,9 +27,9 @@ $(VENV)/.installed: requirements.txt pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	touch $@
 
-serve: install  ## the service on 127.0.0.1:8001 with PROFILE, everything kept in $(DATA)/wenmai.db
+serve: install  ## the service on 127.0.0.1:8001 with PROFILE=npc, assistant or both, joined by a comma; everything is kept in $(DATA)
 	mkdir -p $(DATA)
-	$(BIN)/wenmai serve --profile $(PROFILE) --store sqlite:///$(DATA)/wenmai.db --port $(PORT)
+	$(BIN)/wenmai serve --profile $(PROFILE) --store "$(STORE)" --port $(PORT)
 
 test: install   ## all tests but the soak forms; of three processes, one waits for a server or a timeout
 	$(BIN)/python -m pytest -m "not soak" -n 3 --dist loadgroup

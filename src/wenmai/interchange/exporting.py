@@ -36,7 +36,7 @@ async def export_lines(memory: Memory, scope: Scope, session_ids: Sequence[str] 
                 yield message_line(session_id, message)
         state = await memory.states.get(scope, session_id, incarnation=session.incarnation)
         if state.state_version:
-            yield state_line(state, await memory.states.all_changes(scope, session_id))
+            yield state_line(state, await memory.states.all_changes(scope, state))
 
 
 async def _all_ids(memory: Memory, scope: Scope) -> list[str]:

@@ -8,7 +8,6 @@ an audit record, so that each version is either in the one or in the other.
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable
-from contextlib import suppress
 
 import msgspec
 
@@ -16,22 +15,19 @@ from wenmai.business.rules import BusinessRules
 from wenmai.business.understanding import Recognized, Vocabulary
 from wenmai.clock import Clock
 from wenmai.errors import SessionNotFound, VersionConflict
+from wenmai.memory.state_audit import ARCHIVED, StateAudits
 from wenmai.memory.state_correction import StateCorrection, corrected, reset
 from wenmai.memory.state_machine import advance, carried, is_restated
 from wenmai.scope import Scope
 from wenmai.stores.contracts import Documents, Stored
-from wenmai.stores.records import BusinessState, StateAudit, StateChange
+from wenmai.stores.records import BusinessState, StateChange
 from wenmai.stores.update import update
 from wenmai.stores.validation import check_range
-
-ARCHIVED = 8
-"""Changes of an audit record; a state has at most a few more than twice as many."""
 
 RECENT = 256
 """States that a process keeps as it stored them last."""
 
 MAX_CHANGES = 200
-_PAGE = 20
 
 
 class StateUpdate(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,6 +75,7 @@ class StateBook:
     def __init__(self, documents: Documents, clock: Clock, rules: BusinessRules | None = None) -> None:
         self._documents = documents
         self._clock = clock
+        self._audits = StateAudits(documents)
         self.rules: BusinessRules | None = rules
         self._vocabularies: list[tuple[BusinessRules, Vocabulary]] = []
         self._recent: OrderedDict[tuple[Scope, str], Stored[BusinessState]] = OrderedDict()
@@ -178,32 +175,12 @@ class StateBook:
             InvalidInput: ``limit`` is not 1 to 200.
         """
         check_range("limit", limit, 1, MAX_CHANGES)
-        return (await self._collect(scope, session_id, limit, before))[-limit:]
-
-    async def all_changes(self, scope: Scope, session_id: str) -> list[StateChange]:
-        """Every change of the session's state, ascending."""
-        return await self._collect(scope, session_id, None, None)
-
-    async def _collect(
-        self, scope: Scope, session_id: str, enough: int | None, before: int | None
-    ) -> list[StateChange]:
-        """The newest changes before a version, ascending: at least ``enough``, or all."""
         state = await self.get(scope, session_id)
-        found = {change.version: change for change in state.changes}
-        wanted, cursor = len(_before(state.changes, before)), None
-        while len(found) < state.state_version and (enough is None or wanted < enough):
-            page = await self._documents.list(
-                scope, StateAudit, where={"session_id": session_id}, limit=_PAGE, cursor=cursor
-            )
-            for audit in (stored.record for stored in page.items):
-                if audit.incarnation == state.incarnation:
-                    older = [change for change in audit.changes if change.version not in found]
-                    found |= {change.version: change for change in older}
-                    wanted += len(_before(older, before))
-            cursor = page.next_cursor
-            if cursor is None:
-                break
-        return _before([found[version] for version in sorted(found)], before)
+        return (await self._audits.collect(scope, state, enough=limit, before=before))[-limit:]
+
+    async def all_changes(self, scope: Scope, state: BusinessState) -> list[StateChange]:
+        """Every change of the state, ascending."""
+        return await self._audits.collect(scope, state)
 
     async def restore(self, scope: Scope, state: BusinessState) -> bool:
         """Store a state with all its changes, unless the session has one; whether it was stored.
@@ -214,11 +191,8 @@ class StateBook:
         """
         if await self._documents.get(scope, BusinessState, state.session_id) is not None:
             return False
-        while len(state.changes) >= 2 * ARCHIVED:
-            await self._archive(scope, state)
-            state = msgspec.structs.replace(state, changes=state.changes[ARCHIVED:])
         try:
-            await self._documents.put(scope, state, expected=0)
+            await self._documents.put(scope, await self._audits.archive_all(scope, state), expected=0)
         except VersionConflict:
             return False
         return True
@@ -248,7 +222,7 @@ class StateBook:
             except _NothingToStore:
                 return BusinessState(session_id=session_id, incarnation=incarnation)
             except _TooManyChanges as full:
-                archived = await self._archive(scope, full.state)
+                archived = await self._audits.archive(scope, full.state)
 
     async def _change(
         self, scope: Scope, session_id: str, edited: Callable[[Stored[BusinessState] | None], BusinessState]
@@ -260,23 +234,3 @@ class StateBook:
         if len(self._recent) > RECENT:
             self._recent.popitem(last=False)
         return stored.record
-
-    async def _archive(self, scope: Scope, state: BusinessState) -> tuple[str, int]:
-        """Copy the oldest changes into the audit; returns incarnation and version of the last of them.
-
-        Two processes copy the same changes under the same key, so the second has nothing to do.
-        """
-        oldest = state.changes[:ARCHIVED]
-        audit = StateAudit(
-            ref=f"{state.incarnation}/{oldest[0].version}",
-            session_id=state.session_id,
-            incarnation=state.incarnation,
-            changes=oldest,
-        )
-        with suppress(VersionConflict):
-            await self._documents.put(scope, audit, expected=0)
-        return state.incarnation, oldest[-1].version
-
-
-def _before(changes: list[StateChange], version: int | None) -> list[StateChange]:
-    return changes if version is None else [change for change in changes if change.version < version]
