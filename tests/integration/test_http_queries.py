@@ -168,6 +168,8 @@ async def test_a_role_chooses_tone_scope_and_quick_questions(service: Service) -
     assert clerk["answer"].startswith("经办须知：")
     assert any("押品操作" in citation["title"] for citation in clerk["citations"])
     assert not any("操作" in citation["title"] for citation in president["citations"])
+    trace = (await service.engine.traces.get(CLERK, president["trace_id"])).record
+    assert trace.request_input.role == "行长"
     limit = await ask(service, "住宅押品的抵押率上限是多少？", role="行长")
     assert limit["answer"].startswith("结论：")
     quick = [

@@ -187,6 +187,7 @@ def trace_of(state: TurnState, run: TurnRun, answer: TurnAnswer | None, error: s
             rewritten_query=rewritten.text if rewritten else request.query,
             persona_id=request.persona_id,
             session_id=request.session_id,
+            role=request.role,
             prompt_version=built.version if built else None,
             prompt_source="npc_profile" if built is None or built.version is None else "prompt_registry",
             persona_version=state["persona"].version if "persona" in state else None,

@@ -57,6 +57,7 @@ class TurnInput(msgspec.Struct, frozen=True, kw_only=True):
     rewritten_query: Annotated[str, Meta(description="The question as rewritten for retrieval.")] = ""
     persona_id: Annotated[str, Meta(description="The persona's id.")] = msgspec.field(default="", name="npc_id")
     session_id: Annotated[str | None, Meta(description="The session's id.")] = None
+    role: Annotated[str | None, Meta(description="The user's role; null without one.")] = None
     prompt_version: Annotated[int | None, Meta(description="Version of the registered prompt; null without one.")] = (
         None
     )
