@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import timedelta
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import uuid4
 
 import pytest
@@ -16,9 +16,10 @@ from wenmai.stores.contracts import Range, SearchEntry, SearchQuery, Where
 from wenmai.stores.postgresql import open_store
 from wenmai.stores.postgresql.address import parse_url
 from wenmai.stores.postgresql.database import Database, connect
-from wenmai.stores.postgresql.search_query import QUERY, arguments
+from wenmai.stores.postgresql.search_query import ENTRIES, POSTINGS, Wanted, arguments, depth, terms_of
 from wenmai.stores.postgresql.tables import LISTING_HINT, by_key
 from wenmai.stores.records import RECORDS, NewMessage, Record, Session
+from wenmai.stores.word_scores import Sums, WordScores, from_lists
 
 pytestmark = pytest.mark.xdist_group("postgresql")
 
@@ -83,33 +84,50 @@ def entries() -> list[SearchEntry]:
 WHERE: tuple[Where, ...] = ({}, {"language": "en"}, {"year": Range(low=0, high=COMMON)})
 
 
-Explain = Callable[[SearchQuery], Awaitable[dict[str, Any]]]
+class Plans(NamedTuple):
+    """The executed plans of a search."""
+
+    postings: dict[str, Any]
+    entries: dict[str, Any]
+
+
+Explain = Callable[[SearchQuery], Awaitable[Plans]]
 
 
 @pytest.fixture(params=["empty", "analysed"])
 async def searched(request: pytest.FixtureRequest, postgres_server: PostgresServer) -> AsyncIterator[Explain]:
-    """Runs a search and returns the plan with the rows read; planned on empty tables, or with all statistics."""
+    """Runs a search and returns the plans with the rows read; planned on empty tables, or with all statistics."""
     url = postgres_server.database()
     async with open_store(url, clock=system_clock) as store:
         connection = await connect(parse_url(url))
-        await connection.execute(f"PREPARE search AS {QUERY}")
+        prepare = f"PREPARE postings AS {POSTINGS}; PREPARE entries AS {ENTRIES}"
+        await connection.execute(prepare)
         owner = ", ".join(f"'{part}'" for part in SCOPE)
 
-        async def run(query: SearchQuery) -> dict[str, Any]:
-            numbers = await connection.fetch("SELECT number FROM search_vectors ORDER BY number LIMIT 10")
-            nearest = {0: [row["number"] for row in numbers] if query.vector else []}
-            given = ", ".join(f"'{each}'" for each in arguments([query], nearest))
-            execute = f"EXECUTE search ({owner}, FALSE, 'c', {given})"
-            explained = json.loads(await connection.fetchval(f"EXPLAIN (ANALYZE, FORMAT JSON) {execute}"))
-            plan: dict[str, Any] = explained[0]["Plan"]
+        async def explained(statement: str, *given: str) -> dict[str, Any]:
+            values = ", ".join(f"'{each}'" for each in given)
+            execute = f"EXECUTE {statement} ({owner}, FALSE, 'c', {values})"
+            found = json.loads(await connection.fetchval(f"EXPLAIN (ANALYZE, FORMAT JSON) {execute}"))
+            plan: dict[str, Any] = found[0]["Plan"]
             return plan
+
+        async def run(query: SearchQuery) -> Plans:
+            terms = terms_of(query)
+            rows = await connection.fetch(POSTINGS, *SCOPE, False, "c", terms)
+            lists = [row["postings"] or b"" for row in rows]
+            scores = WordScores(Sums(2 * COMMON, 2 * COMMON), len(lists), from_lists(lists))
+            numbers = await connection.fetch("SELECT number FROM search_vectors ORDER BY number LIMIT 10")
+            nearest = [row["number"] for row in numbers] if query.vector else []
+            best = {} if query.ids else scores.best(depth(query))
+            entries = await explained("entries", *arguments([query], [Wanted(best, nearest)]))
+            return Plans(await explained("postings", f"{{{','.join(terms)}}}"), entries)
 
         try:
             await run(SearchQuery(text="孤本"))
             await store.search.index(SCOPE, "c", entries())
             await store.search.index(SCOPE._replace(user_id="other"), "c", entries())
             if request.param == "analysed":
-                await connection.execute(f"ANALYZE; DEALLOCATE search; PREPARE search AS {QUERY}")
+                await connection.execute(f"ANALYZE; DEALLOCATE postings; DEALLOCATE entries; {prepare}")
             yield run
         finally:
             await connection.close()
@@ -121,32 +139,27 @@ async def test_a_word_search_reads_only_the_postings_of_its_words(searched: Expl
     Among all entries, by value and by range.
     """
     for where in WHERE:
-        plan = await searched(SearchQuery(text="孤本", where=where))
-        assert plan["Actual Rows"] == RARE, where
-        assert 0 < rows_read(plan, "search_postings") <= 2 * RARE, where
-        assert rows_read(plan, "search_entries") == RARE, where
-        assert rows_read(plan, "search_fields") == RARE * len(where), where
+        plans = await searched(SearchQuery(text="孤本", where=where))
+        assert rows_read(plans.postings, "search_postings") == RARE, where
+        assert plans.entries["Actual Rows"] == RARE, where
+        assert rows_read(plans.entries, "search_entries") == RARE, where
+        assert rows_read(plans.entries, "search_fields") == RARE * len(where), where
 
 
-async def test_a_search_reads_the_entries_of_its_pool_only(
-    searched: Explain,
-) -> None:
+async def test_a_search_reads_the_entries_of_its_pool_only(searched: Explain) -> None:
     """A common word is ranked by its postings, a vector by its number; only the best entries are read."""
-    plan = await searched(SearchQuery(text="祠堂", limit=10))
-    assert rows_read(plan, "search_postings") == 2 * COMMON
-    assert rows_read(plan, "search_entries") == rows_read(plan, "search_vectors") == 10
-    plan = await searched(SearchQuery(text="孤本 祠堂", vector=[1.0, 0.0], limit=10, pool=20))
-    assert rows_read(plan, "search_entries") <= 20 + 10
-    assert rows_read(plan, "search_postings") <= 2 * (COMMON + RARE) + 2 * 10
+    plans = await searched(SearchQuery(text="祠堂", limit=10))
+    assert rows_read(plans.postings, "search_postings") == COMMON
+    assert rows_read(plans.entries, "search_entries") == rows_read(plans.entries, "search_vectors") == 10
+    plans = await searched(SearchQuery(text="孤本 祠堂", vector=[1.0, 0.0], limit=10, pool=20))
+    assert rows_read(plans.entries, "search_entries") <= 20 + 10
+    assert rows_read(plans.postings, "search_postings") == COMMON + RARE
 
 
-async def test_ids_are_scored_without_the_postings_of_other_entries(
-    searched: Explain,
-) -> None:
-    """A common word is looked up in the given entries, and counted for its weight."""
-    plan = await searched(SearchQuery(text="祠堂", ids=["祠堂-1", "祠堂-2", "孤本-1", "absent"]))
-    assert plan["Actual Rows"] == 3
-    assert rows_read(plan, "search_postings") == COMMON + 2
+async def test_ids_are_looked_up_alone(searched: Explain) -> None:
+    """Their scores are those of the words; no other entry is read."""
+    plans = await searched(SearchQuery(text="祠堂", ids=["祠堂-1", "祠堂-2", "孤本-1", "absent"]))
+    assert plans.entries["Actual Rows"] == rows_read(plans.entries, "search_entries") // 2 == 3
 
 
 async def test_a_taken_number_is_not_an_error(postgres_server: PostgresServer) -> None:

@@ -9,7 +9,7 @@ the length, and a part of the best score of the message's session. ``docs/explan
 import re
 from collections.abc import Iterable, Sequence
 from datetime import date
-from math import exp, fsum, log, sqrt
+from math import exp, fsum, inf, log, sqrt
 from typing import NamedTuple
 
 from wenmai.retrieval.time_expressions import DaySpan
@@ -147,25 +147,35 @@ def rank(messages: Sequence[RankedMessage], question: Question, weights: Weights
     lexical = [message.lexical for message in messages]
     words = _ZScore(lexical, LEAST_LEXICAL_DEVIATION * max(lexical, default=0.0))
     meaning = _ZScore([message.similarity for message in messages if message.similarity is not None])
-    scored: list[tuple[RankedMessage, tuple[float, ...], float]] = []
+    columns = (
+        words.weighted(weights.words, lexical),
+        meaning.weighted(weights.meaning, [message.similarity for message in messages]),
+        [_time(message, question, weights) for message in messages],
+        [_speaker(message, question, weights) for message in messages],
+        map(
+            sum,
+            zip(
+                meaning.weighted(weights.meaning_before, [message.similarity_before for message in messages]),
+                meaning.weighted(weights.meaning_after, [message.similarity_after for message in messages]),
+                words.weighted(weights.words_before, [message.words_before for message in messages]),
+                words.weighted(weights.words_after, [message.words_after for message in messages]),
+                strict=True,
+            ),
+        ),
+        [weights.question * message.is_question + weights.length * log(1 + message.length) for message in messages],
+    )
+    parts = list(zip(*columns, strict=True))
+    scores = list(map(sum, parts))
     best: dict[str, float] = {}
-    for message in messages:
-        parts = (
-            weights.words * words.of(message.lexical),
-            weights.meaning * meaning.of(message.similarity),
-            _time(message, question, weights),
-            _speaker(message, question, weights),
-            weights.meaning_before * meaning.of(message.similarity_before)
-            + weights.meaning_after * meaning.of(message.similarity_after)
-            + weights.words_before * words.of(message.words_before)
-            + weights.words_after * words.of(message.words_after),
-            weights.question * message.is_question + weights.length * log(1 + message.length),
-        )
-        score = sum(parts)
-        scored.append((message, parts, score))
-        best[message.session] = max(best.get(message.session, score), score)
-    order = sorted(scored, key=lambda each: (-each[2] - weights.session * best[each[0].session], each[0].id))
-    return {message.id: Why._make((*parts, weights.session * best[message.session])) for message, parts, _ in order}
+    for message, score in zip(messages, scores, strict=True):
+        if score > best.get(message.session, -inf):
+            best[message.session] = score
+    of_session = [weights.session * best[message.session] for message in messages]
+    order = sorted(
+        (-score - session, message.id, place)
+        for place, (message, score, session) in enumerate(zip(messages, scores, of_session, strict=True))
+    )
+    return {id_: Why._make((*parts[place], of_session[place])) for _, id_, place in order}
 
 
 class _ZScore:
@@ -176,8 +186,11 @@ class _ZScore:
         deviation = sqrt(fsum((value - self._mean) ** 2 for value in values) / len(values)) if values else 0.0
         self._deviation = max(deviation, least)
 
-    def of(self, value: float | None) -> float:
-        return 0.0 if value is None or self._deviation < SMALLEST_DEVIATION else (value - self._mean) / self._deviation
+    def weighted(self, weight: float, values: Sequence[float | None]) -> list[float]:
+        mean, deviation = self._mean, self._deviation
+        if not weight or deviation < SMALLEST_DEVIATION:
+            return [0.0] * len(values)
+        return [0.0 if value is None else weight * ((value - mean) / deviation) for value in values]
 
 
 def _speaker(message: RankedMessage, question: Question, weights: Weights) -> float:

@@ -1,8 +1,8 @@
 """The search contract on PostgreSQL: an inverted index per scope and collection, and exact vector search in memory.
 
 PostgreSQL's own text search has no statistics per owner and no Chinese analysis; our own postings are counted per
-partition (scope and collection). A search is one statement on one snapshot. The vectors of a partition are kept in the
-process, and the statement says whether they are still those of the database.
+partition (scope and collection) and scored in the process. The vectors of a partition and the scores of the last
+questions are kept there too, and each statement says whether they are still those of the database.
 """
 
 import asyncio

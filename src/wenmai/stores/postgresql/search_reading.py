@@ -1,38 +1,45 @@
 """Running searches, each on one snapshot.
 
-Words take one round trip. Vectors are compared in this process, before the statement that ranks the words; that
-statement also returns the partition's counter of changes, so one round trip is enough as long as the vectors in memory
-are current (two with a filter, whose entries are needed first). If they are not, the search runs again in a transaction
-that begins with reading what has changed.
+A search reads the postings of its words, unless their scores are cached, and then the candidates. Vectors are compared
+in this process. Each statement returns the partition's counter of changes, so that no transaction is needed as long as
+it is the same for all of them, and that of the vectors in memory. If it is not, the search runs again in a transaction
+that begins with reading what has changed. The entries that satisfy a filter are read first for vectors, and for words
+if too few of the best satisfy it.
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
 
 from wenmai.stores.contracts import Hit, SearchQuery
 from wenmai.stores.postgresql.database import Database, Row, Run
 from wenmai.stores.postgresql.search_filters import FILTERS, MATCHING, filters_json
 from wenmai.stores.postgresql.search_hits import hits_of
 from wenmai.stores.postgresql.search_partitions import OWNER, STATE, Owner, state_of
-from wenmai.stores.postgresql.search_query import QUERY, SPARE, arguments, depth, is_cut
-from wenmai.stores.postgresql.search_vectors import SnapshotVectors, Vectors, Wanted
+from wenmai.stores.postgresql.search_query import ENTRIES, POSTINGS, Wanted, arguments, depth, terms_of
+from wenmai.stores.postgresql.search_vectors import Nearest, SnapshotVectors, Vectors
 from wenmai.stores.search_values import check_queries, without_zeros
 from wenmai.stores.vector_matrices import State
-
-MORE_SPARE = 20
-"""Factor of the next try if more entries than :data:`SPARE` equal the last of the best."""
+from wenmai.stores.word_scores import CachedScores, Sums, Words, WordScores, from_lists
 
 # $6 filters, $7 the numbers of the queries.
 _ALLOWED = f"""
 WITH part AS MATERIALIZED (SELECT * FROM search_partitions WHERE {OWNER}),
 filters AS MATERIALIZED ({FILTERS.format("$6")}
 )
-SELECT {STATE}, q.query, a.numbers
+SELECT {STATE}, q.query, a.entries, a.numbers
 FROM part CROSS JOIN unnest($7::integer[]) AS q (query) CROSS JOIN LATERAL (
-  SELECT array_agg(v.number) AS numbers
+  SELECT array_agg(m.entry) AS entries, array_agg(v.number) FILTER (WHERE v.number IS NOT NULL) AS numbers
   FROM ({MATCHING.format(partition="part.partition", query="q.query")}
-  ) m CROSS JOIN LATERAL (SELECT v.number FROM search_vectors v WHERE v.entry = m.entry OFFSET 0) v
+  ) m LEFT JOIN LATERAL (SELECT v.number FROM search_vectors v WHERE v.entry = m.entry OFFSET 0) v ON TRUE
 ) a"""
+
+
+class Allowed(NamedTuple):
+    """The entries that satisfy the filter of a query, and the numbers of their vectors."""
+
+    entries: Sequence[int]
+    numbers: Sequence[int]
 
 
 class Reader:
@@ -41,6 +48,7 @@ class Reader:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._vectors = Vectors()
+        self._scores = CachedScores()
 
     async def hits(self, owner: Owner, queries: Sequence[SearchQuery]) -> list[list[Hit]]:
         """The hits of each query.
@@ -49,61 +57,137 @@ class Reader:
             InvalidInput: a vector is not of the collection's length.
         """
         lengths = {len(query.vector) for query in queries if query.vector is not None}
-        if not lengths:
-            _, ranked = await _ranked(self._database.fetch, owner, queries, {})
-            return [hits_of(query, found, {}) for query, found in zip(queries, ranked, strict=True)]
-        last = self._vectors.last(owner)
-        if last is not None and (lengths == {last.state.dimension} or not last.state.vectors):
-            hits = await _search(self._database.fetch, owner, list(map(without_zeros, queries)), last)
+        last = self._vectors.last(owner, with_matrix=bool(lengths))
+        if last is None and not lengths:
+            last = SnapshotVectors(0, State(0, 0, 0), None)
+        if last is not None and (not lengths or lengths == {last.state.dimension} or not last.state.vectors):
+            hits = await self._search(self._database.fetch, owner, list(map(without_zeros, queries)), last)
             if hits is not None:
                 return hits
         async with self._database.transaction(one_snapshot=True) as run:
-            current = await self._vectors.current(run, owner)
+            current = await self._vectors.current(run, owner, with_matrix=bool(lengths))
             check_queries(queries, current.state.dimension or None)
-            hits = await _search(run, owner, list(map(without_zeros, queries)), current)
+            hits = await self._search(run, owner, list(map(without_zeros, queries)), current)
         return hits or []
 
-
-async def _search(
-    run: Run, owner: Owner, queries: Sequence[SearchQuery], vectors: SnapshotVectors
-) -> list[list[Hit]] | None:
-    """The hits of each query; None if the vectors are those of another snapshot."""
-    wanted = {
-        number: Wanted(query.vector, depth(query), None)
-        for number, query in enumerate(queries)
-        if query.vector is not None and query.ids is None
-    }
-    filtered = [number for number in wanted if queries[number].where]
-    if filtered and vectors.state.vectors:
-        rows = await run(_ALLOWED, *owner, filters_json([query.where for query in queries]), filtered)
-        if state_of(rows) != vectors.state:
+    async def _search(
+        self, run: Run, owner: Owner, queries: Sequence[SearchQuery], vectors: SnapshotVectors
+    ) -> list[list[Hit]] | None:
+        """The hits of each query; None if what is in memory is of another snapshot."""
+        by_vector = {n for n, query in enumerate(queries) if query.vector is not None and query.ids is None}
+        filtered = [n for n in by_vector if queries[n].where and vectors.state.vectors]
+        allowed = await _allowed(run, owner, queries, filtered, vectors.state)
+        if allowed is None:
             return None
-        wanted |= {row["query"]: wanted[row["query"]]._replace(allowed=row["numbers"] or []) for row in rows}
-    nearest = dict(zip(wanted, await vectors.nearest(run, list(wanted.values())), strict=True))
-    state, ranked = await _ranked(run, owner, queries, nearest)
-    if state != vectors.state:
+        nearest = await _nearest(run, queries, by_vector, vectors, allowed)
+        scored = await self._scored(run, owner, queries, vectors)
+        if scored is None:
+            return None
+        state, words = scored
+        rows = await _candidates(run, owner, queries, words, nearest, allowed, state)
+        if rows is None:
+            return None
+        hits = []
+        for query, found, scores, known in zip(queries, rows, words, nearest, strict=True):
+            similarities = known
+            if query.vector is not None:
+                others = {row["number"] for row in found}.difference(known, [None])
+                similarities = known | await vectors.similarities(run, query.vector, list(others))
+            hits.append(await asyncio.to_thread(hits_of, query, found, scores, similarities))
+        return hits
+
+    async def _scored(
+        self, run: Run, owner: Owner, queries: Sequence[SearchQuery], vectors: SnapshotVectors
+    ) -> tuple[State, list[WordScores]] | None:
+        """The scores of each query's text, with their state; None if that is another than the vectors have."""
+        partition, state = vectors.partition, vectors.state
+        texts = {query.text or "": query for query in queries}
+        known = {text: self._scores.get(partition, state.changes, text) for text in texts}
+        scores = {text: each for text, each in known.items() if each is not None}
+        terms = {text: terms_of(query) for text, query in texts.items() if text not in scores}
+        if terms:
+            asked = list(dict.fromkeys(term for each in terms.values() for term in each))
+            rows = await run(POSTINGS, *owner, asked) if asked else []
+            if asked and state_of(rows) != state:
+                if scores or any(query.vector is not None for query in queries):
+                    return None
+                partition, state = rows[0]["partition"] if rows else 0, state_of(rows)
+                self._vectors.note(owner, partition, state)
+            read = await asyncio.to_thread(_scores_of, rows, asked, terms)
+            for text, each in read.items():
+                self._scores.keep(partition, state.changes, text, each)
+            scores |= read
+        return state, [scores[query.text or ""] for query in queries]
+
+
+def _scores_of(rows: Sequence[Row], asked: Sequence[str], terms: Mapping[str, Sequence[str]]) -> dict[str, WordScores]:
+    """The scores of texts by their terms, from the postings of all terms."""
+    sums = Sums(rows[0]["entries"], rows[0]["length"]) if rows else Sums(0, 0)
+    lists = dict.fromkeys(asked, b"") | {
+        asked[row["number"] - 1]: row["postings"] for row in rows if row["postings"] is not None
+    }
+    return {text: WordScores(sums, len(own), from_lists([lists[term] for term in own])) for text, own in terms.items()}
+
+
+async def _allowed(
+    run: Run, owner: Owner, queries: Sequence[SearchQuery], filtered: Sequence[int], state: State
+) -> dict[int, Allowed] | None:
+    """What the filters of these queries allow; None if it is of another snapshot."""
+    if not filtered:
+        return {}
+    rows = await run(_ALLOWED, *owner, filters_json([query.where for query in queries]), filtered)
+    if state_of(rows) != state:
         return None
-    hits = []
-    for number, (query, found) in enumerate(zip(queries, ranked, strict=True)):
-        known = nearest.get(number, {})
-        if query.vector is not None:
-            others = {row["number"] for row in found}.difference(known, [None])
-            known |= await vectors.similarities(run, query.vector, list(others))
-        hits.append(await asyncio.to_thread(hits_of, query, found, known))
-    return hits
+    return {row["query"]: Allowed(row["entries"] or [], row["numbers"] or []) for row in rows}
 
 
-async def _ranked(
-    run: Run, owner: Owner, queries: Sequence[SearchQuery], nearest: Mapping[int, Mapping[int, float]]
-) -> tuple[State, list[list[Row]]]:
-    """The state of the partition, and the rows of each query."""
-    spare = SPARE
-    while True:
-        rows = await run(QUERY, *owner, *arguments(queries, nearest, spare))
-        found = _by_query(queries, rows)
-        if not any(is_cut(query, each, spare) for query, each in zip(queries, found, strict=True)):
-            return state_of(rows), found
-        spare *= MORE_SPARE
+async def _nearest(
+    run: Run,
+    queries: Sequence[SearchQuery],
+    by_vector: Collection[int],
+    vectors: SnapshotVectors,
+    allowed: Mapping[int, Allowed],
+) -> list[dict[int, float]]:
+    """The cosines of the nearest vectors of each query, by number."""
+    wanted = {
+        n: Nearest(query.vector or (), depth(query), allowed[n].numbers if n in allowed else None)
+        for n, query in enumerate(queries)
+        if n in by_vector
+    }
+    found = dict(zip(wanted, await vectors.nearest(run, list(wanted.values())), strict=True)) if wanted else {}
+    return [found.get(n, {}) for n in range(len(queries))]
+
+
+async def _candidates(
+    run: Run,
+    owner: Owner,
+    queries: Sequence[SearchQuery],
+    scores: Sequence[WordScores],
+    nearest: Sequence[Mapping[int, float]],
+    allowed: Mapping[int, Allowed],
+    state: State,
+) -> list[list[Row]] | None:
+    """The rows of each query's candidates; None if they are of another snapshot."""
+    best: list[dict[int, Words]] = [
+        {} if query.ids is not None else words.best(depth(query), allowed[n].entries if n in allowed else None)
+        for n, (query, words) in enumerate(zip(queries, scores, strict=True))
+    ]
+    wanted = [Wanted(words, list(vectors)) for words, vectors in zip(best, nearest, strict=True)]
+    rows = await run(ENTRIES, *owner, *arguments(queries, wanted))
+    if state_of(rows) != state:
+        return None
+    found = _by_query(queries, rows)
+    few = [
+        n
+        for n, (query, words, each) in enumerate(zip(queries, best, found, strict=True))
+        if n not in allowed
+        and depth(query) <= len(words) < len(scores[n])
+        and len(words.keys() & {row["entry"] for row in each}) < depth(query)
+    ]
+    if not few:
+        return found
+    more = await _allowed(run, owner, queries, few, state)
+    return None if more is None else await _candidates(run, owner, queries, scores, nearest, {**allowed, **more}, state)
 
 
 def _by_query(queries: Sequence[SearchQuery], rows: Sequence[Row]) -> list[list[Row]]:

@@ -21,7 +21,7 @@ _CHOSEN = """
 SELECT number, vector FROM search_vectors WHERE partition = $1 AND number = ANY ($2::bigint[]) ORDER BY number"""
 
 
-class Wanted(NamedTuple):
+class Nearest(NamedTuple):
     """The vectors nearest to this one: how many, and among which numbers (None for all)."""
 
     vector: Sequence[float]
@@ -42,7 +42,7 @@ class SnapshotVectors(NamedTuple):
     state: State
     matrix: VectorMatrix | None
 
-    async def nearest(self, run: Run, wanted: Sequence[Wanted]) -> list[dict[int, float]]:
+    async def nearest(self, run: Run, wanted: Sequence[Nearest]) -> list[dict[int, float]]:
         """For each the cosines of the best by number, with all that equal the last of them."""
         if self.matrix is not None:
             return await asyncio.to_thread(_tops, self.matrix, wanted)
@@ -74,30 +74,34 @@ class Vectors:
         self._matrices = VectorMatrices(BYTE_ORDER)
         self._known: OrderedDict[Owner, tuple[int, State]] = OrderedDict()
 
-    def last(self, owner: Owner) -> SnapshotVectors | None:
-        """The vectors of the last snapshot that read them; None if they are not in memory."""
+    def last(self, owner: Owner, *, with_matrix: bool) -> SnapshotVectors | None:
+        """The vectors of the last snapshot; None if it is not known, or the vectors are wanted and not in memory."""
         known = self._known.get(owner)
-        if known is None or not known[1].vectors:
+        if known is None or not known[1].vectors or not with_matrix:
             return known and SnapshotVectors(*known, None)
         reached = _advanced(self._matrices.follow(*known)) if known[1].fits else None
         return SnapshotVectors(*known, reached) if isinstance(reached, VectorMatrix) else None
 
-    async def current(self, run: Run, owner: Owner) -> SnapshotVectors:
-        """The vectors of the snapshot of ``run``."""
+    async def current(self, run: Run, owner: Owner, *, with_matrix: bool) -> SnapshotVectors:
+        """The vectors of the snapshot of ``run``; without the matrix, their state alone."""
         rows = await run(_STATE, *owner)
         state, partition = state_of(rows), rows[0]["partition"] if rows else 0
         matrix = None
-        if state.vectors and state.fits:
+        if with_matrix and state.vectors and state.fits:
             steps = self._matrices.follow(partition, state)
             reached = _advanced(steps)
             while isinstance(reached, Missing):
                 reached = await asyncio.to_thread(_advanced, steps, await _read(run, partition, reached))
             matrix = reached
+        self.note(owner, partition, state)
+        return SnapshotVectors(partition, state, matrix)
+
+    def note(self, owner: Owner, partition: int, state: State) -> None:
+        """The last snapshot of a partition had this state."""
         self._known[owner] = partition, state
         self._known.move_to_end(owner)
         if len(self._known) > KNOWN_STATES:
             self._known.popitem(last=False)
-        return SnapshotVectors(partition, state, matrix)
 
 
 def _advanced(steps: Generator[Missing, Read, VectorMatrix], read: Any = None) -> Missing | VectorMatrix:
@@ -115,5 +119,5 @@ async def _read(run: Run, partition: int, missing: Missing) -> Any:
     return [tuple(row) for row in await run(_AFTER, partition, missing.after, missing.limit)]
 
 
-def _tops(matrix: VectorMatrix, wanted: Sequence[Wanted]) -> list[dict[int, float]]:
+def _tops(matrix: VectorMatrix, wanted: Sequence[Nearest]) -> list[dict[int, float]]:
     return [matrix.top(*each) for each in wanted]

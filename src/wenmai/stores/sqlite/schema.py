@@ -12,7 +12,7 @@ from wenmai.stores.sql.columns import Kind, SqlType, columns_of, same
 from wenmai.stores.sqlite.connection_threads import fetch
 from wenmai.stores.sqlite.errors import translated_errors
 
-SCHEMA_VERSION = 9
+SCHEMA_VERSION = 10
 """Version of the tables below; each change increments it and adds a step to :mod:`.upgrades`."""
 
 APPLICATION_ID = 0x57454E4D
@@ -111,7 +111,7 @@ _SEARCH_DDL = (
   changes INTEGER NOT NULL,
   UNIQUE (tenant_id, site_id, user_id, shared, collection)
 ) STRICT""",
-    # The terms, a JSON list, find the entry's postings without an index by entry, which would be as large as they are.
+    # The terms, a JSON list, find the entry's postings without an index by entry.
     """CREATE TABLE search_entries (
   entry INTEGER PRIMARY KEY,
   partition INTEGER NOT NULL,
@@ -135,10 +135,9 @@ _SEARCH_DDL = (
     """CREATE TABLE search_postings (
   partition INTEGER NOT NULL,
   term TEXT NOT NULL,
-  entry INTEGER NOT NULL,
-  count INTEGER NOT NULL,
-  length INTEGER NOT NULL,
-  PRIMARY KEY (partition, term, entry)
+  block INTEGER NOT NULL,
+  postings BLOB NOT NULL,
+  PRIMARY KEY (partition, term, block)
 ) STRICT, WITHOUT ROWID""",
     """CREATE TABLE search_fields (
   partition INTEGER NOT NULL,

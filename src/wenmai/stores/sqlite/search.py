@@ -27,6 +27,7 @@ from wenmai.stores.sqlite.search_partition import owner_of, partition_of
 from wenmai.stores.sqlite.search_query import Reader
 from wenmai.stores.sqlite.search_vectors import BYTE_ORDER, snapshot_vectors
 from wenmai.stores.vector_matrices import VectorMatrices
+from wenmai.stores.word_scores import CachedScores
 
 _WITHOUT_VECTOR = "SELECT id FROM search_entries WHERE partition = ? AND number IS NULL AND id > ? ORDER BY id LIMIT ?"
 
@@ -37,6 +38,7 @@ class SqliteSearch:
     def __init__(self, connections: ConnectionThreads) -> None:
         self._connections = connections
         self._matrices = VectorMatrices(BYTE_ORDER)
+        self._scores = CachedScores()
 
     async def index(
         self, scope: Scope, collection: str, entries: Sequence[SearchEntry], *, shared: bool = False
@@ -92,7 +94,7 @@ class SqliteSearch:
             vectors = None
             if partition.vectors and any(query.vector is not None for query in asked):
                 vectors = snapshot_vectors(self._matrices, connection, partition.row, partition.state)
-            reader = Reader(connection, partition, vectors)
+            reader = Reader(connection, partition, vectors, self._scores)
             return [reader.hits(query) for query in asked]
 
         return await self._connections.read(work)

@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import apsw
@@ -12,22 +12,31 @@ from wenmai.stores.contracts import SearchEntry, Where
 from wenmai.stores.search_values import check_dimension, text_digest, values_of
 from wenmai.stores.sqlite.connection_threads import fetch
 from wenmai.stores.sqlite.search_filters import filters_of, matching_entries, narrowest_first
-from wenmai.stores.sqlite.search_partition import Owner, Partition, created_partition, partition_of
+from wenmai.stores.sqlite.search_partition import Owner, Partition, created_partition, first_row, partition_of, place_of
 from wenmai.stores.sqlite.search_vectors import BYTE_ORDER
 from wenmai.stores.vector_matrix import to_bytes
-from wenmai.text.cjk import terms
+from wenmai.stores.word_scores import BLOCK_BITS, by_block, without_postings
+from wenmai.text.cjk import terms as text_terms
 
-# One statement an entry, since the interpreter is locked and released for each; sorted, which is the table's order.
-_INSERT_POSTINGS = (
-    "INSERT INTO search_postings (partition, term, entry, count, length) SELECT ?, key, ?, value, ? FROM json_each(?)"
-)
+# One statement a block, since the interpreter is locked and released for each; sorted, which is the table's order.
+_PUT_POSTINGS = """
+INSERT INTO search_postings (partition, term, block, postings)
+SELECT ?, key, ?, unhex(value) FROM json_each(?) WHERE TRUE
+ON CONFLICT (partition, term, block) DO UPDATE SET postings = {0}"""
+_APPEND_POSTINGS = _PUT_POSTINGS.format("CAST(postings || excluded.postings AS BLOB)")
+_REPLACE_POSTINGS = _PUT_POSTINGS.format("excluded.postings")
+_READ_POSTINGS = """
+SELECT p.term, p.postings FROM json_each(?) j
+CROSS JOIN search_postings p ON p.partition = ? AND p.term = j.value AND p.block = ?"""
+_DELETE_POSTINGS = """
+DELETE FROM search_postings WHERE partition = ? AND term IN (SELECT value FROM json_each(?)) AND block = ?"""
 
 
 class Analysed(NamedTuple):
-    """An entry as it is stored; its terms as a JSON list, and with their counts as a JSON object."""
+    """An entry as it is stored; ``terms`` is a JSON list."""
 
     entry: SearchEntry
-    counts: str
+    counts: Mapping[str, int]
     length: int
     digest: bytes
     fields: str
@@ -51,8 +60,12 @@ def index(
     found = partition_of(connection, owner)
     dimension = check_dimension(entries, found and found.dimension)
     partition = found or created_partition(connection, owner)
-    sums = [_put(connection, partition.row, each) for each in indexed]
-    _add_sums(connection, partition, sums, dimension)
+    put = [_put(connection, partition.row, each) for each in indexed]
+    _drop_words(connection, partition.row, [each.replaced for each in put if each.replaced])
+    words = [(place_of(each.row), new.counts, new.length) for each, new in zip(put, indexed, strict=True)]
+    for block, postings in by_block(words).items():
+        _put_postings(connection, _APPEND_POSTINGS, partition.row, block, postings)
+    _add_sums(connection, partition, [each.sums for each in put], dimension)
 
 
 def embed(connection: apsw.Connection, owner: Owner, entries: Sequence[SearchEntry]) -> int:
@@ -107,10 +120,10 @@ class Sums(NamedTuple):
 
 
 def _analysed(entry: SearchEntry) -> Analysed:
-    counts = Counter(terms(entry.text))
+    counts = Counter(text_terms(entry.text))
     return Analysed(
         entry,
-        msgspec.json.encode(dict(sorted(counts.items()))).decode(),
+        counts,
         counts.total(),
         text_digest(entry.text),
         msgspec.json.encode(entry.fields).decode(),
@@ -119,17 +132,34 @@ def _analysed(entry: SearchEntry) -> Analysed:
     )
 
 
-def _put(connection: apsw.Connection, partition: int, new: Analysed) -> Sums:
-    """Add or replace an entry; a replaced one keeps its row, and with the same text its vector."""
+class Words(NamedTuple):
+    """The terms of an entry, as they are stored."""
+
+    row: int
+    terms: str
+
+
+class Put(NamedTuple):
+    """An entry that was added, or that replaced one with these words, which have yet to go."""
+
+    row: int
+    replaced: Words | None
+    sums: Sums
+
+
+def _put(connection: apsw.Connection, partition: int, new: Analysed) -> Put:
+    """Add or replace an entry, without its words; a replaced one keeps its row, and with the same text its vector."""
     found = fetch(
         connection,
         "SELECT entry, length, terms, number, digest = ? FROM search_entries WHERE partition = ? AND id = ?",
         (new.digest, partition, new.entry.id),
     )
-    row, length, old_terms, number, same_text = found[0] if found else (_next_row(connection), 0, "[]", None, False)
+    row, length, terms, number, same_text = (
+        found[0] if found else (_next_row(connection, partition), 0, "[]", None, False)
+    )
     had_vector = number is not None
     if found:
-        _drop_words(connection, partition, row, old_terms)
+        _drop_fields(connection, row)
     if new.vector is not None or not same_text:
         _drop_vector(connection, number)
         number = None if new.vector is None else _put_vector(connection, partition, row, new.vector)
@@ -138,16 +168,18 @@ def _put(connection: apsw.Connection, partition: int, new: Analysed) -> Sums:
         "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
         (row, partition, new.entry.id, new.length, new.digest, number, new.fields, new.terms),
     )
-    connection.execute(_INSERT_POSTINGS, (partition, row, new.length, new.counts))
     connection.executemany(
         "INSERT OR IGNORE INTO search_fields (partition, field, value, entry) VALUES (?, ?, ?, ?)",
         [(partition, field, value, row) for field, values in new.entry.fields.items() for value in values_of(values)],
     )
-    return Sums(not found, new.length - length, (number is not None) - had_vector)
+    sums = Sums(not found, new.length - length, (number is not None) - had_vector)
+    return Put(row, Words(row, terms) if found else None, sums)
 
 
-def _next_row(connection: apsw.Connection) -> int:
-    row: int = fetch(connection, "SELECT coalesce(max(entry), 0) + 1 FROM search_entries")[0][0]
+def _next_row(connection: apsw.Connection, partition: int) -> int:
+    sql = "SELECT coalesce(max(entry), ?) + 1 FROM search_entries WHERE entry > ? AND entry < ?"
+    first = first_row(partition)
+    row: int = fetch(connection, sql, (first, first, first_row(partition + 1)))[0][0]
     return row
 
 
@@ -163,23 +195,43 @@ def _drop_vector(connection: apsw.Connection, number: int | None) -> None:
         connection.execute("DELETE FROM search_vectors WHERE number = ?", (number,))
 
 
-def _drop_words(connection: apsw.Connection, partition: int, row: int, words: str) -> None:
-    """Remove the postings and fields of an entry."""
-    connection.executemany(
-        "DELETE FROM search_postings WHERE partition = ? AND term = ? AND entry = ?",
-        [(partition, term, row) for term in json.loads(words)],
-    )
+def _put_postings(
+    connection: apsw.Connection, sql: str, partition: int, block: int, postings: Mapping[str, bytes]
+) -> None:
+    values = {term: postings[term].hex() for term in sorted(postings)}
+    connection.execute(sql, (partition, block, msgspec.json.encode(values).decode()))
+
+
+def _drop_words(connection: apsw.Connection, partition: int, gone: Sequence[Words]) -> None:
+    """Remove the postings of entries; those of a block are read and written once."""
+    gone_of: dict[int, dict[str, list[int]]] = {}
+    for row, terms in gone:
+        block = gone_of.setdefault(place_of(row) >> BLOCK_BITS, {})
+        for term in json.loads(terms):
+            block.setdefault(term, []).append(place_of(row))
+    for number, places in gone_of.items():
+        read = fetch(connection, _READ_POSTINGS, (json.dumps(list(places)), partition, number))
+        left = {term: without_postings(postings, places[term]) for term, postings in read}
+        kept = {term: postings for term, postings in left.items() if postings}
+        _put_postings(connection, _REPLACE_POSTINGS, partition, number, kept)
+        empty = [term for term in left if term not in kept]
+        connection.execute(_DELETE_POSTINGS, (partition, json.dumps(empty), number))
+
+
+def _drop_fields(connection: apsw.Connection, row: int) -> None:
     connection.execute("DELETE FROM search_fields WHERE entry = ?", (row,))
 
 
 def _remove(connection: apsw.Connection, partition: Partition, rows: Sequence[int]) -> int:
-    sums = []
+    sums, gone = [], []
     for row in rows:
         sql = "DELETE FROM search_entries WHERE entry = ? RETURNING length, terms, number"
-        [(length, words, number)] = fetch(connection, sql, (row,))
-        _drop_words(connection, partition.row, row, words)
+        [(length, terms, number)] = fetch(connection, sql, (row,))
+        gone.append(Words(row, terms))
+        _drop_fields(connection, row)
         _drop_vector(connection, number)
         sums.append(Sums(-1, -length, -(number is not None)))
+    _drop_words(connection, partition.row, gone)
     _add_sums(connection, partition, sums, None)
     return len(rows)
 

@@ -8,6 +8,9 @@ from wenmai.scope import Scope
 from wenmai.stores.sqlite.connection_threads import fetch
 from wenmai.stores.vector_matrices import State
 
+PLACE_BITS = 32
+"""An entry's row is the partition and its place there, so that the entries of a partition lie together."""
+
 Owner = tuple[str, str, str, int, str]
 """Tenant, site, user (empty if shared), whether it is shared, and collection."""
 
@@ -69,3 +72,13 @@ def created_partition(connection: apsw.Connection, owner: Owner) -> Partition:
         owner,
     )
     return Partition(connection.last_insert_rowid(), 0, 0, 0, 0, 0)
+
+
+def first_row(partition: int) -> int:
+    """The rows of its entries are greater, and not greater than those of the partitions after it."""
+    return partition << PLACE_BITS
+
+
+def place_of(row: int) -> int:
+    """The place of an entry in its partition."""
+    return row & ((1 << PLACE_BITS) - 1)

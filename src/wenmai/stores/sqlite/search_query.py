@@ -1,52 +1,38 @@
 """A query over the inverted index and the vectors of one partition: BM25, cosine, and both fused."""
 
 import json
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 import apsw
 import msgspec
 
-from wenmai.stores.bm25 import UNIT, idf, length_factor
-from wenmai.stores.contracts import BM25_B, BM25_K1, Hit, SearchQuery
+from wenmai.stores.bm25 import UNIT
+from wenmai.stores.contracts import Hit, SearchQuery
 from wenmai.stores.fusion import Scores, best
 from wenmai.stores.sqlite.connection_threads import fetch
-from wenmai.stores.sqlite.search_filters import (
-    Filter,
-    Sql,
-    entry_matches,
-    filters_of,
-    matching_entries,
-    narrowest_first,
-)
-from wenmai.stores.sqlite.search_partition import Partition
+from wenmai.stores.sqlite.search_filters import Filter, entry_matches, filters_of, matching_entries, narrowest_first
+from wenmai.stores.sqlite.search_partition import Partition, first_row, place_of
 from wenmai.stores.sqlite.search_vectors import SnapshotVectors
+from wenmai.stores.word_scores import NO_WORDS, CachedScores, Sums, Words, WordScores, from_blocks
 from wenmai.text.cjk import query_terms
 
-TIES = 64
-"""Entries read beyond the last, which usually shows where those that equal it end."""
-
 COUNTED = 1_000
-"""Entries of a filter that are counted to find the narrowest one."""
+"""Entries of a filter that are counted to find the narrowest one; if that has more, the best are checked first."""
 
-# The join order is fixed, because without statistics the planner scans every posting. A posting has the length of its
-# entry, so that no entry is read before the best are known.
-_SCORED = f"""
-SELECT p.entry, sum(
-    CAST(w.weight * {BM25_K1 + 1} * p.count / (p.count + {BM25_K1 * (1 - BM25_B)} + ? * p.length) AS INTEGER)
-  ) AS score,
-  sum(w.weight)
-FROM {{source}}"""
-_WANTED = "WITH wanted (term, weight) AS MATERIALIZED (SELECT key, value FROM json_each(?))"
-_BY_WORDS = """wanted w CROSS JOIN search_postings p ON p.partition = ? AND p.term = w.term"""
-_BY_ENTRIES = """wanted w CROSS JOIN chosen c
-CROSS JOIN search_postings p ON p.partition = ? AND p.term = w.term AND p.entry = c.entry"""
+MORE = 4
+"""Factor of the next try if too few of the best satisfy the filters."""
 
+_BLOCKS = """
+SELECT p.term, p.block, p.postings FROM json_each(?) j
+CROSS JOIN search_postings p ON p.partition = ? AND p.term = j.value"""
 _BY_NUMBERS = """
 SELECT e.entry, e.id, e.fields, e.number FROM json_each(?) j
 CROSS JOIN search_vectors v ON v.number = j.value CROSS JOIN search_entries e ON e.entry = v.entry"""
 _BY_ROWS = """
 SELECT e.entry, e.id, e.fields, e.number FROM json_each(?) j CROSS JOIN search_entries e ON e.entry = j.value"""
+
+T = TypeVar("T")
 
 _decode_fields = msgspec.json.Decoder(dict[str, Any]).decode
 
@@ -60,16 +46,6 @@ class Entry(NamedTuple):
     number: int | None
 
 
-class Words(NamedTuple):
-    """The BM25 score of an entry, and the weight of the terms that it contains; both in units."""
-
-    score: int
-    covered: int
-
-
-NO_WORDS = Words(0, 0)
-
-
 class Reader:
     """Runs queries over one partition, within one snapshot.
 
@@ -77,94 +53,86 @@ class Reader:
         connection: of the snapshot.
         partition: not empty.
         vectors: None if no query needs them.
+        cached: scores of earlier queries.
     """
 
-    def __init__(self, connection: apsw.Connection, partition: Partition, vectors: SnapshotVectors | None) -> None:
+    def __init__(
+        self,
+        connection: apsw.Connection,
+        partition: Partition,
+        vectors: SnapshotVectors | None,
+        cached: CachedScores,
+    ) -> None:
         self._connection = connection
         self._partition = partition
         self._vectors = vectors
-        self._by_length = length_factor(partition.entries, partition.length)
+        self._cached = cached
 
     def hits(self, query: SearchQuery) -> list[Hit]:
         """The best entries by text, by vector, or by both."""
         filters = filters_of(query.where)
         if not all(each.bindings for each in filters):
             return []  # SQLite scans a whole index for an empty list
-        frequencies = self._frequencies([] if query.text is None else query_terms(query.text))
-        weights = {term: idf(self._partition.entries, frequency) for term, frequency in frequencies.items()}
+        scores = self._scores(query.text or "")
         if query.ids is not None:
             entries = self._named(query.ids, filters)
-            words = self._words_of(weights, list(entries))
             similarities = self._similarities(query, entries.values())
         else:
-            words = self._best_words(weights, sum(frequencies.values()), filters, _depth(query))
-            similarities = self._best_vectors(query, filters)
+            chosen = Chosen(self._connection, self._partition.row, filters)
+            words = self._best_words(scores, chosen, _depth(query))
+            similarities = self._best_vectors(query, chosen)
             entries = self._candidates(query, words, similarities)
-            words |= self._words_of(weights, [row for row in entries if row not in words])
             missing = [entry for entry in entries.values() if entry.number not in similarities]
             similarities |= self._similarities(query, missing)
-        return _hits(query, entries.values(), words, similarities, sum(weights.values()))
+        found = scores.of([place_of(row) for row in entries])
+        return _hits(query, entries.values(), self._by_row(found), similarities, scores.total)
 
-    def _frequencies(self, wanted: Sequence[str]) -> dict[str, int]:
-        """The document frequency of each term in the partition."""
-        sql = "SELECT count(*) FROM search_postings WHERE partition = ? AND term = ?"
-        return {term: fetch(self._connection, sql, (self._partition.row, term))[0][0] for term in wanted}
+    def _scores(self, text: str) -> WordScores:
+        """The scores of all entries by the words of the text."""
+        partition = self._partition
+        scores = self._cached.get(partition.row, partition.changes, text)
+        if scores is None:
+            wanted = query_terms(text)
+            blocks = fetch(self._connection, _BLOCKS, (json.dumps(wanted), partition.row)) if wanted else []
+            sums = Sums(partition.entries, partition.length)
+            scores = WordScores(sums, len(wanted), from_blocks(wanted, blocks))
+            self._cached.keep(partition.row, partition.changes, text, scores)
+        return scores
 
-    def _best_words(
-        self, weights: Mapping[str, int], postings: int, filters: Sequence[Filter], limit: int
-    ) -> dict[int, Words]:
+    def _by_row(self, words: Mapping[int, Words]) -> dict[int, Words]:
+        first = first_row(self._partition.row)
+        return {first + place: each for place, each in words.items()}
+
+    def _best_words(self, scores: WordScores, chosen: "Chosen", limit: int) -> dict[int, Words]:
         """The best entries by words, with all that equal the last of them, in descending order."""
-        if not postings:
+        if not len(scores):
             return {}
-        most = postings // len(weights)
-        narrowest = narrowest_first(self._connection, self._partition.row, filters, most)
-        # Whether looking up each term in the entries of a filter takes fewer steps than scanning the postings.
-        if narrowest.matches < most:
-            sql = self._scored(weights, matching_entries(self._partition.row, narrowest.filters), "")
-        else:
-            matches = entry_matches(self._partition.row, filters, "p.entry")
-            sql = self._scored(weights, None, f"HAVING {matches.text}", matches.bindings)
-        rows = fetch(self._connection, f"{sql.text} ORDER BY score DESC LIMIT ?", (*sql.bindings, limit + TIES))
-        if len(rows) == limit + TIES and rows[-1][1] == rows[limit - 1][1]:
-            rows = fetch(self._connection, f"{sql.text} ORDER BY score DESC", sql.bindings)
-        return {row: Words(score, covered) for row, score, covered in rows if score >= rows[:limit][-1][1]}
-
-    def _words_of(self, weights: Mapping[str, int], rows: Sequence[int]) -> dict[int, Words]:
-        """The words of these entries, if they contain a term."""
-        if not weights or not rows:
-            return {}
-        sql = self._scored(weights, Sql("SELECT value FROM json_each(?)", (json.dumps(sorted(rows)),)), "")
-        return {row: Words(score, covered) for row, score, covered in fetch(self._connection, *sql)}
-
-    def _scored(self, weights: Mapping[str, int], chosen: Sql | None, having: str, bindings: Any = ()) -> Sql:
-        """A query for the entries, all or those chosen, that contain a term, with their :class:`Words`."""
-        chosen_text = f", chosen (entry) AS MATERIALIZED ({chosen.text})" if chosen else ""
-        scored = _SCORED.format(source=_BY_ENTRIES if chosen else _BY_WORDS)
-        return Sql(
-            f"{_WANTED}{chosen_text}{scored} GROUP BY p.entry {having}",
-            (
-                json.dumps(weights),
-                *(chosen.bindings if chosen else ()),
-                self._by_length,
-                self._partition.row,
-                *bindings,
-            ),
+        narrow = chosen.narrow(min(len(scores), COUNTED))
+        if narrow is not None:
+            return self._by_row(scores.best(limit, list(map(place_of, narrow))))
+        return _widened(
+            limit,
+            lambda count: self._by_row(scores.best(count)),
+            lambda rows: chosen.of(rows, "j.value", "json_each(?) j"),
         )
 
-    def _best_vectors(self, query: SearchQuery, filters: Sequence[Filter]) -> dict[int, float]:
+    def _best_vectors(self, query: SearchQuery, chosen: "Chosen") -> dict[int, float]:
         """The best vectors by number, with all that equal the last of them, in descending order."""
-        if query.vector is None or self._vectors is None:
+        vector, vectors = query.vector, self._vectors
+        if vector is None or vectors is None:
             return {}
-        allowed = None
-        if filters:
-            narrowest = narrowest_first(self._connection, self._partition.row, filters, COUNTED)
-            matching = matching_entries(self._partition.row, narrowest.filters)
-            sql = (
-                f"SELECT e.number FROM ({matching.text}) c CROSS JOIN search_entries e ON e.entry = c.entry "
-                "WHERE e.number IS NOT NULL"
-            )
-            allowed = [number for (number,) in fetch(self._connection, sql, matching.bindings)]
-        return self._vectors.top(query.vector, _depth(query), allowed)
+        narrow = chosen.narrow(COUNTED)
+        if narrow is not None:
+            sql = "SELECT e.number FROM json_each(?) j CROSS JOIN search_entries e ON e.entry = j.value"
+            rows = fetch(self._connection, sql, (json.dumps(narrow),))
+            allowed = [number for (number,) in rows if number is not None]
+            return vectors.top(vector, _depth(query), allowed)
+        source = "json_each(?) j CROSS JOIN search_vectors v ON v.number = j.value"
+        return _widened(
+            _depth(query),
+            lambda count: vectors.top(vector, count, None),
+            lambda numbers: chosen.of(numbers, "v.entry", source),
+        )
 
     def _similarities(self, query: SearchQuery, entries: Collection[Entry]) -> dict[int, float]:
         numbers = [entry.number for entry in entries if entry.number is not None]
@@ -193,6 +161,54 @@ class Reader:
         )
         rows = fetch(self._connection, sql, (self._partition.row, *ids, *matches.bindings))
         return {row[0]: Entry(*row) for row in rows}
+
+
+class Chosen:
+    """The entries of a partition that satisfy filters."""
+
+    def __init__(self, connection: apsw.Connection, partition: int, filters: Sequence[Filter]) -> None:
+        self._connection = connection
+        self._partition = partition
+        self._filters = filters
+
+    def narrow(self, most: int) -> list[int] | None:
+        """Their rows; None if there is no filter that fewer than ``most`` satisfy."""
+        narrowest = narrowest_first(self._connection, self._partition, self._filters, most)
+        if narrowest.matches >= most:
+            return None
+        matching = matching_entries(self._partition, narrowest.filters)
+        return [row for (row,) in fetch(self._connection, *matching)]
+
+    def of(self, values: Collection[int], entry: str, source: str) -> set[int]:
+        """Those of the values whose entry, an expression over the source of values ``j``, satisfies the filters."""
+        if not self._filters:
+            return set(values)
+        matches = entry_matches(self._partition, self._filters, entry)
+        sql = f"SELECT j.value FROM {source} WHERE {matches.text}"
+        rows = fetch(self._connection, sql, (json.dumps(list(values)), *matches.bindings))
+        return {value for (value,) in rows}
+
+
+def _widened(
+    limit: int, best_of: Callable[[int], dict[int, T]], matching: Callable[[Collection[int]], set[int]]
+) -> dict[int, T]:
+    """The best that match, at least ``limit`` if there are, with all that equal the last of them, in descending order.
+
+    Args:
+        limit: at least so many.
+        best_of: the best, matching or not: at least so many, with all that equal the last of them.
+        matching: those that match.
+    """
+    count, checked = limit, 0
+    found: dict[int, T] = {}
+    while True:
+        tried = best_of(count)
+        new = list(tried)[checked:]
+        matched = matching(new)
+        found |= {key: tried[key] for key in new if key in matched}
+        if len(found) >= limit or len(tried) < count:
+            return found
+        count, checked = MORE * len(tried), len(tried)
 
 
 def _depth(query: SearchQuery) -> int:

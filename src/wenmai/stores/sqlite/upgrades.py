@@ -382,6 +382,29 @@ _KEYS = (
     "CREATE INDEX api_keys_by_end ON api_keys (keep_until) WHERE keep_until IS NOT NULL",
 )
 
+_BLOCKS = (
+    "CREATE TABLE rows (old INTEGER PRIMARY KEY, new INTEGER NOT NULL) STRICT",
+    """INSERT INTO rows SELECT entry, (partition << 32) + row_number() OVER (PARTITION BY partition ORDER BY entry)
+  FROM search_entries""",
+    """CREATE TABLE blocks (
+  partition INTEGER NOT NULL,
+  term TEXT NOT NULL,
+  block INTEGER NOT NULL,
+  postings BLOB NOT NULL,
+  PRIMARY KEY (partition, term, block)
+) STRICT, WITHOUT ROWID""",
+    """INSERT INTO blocks SELECT p.partition, p.term, (r.new & 4294967295) >> 7,
+  unhex(group_concat(printf('%02X%06X%08X', r.new & 127, p.count, p.length), ''))
+  FROM search_postings p CROSS JOIN rows r ON r.old = p.entry GROUP BY 1, 2, 3""",
+    "DROP TABLE search_postings",
+    "ALTER TABLE blocks RENAME TO search_postings",
+    *(
+        f"UPDATE {table} SET entry = (SELECT new FROM rows WHERE old = {table}.entry)"
+        for table in ("search_entries", "search_vectors", "search_fields")
+    ),
+    "DROP TABLE rows",
+)
+
 UPGRADES: Mapping[int, Sequence[str]] = {
     2: _USAGE,
     3: _INCARNATIONS,
@@ -391,6 +414,7 @@ UPGRADES: Mapping[int, Sequence[str]] = {
     7: _SUMMARIES,
     8: _STATES,
     9: _KEYS,
+    10: _BLOCKS,
 }
 """Version → upgrade from the version before; frozen SQL, independent of later record declarations."""
 

@@ -1,0 +1,216 @@
+"""The BM25 scores of a query's terms over a whole partition, as one numpy expression; shared by backends.
+
+A backend numbers the entries of a partition by *places*. It may store the postings of a term in blocks: those of
+:data:`BLOCK` successive places in one row. A posting is 8 bytes: the place within its block, the count of the term (3
+bytes), the length of the entry. So a common word of 10 000 entries is 79 rows.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from struct import Struct
+from threading import Lock
+from typing import TYPE_CHECKING, NamedTuple
+
+from wenmai.stores.bm25 import idf, length_factor
+from wenmai.stores.contracts import BM25_B, BM25_K1
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+BLOCK_BITS = 7
+BLOCK = 1 << BLOCK_BITS
+"""Places of a block."""
+
+_POSTING = Struct(">II")
+_COUNT_BITS = 24
+_MOST = (1 << _COUNT_BITS) - 1
+
+SPREAD = 16
+"""Places, for each posting, up to which an array of all places is smaller than sorting them is slow."""
+
+CACHED_SCORES = 8
+"""Scores kept by a store, so that a question that is asked again, such as for neighbours, reads no postings."""
+
+CACHED_ENTRIES = 1_000_000
+"""Entries whose scores are kept, in 24 MB."""
+
+
+class Words(NamedTuple):
+    """The BM25 score of an entry, and the weight of the terms that it contains; both in units."""
+
+    score: int
+    covered: int
+
+
+NO_WORDS = Words(0, 0)
+
+
+class Sums(NamedTuple):
+    """Of a partition: the number of its entries, and their terms together."""
+
+    entries: int
+    length: int
+
+
+class Postings(NamedTuple):
+    """The postings of some terms: the number of the term, and the place, count and length of each."""
+
+    terms: NDArray[np.intp]
+    places: NDArray[np.int64]
+    counts: NDArray[np.float64]
+    lengths: NDArray[np.float64]
+
+
+def posting(place: int, count: int, length: int) -> bytes:
+    """A posting of the block that has this place."""
+    return _POSTING.pack((place % BLOCK) << _COUNT_BITS | min(count, _MOST), length)
+
+
+def without_postings(postings: bytes, places: Iterable[int]) -> bytes:
+    """The postings of a block without those of the places."""
+    for place in places:
+        at = postings[:: _POSTING.size].find(place % BLOCK) * _POSTING.size
+        if at >= 0:
+            postings = postings[:at] + postings[at + _POSTING.size :]
+    return postings
+
+
+def from_blocks(terms: Sequence[str], blocks: Sequence[tuple[str, int, bytes]]) -> Postings:
+    """The postings of rows with a term, a block and its postings."""
+    import numpy as np  # noqa: PLC0415 — only searches need it
+
+    numbers = {term: number for number, term in enumerate(terms)}
+    held, firsts, lists = zip(*blocks, strict=True) if blocks else ((), (), ())
+    of_term = np.fromiter(map(numbers.__getitem__, held), np.intp, len(blocks))
+    sizes = np.fromiter(map(len, lists), np.intp, len(blocks)) // _POSTING.size
+    read = np.frombuffer(b"".join(lists), ">u4").reshape(-1, 2)
+    packed = read[:, 0].astype(np.int64)
+    places = np.repeat(np.asarray(firsts, np.int64) << BLOCK_BITS, sizes) + (packed >> _COUNT_BITS)
+    return Postings(np.repeat(of_term, sizes), places, (packed & _MOST).astype("f8"), read[:, 1].astype("f8"))
+
+
+def from_lists(lists: Sequence[bytes]) -> Postings:
+    """The postings of each term, in network byte order: place (8 bytes), count and length (4 each)."""
+    import numpy as np  # noqa: PLC0415
+
+    kind = np.dtype([("place", ">i8"), ("count", ">i4"), ("length", ">i4")])
+    sizes = [len(each) // kind.itemsize for each in lists]
+    read = np.frombuffer(b"".join(lists), kind)
+    terms = np.repeat(np.arange(len(lists)), sizes)
+    return Postings(terms, read["place"].astype(np.int64), read["count"].astype("f8"), read["length"].astype("f8"))
+
+
+class WordScores:
+    """The scores of all entries that contain a term of a query; never changed, so that threads may share it.
+
+    Args:
+        sums: of the partition.
+        terms: how many the query has.
+        postings: all of these terms.
+
+    Attributes:
+        total: the weight of all terms.
+    """
+
+    def __init__(self, sums: Sums, terms: int, postings: Postings) -> None:
+        import numpy as np  # noqa: PLC0415
+
+        frequencies: list[int] = np.bincount(postings.terms, minlength=terms).tolist()
+        weights = [idf(sums.entries, frequency) for frequency in frequencies]
+        weight = np.asarray(weights, np.float64)[postings.terms]
+        # In the order of operations of wenmai.stores.bm25.term_score.
+        by_length = postings.counts + BM25_K1 * (1 - BM25_B) + length_factor(*sums) * postings.lengths
+        scores = np.floor(weight * (BM25_K1 + 1) * postings.counts / by_length)
+        held, slots = _numbered(postings.places)
+        covered = np.bincount(slots, weights=weight)
+        matched = np.flatnonzero(covered)
+        self.total: int = sum(weights)
+        self._places: NDArray[np.int64] = held[matched]
+        self._scores = np.bincount(slots, weights=scores)[matched]
+        self._covered = covered[matched]
+
+    def __len__(self) -> int:
+        """Number of entries that contain a term."""
+        return len(self._places)
+
+    def best(self, limit: int, allowed: Collection[int] | None = None) -> dict[int, Words]:
+        """The best by place, in descending order, with all that equal the last of them.
+
+        Args:
+            limit: at least so many, if there are.
+            allowed: only these places.
+        """
+        import numpy as np  # noqa: PLC0415
+
+        chosen = np.arange(len(self)) if allowed is None else self._positions(allowed)
+        scores = self._scores[chosen]
+        if limit < len(chosen):
+            kept = scores >= np.partition(scores, len(scores) - limit)[len(scores) - limit]
+            chosen, scores = chosen[kept], scores[kept]
+        return self._words(chosen[np.argsort(-scores, kind="stable")])
+
+    def of(self, places: Collection[int]) -> dict[int, Words]:
+        """Those of these places that contain a term."""
+        return self._words(self._positions(places))
+
+    def _positions(self, places: Collection[int]) -> NDArray[np.intp]:
+        import numpy as np  # noqa: PLC0415
+
+        wanted = np.unique(np.fromiter(places, np.int64, len(places)))
+        found = np.searchsorted(self._places, wanted)
+        inside = found < len(self._places)
+        found, wanted = found[inside], wanted[inside]
+        positions: NDArray[np.intp] = found[self._places[found] == wanted]
+        return positions
+
+    def _words(self, positions: NDArray[np.intp]) -> dict[int, Words]:
+        columns = (self._places[positions], self._scores[positions], self._covered[positions])
+        places, scores, covered = (column.tolist() for column in columns)
+        return {
+            place: Words(int(score), int(weight)) for place, score, weight in zip(places, scores, covered, strict=True)
+        }
+
+
+def _numbered(places: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.intp]]:
+    """Ascending places, among them all of these, and the position of each; sorted only if they lie far apart."""
+    import numpy as np  # noqa: PLC0415
+
+    first, last = (int(places.min()), int(places.max())) if len(places) else (0, -1)
+    if last - first < SPREAD * len(places) + BLOCK:
+        return np.arange(first, last + 1), places - first
+    held, slots = np.unique(places, return_inverse=True)
+    return held, slots.reshape(-1)
+
+
+class CachedScores:
+    """The last scores of a store's partitions, by the partition's state and the text of the query."""
+
+    def __init__(self) -> None:
+        self._scores: OrderedDict[tuple[int, int, str], WordScores] = OrderedDict()
+        self._lock = Lock()
+
+    def get(self, partition: int, changes: int, text: str) -> WordScores | None:
+        """The scores of the text in this state of the partition, if they are kept."""
+        with self._lock:
+            return self._scores.get((partition, changes, text))
+
+    def keep(self, partition: int, changes: int, text: str, scores: WordScores) -> None:
+        """Keep them, instead of the oldest."""
+        with self._lock:
+            self._scores[partition, changes, text] = scores
+            entries = sum(map(len, self._scores.values()))
+            while len(self._scores) > CACHED_SCORES or (entries > CACHED_ENTRIES and len(self._scores) > 1):
+                entries -= len(self._scores.popitem(last=False)[1])
+
+
+def by_block(entries: Sequence[tuple[int, Mapping[str, int], int]]) -> dict[int, dict[str, bytes]]:
+    """The postings of entries (place, counts of terms, length) by block and term."""
+    blocks: dict[int, dict[str, bytes]] = {}
+    for place, counts, length in entries:
+        block = blocks.setdefault(place >> BLOCK_BITS, {})
+        for term, count in counts.items():
+            block[term] = block.get(term, b"") + posting(place, count, length)
+    return blocks
