@@ -31,7 +31,11 @@ def _ascii_email(found: Found) -> Span | None:
 
 
 RULES = (
-    Rule(Kind.EMAIL, r"([0-9A-Za-z_%+~-][0-9A-Za-z_%+~.'!-]*@(?:[0-9A-Za-z_-]+\.)+(?:xn--[0-9A-Za-z-]+|[A-Za-z]{2,24}))", _ascii_email),
+    Rule(
+        Kind.EMAIL,
+        r"([0-9A-Za-z_%+~-][0-9A-Za-z_%+~.'!-]*@(?:[0-9A-Za-z_-]+\.)+(?:xn--[0-9A-Za-z-]+|[A-Za-z]{2,24}))",
+        _ascii_email,
+    ),
     Rule(
         Kind.EMAIL,
         rf"([{_LETTERS}_%+~-][{_LETTERS}_%+~.'!-]*@(?:[{_LETTERS}_-]+\.)+(?:xn--[0-9A-Za-z-]+|[{_LETTERS}]{{2,24}}))",
@@ -40,6 +44,10 @@ RULES = (
     ),
     Rule(Kind.EMAIL, r'("[^"\s@]{1,64}"@(?:[0-9A-Za-z_-]+\.)+[A-Za-z]{2,24})'),
     Rule(Kind.EMAIL, r"([0-9A-Za-z_%+~.-]+@\[(?:[0-9]{1,3}(?:\.[0-9]{1,3}){3}|IPv6:[0-9A-Fa-f:.]{2,45})\])"),
-    Rule(Kind.EMAIL, r"([\p{Han}0-9A-Za-z_.-]+@(?:[\p{Han}0-9A-Za-z-]+\.)+(?:中国|公司|网络|网址|广告|在线|com|cn|net|org))", world=True),
+    Rule(
+        Kind.EMAIL,
+        r"([\p{Han}0-9A-Za-z_.-]+@(?:[\p{Han}0-9A-Za-z-]+\.)+(?:中国|公司|网络|网址|广告|在线|com|cn|net|org))",
+        world=True,
+    ),
     Rule(Kind.EMAIL, rf"\b([0-9A-Za-z_.+-]+\s?{_AT}\s?(?:[0-9A-Za-z-]+{_DOT})+[A-Za-z]{{2,24}})\b"),
 )

@@ -4,9 +4,18 @@ from wenmai.text.redact.checksums import cn_id_checked, cn_id_plausible, iban, i
 from wenmai.text.redact.rule import Found, Kind, Rule, Span
 
 _JOIN = r"(?i:[\s:=#(\[\"'*,]|\b(?:is|are|was|no|nr|num|number|card|ending|of|my|the|me|with|using)\b\.?|是|为|号码|号|码|就是|[-\.])*"
-_CARD_LABEL = r"(?i:\b(?:credit|debit|bank|visa|master|amex|payment)[ -]?cards?|\bvisa|\bmastercard|\bamex|\bcard (?:number|no|num)|\bcc|信用卡)" + _JOIN
-_BANK_LABEL = r"(?:银行卡|储蓄卡|借记卡|工资卡|银行账[号户]|银行帐[号户]|卡号|收款账[号户]|銀行卡|银联卡|(?i:\bbank account))" + _JOIN
-_ID_LABEL = r"(?i:身份证|身份號碼|身份号码|公民身份|证件|身份證|\bresident id|\bnational id|\bid card|\bid number|\bchinese id)" + _JOIN
+_CARD_LABEL = (
+    r"(?i:\b(?:credit|debit|bank|visa|master|amex|payment)[ -]?cards?|\bvisa|\bmastercard|\bamex|\bcard (?:number|no|num)|\bcc|信用卡)"
+    + _JOIN
+)
+_BANK_LABEL = (
+    r"(?:银行卡|储蓄卡|借记卡|工资卡|银行账[号户]|银行帐[号户]|卡号|收款账[号户]|銀行卡|银联卡|(?i:\bbank account))"
+    + _JOIN
+)
+_ID_LABEL = (
+    r"(?i:身份证|身份號碼|身份号码|公民身份|证件|身份證|\bresident id|\bnational id|\bid card|\bid number|\bchinese id)"
+    + _JOIN
+)
 _SSN_LABEL = r"(?i:\bssn|\bsocial security|\bsocial|社会安全|社安)(?i:\b(?:security|number|no|is|was|of)\b|[\s:=#(\[\"'.-]|号码|号|是|为)*"
 _PASSPORT = r"(?i:passport|护照|護照|通行证|travel document)"
 _PASSPORT_LABEL = _PASSPORT + r"(?i:[\s:=#(\[\"'.]|\b(?:number|no|nr|num|is|was|book|id)\b|号码|号|是|为|編號|编号)*"
@@ -111,7 +120,11 @@ def _iban(found: Found) -> Span | None:
 
 RULES = (
     Rule(Kind.IBAN, r"\b([A-Za-z]{2}[0-9]{2})(?:[ \-]?[0-9A-Za-z])", _iban),
-    Rule(Kind.CN_ID, r"\b([1-8][0-9]{5}[ \-]?(?:18|19|20)[0-9]{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12][0-9]|3[01])[ \-]?[0-9]{3}[0-9Xx])\b", _cn_id),
+    Rule(
+        Kind.CN_ID,
+        r"\b([1-8][0-9]{5}[ \-]?(?:18|19|20)[0-9]{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12][0-9]|3[01])[ \-]?[0-9]{3}[0-9Xx])\b",
+        _cn_id,
+    ),
     Rule(
         Kind.CC,
         r"\b([0-9]{4}(?: +| ?- ?)[0-9]{4}(?: +| ?- ?)[0-9]{4}(?: +| ?- ?)[0-9]{1,4}(?:[ \-][0-9]{3})?"

@@ -8,7 +8,7 @@ _GAP = r"[ .\-/]?"
 
 _JOIN = r"(?i:[\s:=#(\[\"'*,_]|\b(?:is|are|was|at|on|no|nr|num|number|numbers|me|us|him|her|them|my|direct|line|work|home|office)\b|是|为|号码|号|码|就是|[-\.])*"
 _LABEL = (
-    r"(?i:(?:\b|_)phones?|(?:\b|_)tel(?:ephone)?s?|(?:\b|_)mobile|\bcell(?:phone)?|\bcontact|\bfax|\bwhats ?app|\bhotline|\bhelpline"
+    r"(?i:(?:\b|_)phones?(?:[_-]?(?:number|num|no))?|(?:\b|_)tel(?:ephone)?s?|(?:\b|_)mobile|\bcell(?:phone)?|\bcontact|\bfax|\bwhats ?app|\bhotline|\bhelpline"
     r"|\b(?:call|text|dial|ring|sms|reach|ring)(?: (?:me|us|him|her|them|back))?|\bmy number|\bnumber to call"
     r"|\b(?:his|her|their|our|your) (?:phone )?number|\bm\.|\bt\.|\bph"
     r"|电话|手机|联系方式|座机|固话|传真|热线|拨打|致电|来电|微信|短信|電話|手機|联系我)"
@@ -22,7 +22,10 @@ _OTHER = (
 ) + r"(?i:[\s:=#(\[\"'-]|\b(?:is|was|no|nr|num|number|id|code)\b\.?|是|为|号码|号|码|\.)*"
 """What names another number."""
 
-_MONEY_BEFORE, _MONEY_AFTER = r"[$€£¥￥₹₩]\s?", r"\s?(?:元|块|美元|万|亿|個|个|人|次|%|(?i:dollars|usd|eur|rmb|yuan|units|bytes|users|people|kg|km|ms)\b)"
+_MONEY_BEFORE, _MONEY_AFTER = (
+    r"[$€£¥￥₹₩]\s?",
+    r"\s?(?:元|块|美元|万|亿|個|个|人|次|%|(?i:dollars|usd|eur|rmb|yuan|units|bytes|users|people|kg|km|ms)\b)",
+)
 _IN_ID_BEFORE = r"[0-9A-Za-z_][-_./=#+:]|[0-9][ ]|[./]"
 _IN_ID_AFTER = r"[-_/][0-9A-Za-z_]|[.,][0-9]|[A-Za-z_@]|\.[A-Za-z]"
 
@@ -94,12 +97,26 @@ RULES = (
         _international,
     ),
     Rule(Kind.PHONE, rf"\b(0086{_GAP}1[3-9][0-9]{_GAP}[0-9]{{4}}{_GAP}[0-9]{{4}})\b", _bare),
-    Rule(Kind.PHONE, rf"\b(00[1-9][0-9]{{0,2}}[ .\-](?:\(?[0-9]{{1,5}}\)?[ .\-]?){{1,5}}[0-9]{{2,5}}{_SHORT_EXTENSION})", _international),
+    Rule(
+        Kind.PHONE,
+        rf"\b(00[1-9][0-9]{{0,2}}[ .\-](?:\(?[0-9]{{1,5}}\)?[ .\-]?){{1,5}}[0-9]{{2,5}}{_SHORT_EXTENSION})",
+        _international,
+    ),
     # China: mobile, landline, service.
     Rule(Kind.PHONE, rf"(\(?\b86\)?{_GAP}1[3-9][0-9]{_GAP}[0-9]{{4}}{_GAP}[0-9]{{4}})\b", _bare),
-    Rule(Kind.PHONE, rf"\b(1[3-9][0-9](?:[0-9]{{8}}|[ \-][0-9]{{4}}[ \-][0-9]{{4}}|[0-9]{{4}}[ \-][0-9]{{4}}))\b", _bare),
-    Rule(Kind.PHONE, rf"(\b(?:86-)?0(?:10|2[0-9]|[3-9][0-9]{{2}})[ \-]?[2-8][0-9]{{6,7}}(?:-[0-9]{{1,6}}\b)?{_SHORT_EXTENSION})", _bare),
-    Rule(Kind.PHONE, rf"(\(0(?:10|2[0-9]|[3-9][0-9]{{2}})\)[ \-]?[2-8][0-9]{{2,3}}[ \-]?[0-9]{{4}}{_SHORT_EXTENSION})", _bare),
+    Rule(
+        Kind.PHONE, rf"\b(1[3-9][0-9](?:[0-9]{{8}}|[ \-][0-9]{{4}}[ \-][0-9]{{4}}|[0-9]{{4}}[ \-][0-9]{{4}}))\b", _bare
+    ),
+    Rule(
+        Kind.PHONE,
+        rf"(\b(?:86-)?0(?:10|2[0-9]|[3-9][0-9]{{2}})[ \-]?[2-8][0-9]{{6,7}}(?:-[0-9]{{1,6}}\b)?{_SHORT_EXTENSION})",
+        _bare,
+    ),
+    Rule(
+        Kind.PHONE,
+        rf"(\(0(?:10|2[0-9]|[3-9][0-9]{{2}})\)[ \-]?[2-8][0-9]{{2,3}}[ \-]?[0-9]{{4}}{_SHORT_EXTENSION})",
+        _bare,
+    ),
     Rule(Kind.PHONE, r"\b([48]00(?:-[0-9]{4}-[0-9]{3}|[0-9]{7}))\b", _bare),
     # North America, with and without separators.
     Rule(

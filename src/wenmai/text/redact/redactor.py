@@ -79,7 +79,9 @@ class Redactor:
         if not spans:
             return text
         kept = chain([0], (span.end for span in spans))
-        pieces = [text[start : span.start] + f"[REDACTED_{span.kind}]" for start, span in zip(kept, spans, strict=False)]
+        pieces = [
+            text[start : span.start] + f"[REDACTED_{span.kind}]" for start, span in zip(kept, spans, strict=False)
+        ]
         return "".join([*pieces, text[spans[-1].end :]])
 
 
@@ -92,7 +94,7 @@ def _claimed(data: bytes, rules: Sequence[_Compiled]) -> list[Span]:
         if only_world and not world:
             continue
         for match in regex.finditer(data):
-            span = Span(*match.span(1), kind) if check is None else check(Found(data, match))
+            span = Span(match.start(1), match.end(1), kind) if check is None else check(Found(data, match))
             if span is None or span.start >= span.end or 1 in taken[span.start : span.end]:
                 continue
             if b"\x1a" in data[span.start : span.end]:

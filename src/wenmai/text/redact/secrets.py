@@ -27,8 +27,12 @@ _NO_VALUE = frozenset(
     """.split()
 )
 _MASKED = expression(r"\A(?:[*x.•●_#?\-]+|\$\{?\w+\}?.*|\$\(.*|%\w+%|\{\{.*|<.*|\{.*|\[.*|%s|\.{2,}.*)\z")
-_CODE = expression(r"\A[A-Za-z_][\w]*(?:\.[A-Za-z_]\w*)*(?:\(.*|\[.*)|\A[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+\z|\Alambda\b|\A(?:new|await|function)\z")
-_EXAMPLE = expression(r"(?i)\A(?:your|my|the|some|insert|enter|replace|put)[-_ ].*(?:here|key|token|password|secret)\z|\A(?:enter|type|choose|forgot|reset) .*")
+_CODE = expression(
+    r"\A[A-Za-z_][\w]*(?:\.[A-Za-z_]\w*)*(?:\(.*|\[.*)|\A[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+\z|\Alambda\b|\A(?:new|await|function)\z"
+)
+_EXAMPLE = expression(
+    r"(?i)\A(?:your|my|the|some|insert|enter|replace|put)[-_ ].*(?:here|key|token|password|secret)\z|\A(?:enter|type|choose|forgot|reset) .*"
+)
 _UNIT = r"\s?(?i:-?(?:char(?:acter)?s?|digits?|letters?|bits?|words?|bytes?|numbers?|symbols?|days?|hours?|minutes?|mins?|times?|tokens?|years?|months?|k\b)|位|个|字|次|天|分钟|小时|元|年|月|到|至|-[0-9]{1,3}\s?(?:位|个|char|digit))"
 
 
@@ -77,7 +81,13 @@ def _is_code(value: str, name: str) -> bool:
 def _is_secret(value: str, *, quoted: bool, prose: bool, name: str) -> bool:
     """Whether a value is more than a placeholder, a type or an ordinary word."""
     lowered, several = value.lower(), " " in value.strip()
-    if len(value) < _LEAST or lowered in _NO_VALUE or lowered == name or _MASKED.search(value) or _EXAMPLE.search(value):
+    if (
+        len(value) < _LEAST
+        or lowered in _NO_VALUE
+        or lowered == name
+        or _MASKED.search(value)
+        or _EXAMPLE.search(value)
+    ):
         return False
     if several and (not name.startswith("pass") or value.endswith(("?", ".", "!", ":"))):
         return False
@@ -111,13 +121,20 @@ _COMMON = frozenset(
 def _stated(found: Found) -> Span | None:
     """A value that a sentence states: it has a digit or a symbol, or the sentence ends with it."""
     value = found.text.rstrip(".,;:?!)\"'”’")
-    if found.precedes("") and value != found.text and found.text.rstrip(".,;:?)\"'”’") != value and any(map(str.isdecimal, value)):
+    if (
+        found.precedes("")
+        and value != found.text
+        and found.text.rstrip(".,;:?)\"'”’") != value
+        and any(map(str.isdecimal, value))
+    ):
         value = found.text.rstrip(".,;:?)\"'”’")  # an exclamation mark is usual in passwords
     if len(value) < 3 or _MASKED.search(value) or value.lower() in _NO_VALUE:  # noqa: PLR2004
         return None
     end = found.start + len(value.encode())
     rest = found.data[end : end + 40]
-    if expression(rf"\A{_UNIT}").search(rest) or expression(r"(?i)\A[0-9]+-?(?:char|digit|letter|bit|word)").search(value):
+    if expression(rf"\A{_UNIT}").search(rest) or expression(r"(?i)\A[0-9]+-?(?:char|digit|letter|bit|word)").search(
+        value
+    ):
         return None
     span = found.span(Kind.SECRET, end=end)
     has_digit = any(map(str.isdecimal, value))
@@ -134,7 +151,9 @@ def _stated(found: Found) -> Span | None:
 
 
 def _stated_in_chinese(found: Found) -> Span | None:
-    value = found.text.rstrip(".,;:?)\"'!") if not any(map(str.isdecimal, found.text)) else found.text.rstrip(".,;:?)\"'")
+    value = (
+        found.text.rstrip(".,;:?)\"'!") if not any(map(str.isdecimal, found.text)) else found.text.rstrip(".,;:?)\"'")
+    )
     if len(value) < 3 or _MASKED.search(value) or value.lower() in _NO_VALUE or not value.strip("-_*"):  # noqa: PLR2004
         return None
     end = found.start + len(value.encode())
@@ -152,15 +171,21 @@ def _mixed(found: Found) -> Span | None:
     end = found.start + len(value.encode())
     if not any(map(str.isdecimal, value)) or len(value) < 4 or _MASKED.search(value):  # noqa: PLR2004
         return None
-    unit = expression(_UNIT).match(found.data[end : end + LABEL_BYTES]) or expression(rf"\A[0-9~-]+{_UNIT}").search(found.data[found.start : end])
+    unit = expression(_UNIT).match(found.data[end : end + LABEL_BYTES]) or expression(rf"\A[0-9~-]+{_UNIT}").search(
+        found.data[found.start : end]
+    )
     plain = value.isdecimal() and found.left == b" "
     return None if unit or plain or _CODE.search(value) else found.span(Kind.SECRET, end=end)
 
 
 def _reversed(found: Found) -> Span | None:
     value = found.text
-    alike = any(map(str.isdecimal, value)) and not expression(r"(?i)\A(?:[0-9]{1,3}|[0-9]+(?:st|nd|rd|th)?)\z").search(value)
-    pin = expression(r"(?i)\A.{0,24}\b(?:pin|passcode|password)\b").search(found.data[found.end : found.end + LABEL_BYTES])
+    alike = any(map(str.isdecimal, value)) and not expression(r"(?i)\A(?:[0-9]{1,3}|[0-9]+(?:st|nd|rd|th)?)\z").search(
+        value
+    )
+    pin = expression(r"(?i)\A.{0,24}\b(?:pin|passcode|password)\b").search(
+        found.data[found.end : found.end + LABEL_BYTES]
+    )
     return found.span(Kind.SECRET) if alike or (pin and value.isdecimal() and len(value) >= 4) else None  # noqa: PLR2004
 
 
@@ -171,14 +196,36 @@ _ZH_IS = r"[^\x21-\x7e。！？\n，；]{0,8}?(?:是|为|:|=|成了?|用的?|叫
 
 RULES = (
     Rule(Kind.SECRET, r"\b[A-Za-z][0-9A-Za-z+.\-]{1,20}://[^\s/:@?#\"'<>\x1a]{0,100}:([^\s/\"'<>\x1a]{1,200})@[^\s/@]"),
-    Rule(Kind.SECRET, rf"(?i)({_KEYS}|{_NAMES})((?:[_\-]?[0-9]{{1,4}}|[_\-][0-9A-Za-z]{{1,16}}|hash|value){{0,2}}?)[\"'\])\\]{{0,3}}({_EQUALS}){_VALUE}", _assigned),
-    Rule(Kind.SECRET, r"(?i)(?:^|\s)--?(?:[a-z\-]*(?:password|passwd|passphrase|secret|token|api-?key))[ =][\"']?([^\s\"'\-][^\s\"']{2,200})"),
-    Rule(Kind.SECRET, r"(?:\scurl\s.{0,200}?|^curl\s.{0,200}?)(?:-u|--user)\s+[\"']?[^\s:\"']{1,60}:([^\s\"'@]{3,100})"),
-    Rule(Kind.SECRET, rf"(?i)\b{_OWN}\b(?: (?:for|to|of|on|at|in) (?:[\w'’.\-]+ ){{0,4}}?[\w'’.\-]+)?,?\s+{_IS}[\"'`(]?([^\s\"'`\x1a]{{3,100}})", _stated),
+    Rule(
+        Kind.SECRET,
+        rf"(?i)({_KEYS}|{_NAMES})((?:[_\-]?[0-9]{{1,4}}|[_\-][0-9A-Za-z]{{1,16}}|hash|value){{0,2}}?)[\"'\])\\]{{0,3}}({_EQUALS}){_VALUE}",
+        _assigned,
+    ),
+    Rule(
+        Kind.SECRET,
+        r"(?i)(?:^|\s)--?(?:[a-z\-]*(?:password|passwd|passphrase|secret|token|api-?key))[ =][\"']?([^\s\"'\-][^\s\"']{2,200})",
+    ),
+    Rule(
+        Kind.SECRET, r"(?:\scurl\s.{0,200}?|^curl\s.{0,200}?)(?:-u|--user)\s+[\"']?[^\s:\"']{1,60}:([^\s\"'@]{3,100})"
+    ),
+    Rule(
+        Kind.SECRET,
+        rf"(?i)\b{_OWN}\b(?: (?:for|to|of|on|at|in) (?:[\w'’.\-]+ ){{0,4}}?[\w'’.\-]+)?,?\s+{_IS}[\"'`(]?([^\s\"'`\x1a]{{3,100}})",
+        _stated,
+    ),
     Rule(Kind.SECRET, r"(?i)\b(?:pin|cvv2?|cvc2?|passcode|otp)\b[ #]{1,2}([0-9]{3,8})\b", _stated),
     Rule(Kind.SECRET, rf"{_ZH_NAMES}{_ZH_IS}([\x21\x23-\x26\x28-\x7e]{{3,100}})", _stated_in_chinese, world=True),
     Rule(Kind.SECRET, r"(?:密码|密碼|口令)\s?([\x21\x23-\x26\x28-\x7e]{4,64})", _mixed, world=True),
     Rule(Kind.SECRET, r"(?i)\b(?:password|passwd|pwd|passcode)\s+([^\s\"'`\x1a]{4,64})", _mixed),
-    Rule(Kind.SECRET, r"(?:验证码|校验码|提取码|取件码|动态码|安全码|(?i:PIN ?码|CVV码?))\s?([0-9A-Za-z]{3,8})\b", _stated_in_chinese, world=True),
-    Rule(Kind.SECRET, r"([^\s\"'`，。\x1a]{4,64})[\"'`]?\s+(?i:is|as) (?i:my|the|our|his|her|your) (?i:new |current |old |wifi |login |bank |card )?(?i:password|passcode|pin|passphrase)\b", _reversed),
+    Rule(
+        Kind.SECRET,
+        r"(?:验证码|校验码|提取码|取件码|动态码|安全码|(?i:PIN ?码|CVV码?))\s?([0-9A-Za-z]{3,8})\b",
+        _stated_in_chinese,
+        world=True,
+    ),
+    Rule(
+        Kind.SECRET,
+        r"([^\s\"'`，。\x1a]{4,64})[\"'`]?\s+(?i:is|as) (?i:my|the|our|his|her|your) (?i:new |current |old |wifi |login |bank |card )?(?i:password|passcode|pin|passphrase)\b",
+        _reversed,
+    ),
 )

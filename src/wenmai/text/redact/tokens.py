@@ -68,6 +68,7 @@ def _prefixed(found: Found) -> Span | None:
 
 _CAPITALS = 2
 
+
 def _private_key(found: Found) -> Span | None:
     """To the last line of the block; without one, as far as the text looks like a key."""
     if found.match.group(3) is not None:

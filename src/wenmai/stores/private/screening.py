@@ -1,0 +1,179 @@
+"""Screening of values on their way to a store: texts in records, messages, tool calls and metadata."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, TypeVar
+
+import msgspec
+
+from wenmai.stores.contracts import SearchEntry
+from wenmai.stores.records import Block, Message, NewMessage, Record
+from wenmai.stores.values import MAX_DEPTH
+from wenmai.text.redact import Kind, Redactor
+
+R = TypeVar("R", bound=Record)
+T = TypeVar("T")
+
+_IDS = frozenset({"session_id", "incarnation", "npc_id", "persona_id", "trace_id", "evidence_id", "message_id", "turn"})
+"""Names of members that hold ids, which are no conversation: an id that looked private would be lost."""
+
+_PUBLIC = frozenset({"citations", "policy_mode", "timestamp"})
+"""Names of members that hold evidence, or no text of a user."""
+
+_PUBLIC_BLOCKS = frozenset({"system", "evidence"})
+"""Blocks of a prompt that the site's editors and sources wrote."""
+
+_LABELLED = 200
+"""Characters up to which a member's name is read with its value, as in ``{"password": "…"}``."""
+
+_LEAST_DIGITS, _PHONE_DIGITS = 3, 11
+"""An integer with fewer digits is not private; one without the label of a telephone is one with so many."""
+
+
+LARGE = 4_000
+"""Characters from which on values are screened in a worker thread."""
+
+
+class Screening:
+    """Replaces private values. What has none is returned as it is, the same object."""
+
+    def __init__(self, redactor: Redactor) -> None:
+        self._redactor = redactor
+
+    def record(self, record: R) -> R:
+        """The record with its declared private fields screened."""
+        return _with_changes(record, {name: self.member(name, getattr(record, name)) for name in record.spec.private})
+
+    def message(self, message: NewMessage) -> NewMessage:
+        """The message with its private fields screened."""
+        fields = {name: getattr(message, name) for name in Message.private}
+        return _with_changes(message, {name: value and self.member(name, value) for name, value in fields.items()})
+
+    def entry(self, entry: SearchEntry) -> SearchEntry:
+        """The search entry with its text screened."""
+        return _with_changes(entry, {"text": self.text(entry.text)})
+
+    def text(self, text: str) -> str:
+        """The text without private values; one in JSON stays JSON."""
+        if type(text) is not str:
+            return text  # the store refuses it
+        redacted = self._redactor.redact(text)
+        if redacted == text:
+            return text
+        if text.lstrip()[:1] in ("{", "["):
+            try:
+                given = msgspec.json.decode(text)
+                screened = self.value(given)
+            except (msgspec.DecodeError, RecursionError):
+                return redacted
+            if screened is not given:
+                return msgspec.json.encode(screened).decode()
+        return redacted
+
+    def member(self, name: str, value: Any) -> Any:
+        """A value that has a name, which can be its label: that of a field or of a member of an object."""
+        if name in _IDS or name in _PUBLIC:
+            return value
+        if isinstance(value, str) and name not in Message.private and len(value) <= _LABELLED and '"' not in value:
+            return self._labelled(name, value)
+        if type(value) is int:
+            return self._number(name, value)
+        return self.value(value)
+
+    def value(self, value: Any, depth: int = 1) -> Any:
+        """A value as it can be stored in JSON, with everything in it screened."""
+        if isinstance(value, str):
+            return self.text(value)
+        if value is None or isinstance(value, int | float | datetime) or depth > MAX_DEPTH:
+            return value  # the store refuses what is nested deeper
+        if isinstance(value, Mapping):
+            return self._mapping(value, depth)
+        if isinstance(value, list | tuple):
+            return self._items(value, depth)
+        if isinstance(value, Block) and value.kind in _PUBLIC_BLOCKS:
+            return value
+        if isinstance(value, msgspec.Struct):
+            fields = {name: getattr(value, name) for name in value.__struct_fields__}
+            return _with_changes(value, {name: self.member(name, each) for name, each in fields.items()})
+        try:
+            plain = msgspec.to_builtins(value, str_keys=True)
+        except (TypeError, ValueError, OverflowError, RecursionError):
+            return value  # the store refuses it
+        if plain is value:
+            return value
+        screened = self.value(plain, depth + 1)
+        return value if screened is plain else screened
+
+    def _mapping(self, value: Mapping[Any, Any], depth: int) -> Any:
+        screened: dict[Any, Any] = {}
+        changed = False
+        for key, each in value.items():
+            name = self.text(key) if isinstance(key, str) else key
+            if name is not key:
+                name = _unused(name, screened, value)
+            nested = isinstance(each, dict | list | tuple) and key not in _IDS and key not in _PUBLIC
+            screened[name] = self.value(each, depth + 1) if nested else self.member(str(name), each)
+            changed = changed or name is not key or screened[name] is not each
+        return screened if changed else value
+
+    def _items(self, value: Sequence[Any], depth: int) -> Any:
+        screened = []
+        changed = False
+        for each in value:
+            screened.append(self.value(each, depth + 1))
+            changed = changed or screened[-1] is not each
+        return screened if changed else value
+
+    def _labelled(self, name: str, value: str) -> str:
+        before = f'"{name}": "'
+        redacted = self._redactor.redact(f'{before}{value}"')
+        if redacted == f'{before}{value}"':
+            return value
+        if redacted.startswith(before) and redacted.endswith('"'):
+            return redacted[len(before) : -1]
+        return self.text(value)
+
+    def _number(self, name: str, value: int) -> Any:
+        written = str(value) if -(10**40) < value < 10**40 else ""
+        if len(written) < _LEAST_DIGITS:
+            return value
+        found = self._redactor.find(f'"{name}": "{written}"')
+        unlabelled = self._redactor.find(written) if found and found[0].kind == Kind.PHONE else []
+        if not found or (unlabelled and len(written) != _PHONE_DIGITS):
+            return value
+        return f"[REDACTED_{found[0].kind}]"
+
+
+def _unused(name: str, *taken: Mapping[Any, Any]) -> str:
+    """The redacted name of a member, numbered if there is one of that name."""
+    number, unused = 1, name
+    while any(unused in names for names in taken):
+        number += 1
+        unused = f"{name} {number}"
+    return unused
+
+
+def _with_changes(value: T, fields: Mapping[str, Any]) -> T:
+    changed = {name: each for name, each in fields.items() if each is not getattr(value, name)}
+    return msgspec.structs.replace(value, **changed) if changed else value  # type: ignore[type-var] # structs only
+
+
+def size_of(value: Any, most: int, depth: int = 0) -> int:
+    """About how many characters a value has; counted up to ``most``."""
+    if isinstance(value, str):
+        return len(value)
+    if depth > MAX_DEPTH:
+        return 0
+    if isinstance(value, msgspec.Struct):
+        value = [getattr(value, name) for name in value.__struct_fields__]
+    parts: Any = ()
+    if isinstance(value, Mapping):
+        parts = value.items()
+    elif isinstance(value, list | tuple):
+        parts = value
+    total = 0
+    for part in parts:
+        total += size_of(part, most, depth + 1)
+        if total > most:
+            break
+    return total
