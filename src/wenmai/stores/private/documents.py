@@ -31,7 +31,7 @@ class PrivateDocuments:
     async def _screened(self, record: R) -> R:
         try:
             return await run_by_size(size_of(record, LARGE), LARGE, self._screening.record, record)
-        except UnicodeEncodeError:
+        except (UnicodeEncodeError, RecursionError):
             check_record(record)  # names the field
             raise
 

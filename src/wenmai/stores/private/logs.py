@@ -30,7 +30,7 @@ class PrivateLogs:
 
         try:
             new = await run_by_size(size_of(list(messages), LARGE), LARGE, screened)
-        except UnicodeEncodeError:
+        except (UnicodeEncodeError, RecursionError):
             check_messages(messages)  # names the field
             raise
         return await self._logs.append(scope, thread, new, tail=tail, slide=slide)
@@ -54,7 +54,7 @@ class PrivateLogs:
 
         try:
             text, data = await run_by_size(size_of([content, metadata], LARGE), LARGE, screened)
-        except UnicodeEncodeError:
+        except (UnicodeEncodeError, RecursionError):
             check_completion(content, tokens, metadata)  # names the field
             raise
         return await self._logs.complete(

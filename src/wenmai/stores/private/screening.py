@@ -1,6 +1,7 @@
 """Screening of values on their way to a store: texts in records, messages, tool calls and metadata."""
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, TypeVar
 
@@ -8,7 +9,7 @@ import msgspec
 
 from wenmai.stores.contracts import SearchEntry
 from wenmai.stores.records import Block, Message, NewMessage, Record
-from wenmai.stores.values import MAX_DEPTH
+from wenmai.stores.values import MAX_DEPTH, MAX_INTEGER, MIN_INTEGER
 from wenmai.text.redact import Kind, Redactor
 
 R = TypeVar("R", bound=Record)
@@ -19,6 +20,8 @@ _IDS = frozenset({"session_id", "incarnation", "npc_id", "persona_id", "trace_id
 
 _PUBLIC = frozenset({"citations", "policy_mode", "timestamp"})
 """Names of members that hold evidence, or no text of a user."""
+
+_UNSCREENED = _IDS | _PUBLIC
 
 _PUBLIC_BLOCKS = frozenset({"system", "evidence"})
 """Blocks of a prompt that the site's editors and sources wrote."""
@@ -70,31 +73,48 @@ class Screening:
                 return msgspec.json.encode(screened).decode()
         return redacted
 
-    def member(self, name: str, value: Any) -> Any:
+    def member(self, name: Any, value: Any, depth: int = 1) -> Any:
         """A value that has a name, which can be its label: that of a field or of a member of an object."""
-        if name in _IDS or name in _PUBLIC:
+        if name in _UNSCREENED:
             return value
-        if isinstance(value, str) and name not in Message.private and len(value) <= _LABELLED and '"' not in value:
-            return self._labelled(name, value)
-        if type(value) is int:
-            return self._number(name, value)
-        return self.value(value)
+        if isinstance(name, str) and name not in Message.private:
+            if isinstance(value, str) and len(value) <= _LABELLED and '"' not in value:
+                return self._labelled(name, value)
+            if type(value) is int:
+                return self._number(name, value)
+        return self.value(value, depth + 1)
 
     def value(self, value: Any, depth: int = 1) -> Any:
         """A value as it can be stored in JSON, with everything in it screened."""
+        if not isinstance(value, Mapping | list | tuple):
+            return self._single(value, depth)
+        if depth > MAX_DEPTH:
+            return value  # the store refuses it
+        # One call for each level, so that the deepest value that a store accepts does not exhaust the stack.
+        pairs = value.items() if isinstance(value, Mapping) else enumerate(value)
+        screened = []
+        for key, each in pairs:
+            nested = isinstance(each, Mapping | list | tuple) and key not in _UNSCREENED
+            screened.append(self.value(each, depth + 1) if nested else self.member(key, each, depth))
+        if isinstance(value, Mapping):
+            names = self._names(value)
+            if names or any(new is not old for new, old in zip(screened, value.values(), strict=True)):
+                return {names.get(key, key): new for key, new in zip(value, screened, strict=True)}
+        elif any(new is not old for new, old in zip(screened, value, strict=True)):
+            return screened
+        return value
+
+    def _single(self, value: Any, depth: int) -> Any:
+        """A text, a struct, or another value that JSON has a form for."""
         if isinstance(value, str):
             return self.text(value)
-        if value is None or isinstance(value, int | float | datetime) or depth > MAX_DEPTH:
-            return value  # the store refuses what is nested deeper
-        if isinstance(value, Mapping):
-            return self._mapping(value, depth)
-        if isinstance(value, list | tuple):
-            return self._items(value, depth)
+        if value is None or isinstance(value, int | float | datetime):
+            return value
         if isinstance(value, Block) and value.kind in _PUBLIC_BLOCKS:
             return value
         if isinstance(value, msgspec.Struct):
             fields = {name: getattr(value, name) for name in value.__struct_fields__}
-            return _with_changes(value, {name: self.member(name, each) for name, each in fields.items()})
+            return _with_changes(value, {name: self.member(name, each, depth) for name, each in fields.items()})
         try:
             plain = msgspec.to_builtins(value, str_keys=True)
         except (TypeError, ValueError, OverflowError, RecursionError):
@@ -104,25 +124,18 @@ class Screening:
         screened = self.value(plain, depth + 1)
         return value if screened is plain else screened
 
-    def _mapping(self, value: Mapping[Any, Any], depth: int) -> Any:
-        screened: dict[Any, Any] = {}
-        changed = False
-        for key, each in value.items():
+    def _names(self, value: Mapping[Any, Any]) -> dict[str, str]:
+        """The names of members that are private, each with the name in its place."""
+        names: dict[str, str] = {}
+        numbers: Counter[str] = Counter()
+        for key in value:
             name = self.text(key) if isinstance(key, str) else key
             if name is not key:
-                name = _unused(name, screened, value)
-            nested = isinstance(each, dict | list | tuple) and key not in _IDS and key not in _PUBLIC
-            screened[name] = self.value(each, depth + 1) if nested else self.member(str(name), each)
-            changed = changed or name is not key or screened[name] is not each
-        return screened if changed else value
-
-    def _items(self, value: Sequence[Any], depth: int) -> Any:
-        screened = []
-        changed = False
-        for each in value:
-            screened.append(self.value(each, depth + 1))
-            changed = changed or screened[-1] is not each
-        return screened if changed else value
+                numbers[name] += 1
+                while (numbered := f"{name} {numbers[name]}") in value:
+                    numbers[name] += 1
+                names[key] = numbered
+        return names
 
     def _labelled(self, name: str, value: str) -> str:
         before = f'"{name}": "'
@@ -134,7 +147,7 @@ class Screening:
         return self.text(value)
 
     def _number(self, name: str, value: int) -> Any:
-        written = str(value) if -(10**40) < value < 10**40 else ""
+        written = str(value) if MIN_INTEGER <= value <= MAX_INTEGER else ""  # the store refuses others
         if len(written) < _LEAST_DIGITS:
             return value
         found = self._redactor.find(f'"{name}": "{written}"')
@@ -142,15 +155,6 @@ class Screening:
         if not found or (unlabelled and len(written) != _PHONE_DIGITS):
             return value
         return f"[REDACTED_{found[0].kind}]"
-
-
-def _unused(name: str, *taken: Mapping[Any, Any]) -> str:
-    """The redacted name of a member, numbered if there is one of that name."""
-    number, unused = 1, name
-    while any(unused in names for names in taken):
-        number += 1
-        unused = f"{name} {number}"
-    return unused
 
 
 def _with_changes(value: T, fields: Mapping[str, Any]) -> T:

@@ -55,7 +55,7 @@ def _card(found: Found) -> Span | None:
 def _card_kind(found: Found, digits: str) -> str:
     bank, credit = found.follows(_BANK_LABEL), found.follows(_CARD_LABEL)
     union_pay = digits.startswith(("62", "60", "81")) and len(digits) >= 16  # noqa: PLR2004
-    long = len(digits) >= 17 and digits[0] in "34569"  # noqa: PLR2004
+    long = len(digits) >= 17 and (digits[0] in "3456" or digits.startswith("9558"))  # noqa: PLR2004
     if not (credit or bank) and found.follows(_GOODS):
         return ""
     if luhn(digits):
