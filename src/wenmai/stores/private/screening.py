@@ -60,18 +60,21 @@ class Screening:
         """The text without private values; one in JSON stays JSON."""
         if type(text) is not str:
             return text  # the store refuses it
-        redacted = self._redactor.redact(text)
-        if redacted == text:
-            return text
         if text.lstrip()[:1] in ("{", "["):
-            try:
-                given = msgspec.json.decode(text)
-                screened = self.value(given)
-            except (msgspec.DecodeError, RecursionError):
-                return redacted
-            if screened is not given:
-                return msgspec.json.encode(screened).decode()
-        return redacted
+            screened = self._json(text)
+            if screened is not None:
+                return screened
+        redacted = self._redactor.redact(text)
+        return text if redacted == text else redacted
+
+    def _json(self, text: str) -> str | None:
+        """A text in JSON, whose values may be escaped; None if it is not JSON, or too deep."""
+        try:
+            given = msgspec.json.decode(text)
+            screened = self.value(given)
+        except (msgspec.DecodeError, RecursionError):
+            return None
+        return text if screened is given else msgspec.json.encode(screened).decode()
 
     def member(self, name: Any, value: Any, depth: int = 1) -> Any:
         """A value that has a name, which can be its label: that of a field or of a member of an object."""

@@ -16,10 +16,11 @@ _LABEL = (
 """What names a telephone number before it."""
 
 _OTHER = (
-    r"(?i:\border|\binvoice|\bticket|\btracking|\bserial|\bsku|\bisbn|\bitem|\bproduct|\bcase|\bref(?:erence)?|\bmodel"
-    r"|\bparcel|\bshipment|\bid|\btransaction|\bbatch|\bpolicy|\bversion|\btimestamp|\bpatent|\buuid|\bcommit"
+    r"(?i:(?:\b|_)(?:order|invoice|ticket|tracking|serial|sku|isbn|item|product|case|ref(?:erence)?|model"
+    r"|parcel|shipment|id|transaction|batch|policy|version|timestamp|patent|uuid|commit)"
     r"|订单|单号|编号|流水|工单|快递|物流|运单|发票|工号|学号|型号|批次|序列|版本|时间戳|QQ|条码|货号|案号|合同)"
-) + r"(?i:[\s:=#(\[\"'-]|\b(?:is|was|no|nr|num|number|id|code)\b\.?|是|为|号码|号|码|\.)*"
+    r"(?i:[\s:=#(\[\"'_-]|(?:\b|_)(?:is|was|no|nr|num|number|id|code)\b\.?|是|为|号码|号|码|\.)*"
+)
 """What names another number."""
 
 _MONEY_BEFORE, _MONEY_AFTER = (
