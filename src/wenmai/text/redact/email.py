@@ -18,7 +18,11 @@ _CODE = r"\(|_|\.?[0-9A-Za-z]+\("
 
 def _email(found: Found) -> Span | None:
     text = found.text
-    if found.follows(r"[0-9A-Za-z+]://") or text.lower().endswith(_FILES) or found.precedes(_CODE):
+    if (
+        (found.left == b"/" and found.follows(r"[0-9A-Za-z+]://"))
+        or text.lower().endswith(_FILES)
+        or (found.right in b"(_." and found.precedes(_CODE))
+    ):
         return None  # a user in a URL, a file, an expression of a program
     if text.startswith("git@") and found.right in b":/":
         return None

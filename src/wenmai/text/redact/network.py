@@ -28,7 +28,7 @@ def _ipv6(found: Found) -> Span | None:
     left = found.left
     if left.isalnum() or left in b"_:." or found.right.isalnum() or found.right in b"_:":
         return None
-    if address.isalpha() or not any(map(str.isdecimal, address)) or found.follows(r"[\w)\]]\["):
+    if address.isalpha() or not any(map(str.isdecimal, address)) or (left == b"[" and found.follows(r"[\w)\]]\[")):
         return None  # of a program: names joined by colons, or a slice
     try:
         inet_pton(AF_INET6, address)

@@ -23,21 +23,18 @@ _OTHER = (
 )
 """What names another number."""
 
-_MONEY_BEFORE, _MONEY_AFTER = (
-    r"[$€£¥￥₹₩]\s?",
-    r"\s?(?:元|块|美元|万|亿|個|个|人|次|%|(?i:dollars|usd|eur|rmb|yuan|units|bytes|users|people|kg|km|ms)\b)",
+_MONEY_AFTER = (
+    r"\s?(?:元|块|美元|万|亿|個|个|人|次|%|(?i:dollars|usd|eur|rmb|yuan|units|bytes|users|people|kg|km|ms)\b)"
 )
-_IN_ID_BEFORE = r"[0-9A-Za-z_][-_./=#+:]|[0-9][ ]|[./]"
-_IN_ID_AFTER = r"[-_/][0-9A-Za-z_]|[.,][0-9]|[A-Za-z_@]|\.[A-Za-z]"
+_NOT_BEFORE = rf"[-_/][0-9A-Za-z_]|[.,][0-9]|[A-Za-z_@]|\.[A-Za-z]|{_MONEY_AFTER}"
+_NOT_AFTER = rf"[0-9A-Za-z_][-_./=#+:]|[0-9][ ]|[./]|[$€£¥￥₹₩]\s?|{_OTHER}"
 
 
 def _free(found: Found) -> bool:
     """Whether the number is no part of something else, or has the label of a telephone number."""
-    if found.precedes(_IN_ID_AFTER) or found.precedes(_MONEY_AFTER) or found.follows(_MONEY_BEFORE):
+    if found.precedes(_NOT_BEFORE):
         return False
-    if found.follows(_LABEL):
-        return True
-    return not (found.follows(_IN_ID_BEFORE) or found.follows(_OTHER))
+    return found.follows(_LABEL) or not found.follows(_NOT_AFTER)
 
 
 def _international(found: Found) -> Span | None:
@@ -127,7 +124,11 @@ RULES = (
     ),
     Rule(Kind.PHONE, rf"\b((?:1[ .\-]?)?[2-9][0-9]{{2}}[2-9][0-9]{{2}}-?[0-9]{{4}}{_SHORT_EXTENSION})\b", _bare),
     # Elsewhere.
-    Rule(Kind.PHONE, rf"(\(0?[0-9]{{1,4}}\)[ \-]?[0-9]{{3,5}}[ \-]?[0-9]{{3,4}}\b{_SHORT_EXTENSION})", _parenthesised),
+    Rule(
+        Kind.PHONE,
+        rf"(\(0?[0-9]{{1,4}}\)[ \-]?[0-9]{{3,5}}[ \-]?(?:[0-9]{{3,4}}|[0-9]{{2}}[ \-][0-9]{{2}})\b{_SHORT_EXTENSION})",
+        _parenthesised,
+    ),
     Rule(Kind.PHONE, rf"\b(0[1-9][0-9]{{0,3}}(?:[ .\-/][0-9]{{2,8}}){{1,4}}{_SHORT_EXTENSION})\b", _national),
     Rule(Kind.PHONE, rf"(\(?\b[0-9](?:[ .\-/()]{{0,2}}[0-9]){{6,14}}\b{_SHORT_EXTENSION})", _labelled),
 )

@@ -9,15 +9,17 @@ import msgspec
 import re2
 
 from wenmai.errors import InvalidInput
-from wenmai.text.redact import email, network, numbers, phone, secrets, tokens
-from wenmai.text.redact.folded import Folded
-from wenmai.text.redact.rule import Check, Found, Rule, Span, expression
+from wenmai.text.redact import assignments, email, network, numbers, phone, statements, tokens
+from wenmai.text.redact.folded import STOP, Folded
+from wenmai.text.redact.rule import Check, Found, Kind, Rule, Span, expression
 
 _SIGNS = (
     r"[0-9]|@|::|-----BEGIN|(?i)pass|pwd|secret|token|pin\b|credential|api.?key|kennwort|contrase|密码|密碼|口令|密钥|秘钥"
     r"|key|码|\[at\]|\(at\)|bearer|basic"
 )
 """What a text with a private value has at least."""
+
+_LAST_ASCII = 127
 
 _MAX_MEMORY = 1 << 20
 """Bytes for a compiled rule of a tenant."""
@@ -86,22 +88,38 @@ class Redactor:
 
 
 def _claimed(data: bytes, rules: Sequence[_Compiled]) -> list[Span]:
-    """The values that the rules find; where two overlap, that of the earlier rule."""
+    """The values that the rules find; where two overlap, that of the earlier rule, and the rest of a secret."""
+    world = not data.isascii()
     taken = bytearray(len(data))
     found: list[Span] = []
-    world = not data.isascii()
     for kind, regex, check, only_world in rules:
         if only_world and not world:
             continue
         for match in regex.finditer(data):
             span = Span(match.start(1), match.end(1), kind) if check is None else check(Found(data, match))
-            if span is None or span.start >= span.end or 1 in taken[span.start : span.end]:
+            if span is None or span.start >= span.end or STOP in data[span.start : span.end]:
                 continue
-            if b"\x1a" in data[span.start : span.end]:
+            if 1 not in taken[span.start : span.end]:
+                pieces = [span]
+            elif span.kind == Kind.SECRET:
+                pieces = _untaken(data, taken, span)
+            else:
                 continue
-            taken[span.start : span.end] = b"\1" * (span.end - span.start)
-            found.append(span)
+            for piece in pieces:
+                taken[piece.start : piece.end] = b"\1" * (piece.end - piece.start)
+            found += pieces
     return sorted(found)
+
+
+def _untaken(data: bytes, taken: bytearray, span: Span) -> list[Span]:
+    """The parts of a secret that are not taken and have letters or digits."""
+    parts, start = [], span.start
+    for end in range(span.start, span.end + 1):
+        if end == span.end or taken[end]:
+            if any(byte > _LAST_ASCII or chr(byte).isalnum() for byte in data[start:end]):
+                parts.append(Span(start, end, span.kind))
+            start = end + 1
+    return parts
 
 
 def _extra_expression(rule: ExtraRule) -> Any:
@@ -125,12 +143,13 @@ def _built_in() -> list[_Compiled]:
     """The rules, the specific ones first."""
     rules: list[Rule] = [
         *tokens.RULES,
-        *secrets.RULES[:1],
+        assignments.IN_URLS,
         *email.RULES,
         *network.RULES[:1],
         *numbers.RULES,
         *phone.RULES,
         *network.RULES[1:],
-        *secrets.RULES[1:],
+        *assignments.RULES,
+        *statements.RULES,
     ]
     return [_Compiled(rule.kind, expression(rule.pattern), rule.check, rule.world) for rule in rules]

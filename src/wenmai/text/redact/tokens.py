@@ -85,5 +85,6 @@ RULES = (
     Rule(Kind.API_KEY, rf"({_WEBHOOKS})"),
     Rule(Kind.API_KEY, rf"({'|'.join(_PREFIXED)})", _prefixed),
     Rule(Kind.API_KEY, r"(?i:\bbearer|\bauthorization:\s?token|\bx-api-key:)\s+([0-9A-Za-z._~+/\-]{16,}=*)", _prefixed),
+    Rule(Kind.API_KEY, r"(?i:authorization[\"']?\s?:\s?[\"']?(?:bearer|token))\s+([0-9A-Za-z._~+/\-]{8,}=*)"),
     Rule(Kind.SECRET, r"(?i:authorization[\"']?\s?:\s?[\"']?basic)\s+([0-9A-Za-z+/\-_]{8,}={0,2})"),
 )
