@@ -2,7 +2,7 @@
 
 ::
 
-    python -m benchmarks.redaction [--half tuned|aside] [--wrong] [--ordinary FILE]…
+    python -m benchmarks.redaction [--half tuned|aside] [--wrong] [--turns] [--ordinary FILE]…
 
 A labelled value is covered if all of it is redacted; a redaction has the right kind if it is that of a labelled value
 with which it shares more than half of what both have. The cases are divided by a hash of their texts: rules are tuned on
@@ -10,22 +10,34 @@ one half, the other one only judges. ``--ordinary`` counts the redactions in fil
 """
 
 import argparse
+import asyncio
 import hashlib
 import json
 import statistics
+import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks.token_estimate import read_messages
+from wenmai.chat.turn import TurnRequest
+from wenmai.engine import load_engine_settings, open_engine
+from wenmai.scope import Scope
 from wenmai.text.redact import Span, find, redact
 
 CASES = Path(__file__).parents[1] / "tests" / "redaction" / "cases.jsonl"
 CHARACTERS = 500
 HOSTILE_CHARACTERS = 32_768
 REPEATS = 300
+ROUNDS, WARM_TURNS, TURNS = 5, 5, 40
+QUESTIONS = (
+    "祠堂是什么时候建的？",
+    "我的手机是13800138000，请问严氏家训有哪些？",
+    "When was the ancestral hall built?",
+    "族谱有多少卷？",
+)
 
 HOSTILE = {
     **{
@@ -174,11 +186,38 @@ def _print_times() -> None:
         print(f"  {label!r:32} {milliseconds(text, 3):.1f}")
 
 
+async def _turns(store: str, policy: str, questions: Sequence[str]) -> list[float]:
+    """CPU milliseconds of each turn of a conversation, the first ones left out."""
+    loaded = load_engine_settings(flags={"store": store, "store_policy": policy, "embedder": "none"}, environment={})
+    taken = []
+    async with open_engine(loaded.values) as engine:
+        for question in questions:
+            begun = time.process_time()
+            await engine.chat.ask(
+                TurnRequest(scope=Scope(), persona_id="ancestor_yan", query=question, session_id="s1")
+            )
+            taken.append(1000 * (time.process_time() - begun))
+    return taken[WARM_TURNS:]
+
+
+def _print_turns() -> None:
+    """Turns with and without redaction, in alternating conversations; some questions have private values."""
+    questions = [f"{QUESTIONS[turn % len(QUESTIONS)]} ({turn})" for turn in range(WARM_TURNS + TURNS)]
+    taken: dict[str, list[float]] = {"off": [], "redact": []}
+    for _ in range(ROUNDS):
+        for policy, times in taken.items():
+            with tempfile.TemporaryDirectory() as folder:
+                times += asyncio.run(_turns(f"sqlite:///{folder}/wenmai.db", policy, questions))
+    off, on = (statistics.median(taken[policy]) for policy in ("off", "redact"))
+    print(f"\na turn, median CPU ms: {off:.2f} without redaction, {on:.2f} with it, {on / off:.3f} times")
+
+
 def main() -> None:
     """Print the figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--half", choices=("tuned", "aside"), action="append")
     parser.add_argument("--wrong", action="store_true", help="print what was missed and what was redacted wrongly")
+    parser.add_argument("--turns", action="store_true", help="measure whole turns with and without redaction")
     parser.add_argument("--ordinary", type=Path, nargs="+", default=[])
     arguments = parser.parse_args()
     for half in arguments.half or ("tuned", "aside"):
@@ -191,6 +230,8 @@ def main() -> None:
         print(f"{path.name}: {1000 * len(redacted) / len(messages):.2f} of 1 000 redacted ({len(messages)} messages)")
         print(*redacted if arguments.wrong else (), sep="\n")
     _print_times()
+    if arguments.turns:
+        _print_turns()
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from wenmai.stores.contracts import SearchEntry
-from wenmai.stores.records import Block, Message, NewMessage, Record
+from wenmai.stores.records import Block, Message, NewMessage, Record, TurnStep
 from wenmai.stores.values import MAX_DEPTH, MAX_INTEGER, MIN_INTEGER
 from wenmai.text.redact import Kind, Redactor
 
@@ -33,7 +33,7 @@ _LEAST_DIGITS, _PHONE_DIGITS = 3, 11
 """An integer with fewer digits is not private; one without the label of a telephone is one with so many."""
 
 
-LARGE = 4_000
+LARGE = 8_000
 """Characters from which on values are screened in a worker thread."""
 
 
@@ -45,12 +45,11 @@ class Screening:
 
     def record(self, record: R) -> R:
         """The record with its declared private fields screened."""
-        return _with_changes(record, {name: self.member(name, getattr(record, name)) for name in record.spec.private})
+        return _with_changes(record, {name: self.value(getattr(record, name)) for name in record.spec.private})
 
     def message(self, message: NewMessage) -> NewMessage:
         """The message with its private fields screened."""
-        fields = {name: getattr(message, name) for name in Message.private}
-        return _with_changes(message, {name: value and self.member(name, value) for name, value in fields.items()})
+        return _with_changes(message, {name: self.value(getattr(message, name)) for name in Message.private})
 
     def entry(self, entry: SearchEntry) -> SearchEntry:
         """The search entry with its text screened."""
@@ -77,14 +76,13 @@ class Screening:
         return text if screened is given else msgspec.json.encode(screened).decode()
 
     def member(self, name: Any, value: Any, depth: int = 1) -> Any:
-        """A value that has a name, which can be its label: that of a field or of a member of an object."""
+        """A member of an object, whose name may be its label, or of a list, which has a number."""
         if name in _UNSCREENED:
             return value
-        if isinstance(name, str) and name not in Message.private:
-            if isinstance(value, str) and len(value) <= _LABELLED and '"' not in value:
-                return self._labelled(name, value)
-            if type(value) is int:
-                return self._number(name, value)
+        if type(value) is int:
+            return self._number(str(name), value)
+        if isinstance(name, str) and isinstance(value, str) and len(value) <= _LABELLED and '"' not in value:
+            return self._labelled(name, value)
         return self.value(value, depth + 1)
 
     def value(self, value: Any, depth: int = 1) -> Any:
@@ -113,11 +111,14 @@ class Screening:
             return self.text(value)
         if value is None or isinstance(value, int | float | datetime):
             return value
-        if isinstance(value, Block) and value.kind in _PUBLIC_BLOCKS:
+        if _is_public(value):
             return value
         if isinstance(value, msgspec.Struct):
             fields = {name: getattr(value, name) for name in value.__struct_fields__}
-            return _with_changes(value, {name: self.member(name, each, depth) for name, each in fields.items()})
+            screened_fields = {
+                name: self.value(each, depth + 1) for name, each in fields.items() if name not in _UNSCREENED
+            }
+            return _with_changes(value, screened_fields)
         try:
             plain = msgspec.to_builtins(value, str_keys=True)
         except (TypeError, ValueError, OverflowError, RecursionError):
@@ -160,6 +161,11 @@ class Screening:
         return f"[REDACTED_{found[0].kind}]"
 
 
+def _is_public(value: Any) -> bool:
+    """Whether a struct has no text of a user: a step of a turn, or a block that the site wrote."""
+    return isinstance(value, TurnStep) or (isinstance(value, Block) and value.kind in _PUBLIC_BLOCKS)
+
+
 def _with_changes(value: T, fields: Mapping[str, Any]) -> T:
     changed = {name: each for name, each in fields.items() if each is not getattr(value, name)}
     return msgspec.structs.replace(value, **changed) if changed else value  # type: ignore[type-var] # structs only
@@ -169,7 +175,7 @@ def size_of(value: Any, most: int, depth: int = 0) -> int:
     """About how many characters a value has; counted up to ``most``."""
     if isinstance(value, str):
         return len(value)
-    if depth > MAX_DEPTH:
+    if depth > MAX_DEPTH or _is_public(value):
         return 0
     if isinstance(value, msgspec.Struct):
         value = [getattr(value, name) for name in value.__struct_fields__]

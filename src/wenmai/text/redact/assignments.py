@@ -85,6 +85,8 @@ def _is_secret(value: str, name: str, *, quoted: bool, prose: bool) -> bool:
     return quoted or value.isascii()
 
 
+SIGN = r"(?i)pass|pwd|kennwort|contrase|secret|key|credential|token|code|pin|otp|cv[vc]|密钥|秘钥|://|curl"
+
 IN_URLS = Rule(
     Kind.SECRET, r"\b[A-Za-z][0-9A-Za-z+.\-]{1,20}://[^\s/:@?#\"'<>\x1a]{0,100}:([^\s/\"'<>\x1a]{1,200})@[^\s/@]"
 )

@@ -34,6 +34,9 @@ def _ascii_email(found: Found) -> Span | None:
     return _email(found) if found.left.isascii() and found.right.isascii() else None
 
 
+SIGN = r"@|(?i)[\[({<]\s?at\s?[\])}>]"
+"""What a text with an address has at least; so in the other modules."""
+
 RULES = (
     Rule(
         Kind.EMAIL,

@@ -37,11 +37,16 @@ def _ipv6(found: Found) -> Span | None:
     return found.span(Kind.IP, end=found.start + len(text))
 
 
-RULES = (
+IPV6_SIGN = r":[0-9A-Fa-f]{0,4}:"
+
+IPV6 = (
     Rule(
         Kind.IP,
         r"([0-9A-Fa-f]{0,4}(?::[0-9A-Fa-f]{0,4}){2,7}(?:[0-9]*(?:\.[0-9]{1,3}){3})?(?:%[0-9A-Za-z]{1,16})?)",
         _ipv6,
     ),
-    Rule(Kind.IP, rf"\b({_OCTET}(?:\.{_OCTET}){{3}})\b", _ipv4),
 )
+
+IPV4_SIGN = r"[0-9]\.[0-9]{1,3}\.[0-9]"
+
+IPV4 = (Rule(Kind.IP, rf"\b({_OCTET}(?:\.{_OCTET}){{3}})\b", _ipv4),)

@@ -118,6 +118,8 @@ def _iban(found: Found) -> Span | None:
     return found.span(Kind.IBAN, end=end) if wanted and len(number) == wanted and bounded and iban(number) else None
 
 
+SIGN = r"[0-9](?:[^0-9\n]{0,4}[0-9]){5}"
+
 RULES = (
     Rule(Kind.IBAN, r"\b([A-Za-z]{2}[0-9]{2})(?:[ \-]?[0-9A-Za-z])", _iban),
     Rule(

@@ -88,6 +88,8 @@ def _labelled(found: Found) -> Span | None:
     return found.span(Kind.PHONE) if _free(found) else None
 
 
+SIGN = r"[0-9](?:[^0-9\n]{0,4}[0-9]){6}"
+
 RULES = (
     Rule(
         Kind.PHONE,

@@ -46,6 +46,13 @@ class _Compiled(NamedTuple):
     world: bool = False
 
 
+class _Group(NamedTuple):
+    """Rules whose values have the same sign; without one they are always tried."""
+
+    sign: Any
+    rules: Sequence[_Compiled]
+
+
 class Redactor:
     """Finds and replaces private values, in linear time.
 
@@ -59,7 +66,7 @@ class Redactor:
     def __init__(self, extra: Iterable[ExtraRule] = ()) -> None:
         own = [_Compiled(rule.kind, _extra_expression(rule)) for rule in extra]
         self._signs = None if own else expression(_SIGNS)
-        self._rules: Sequence[_Compiled] = [*own, *_built_in()]
+        self._groups: Sequence[_Group] = [_Group(None, own), *_built_in()]
 
     def find(self, text: str) -> list[Span]:
         """The private values of a text, ascending, without overlaps; placeholders are none.
@@ -71,7 +78,7 @@ class Redactor:
         data = folded.data
         if self._signs is not None and self._signs.search(data) is None:
             return []
-        found = _claimed(data, self._rules)
+        found = _claimed(data, self._groups)
         offsets = folded.given([(span.start, span.end) for span in found])
         return [Span(start, end, span.kind) for (start, end), span in zip(offsets, found, strict=True)]
 
@@ -87,12 +94,13 @@ class Redactor:
         return "".join([*pieces, text[spans[-1].end :]])
 
 
-def _claimed(data: bytes, rules: Sequence[_Compiled]) -> list[Span]:
+def _claimed(data: bytes, groups: Sequence[_Group]) -> list[Span]:
     """The values that the rules find; where two overlap, that of the earlier rule, and the rest of a secret."""
     world = not data.isascii()
     taken = bytearray(len(data))
     found: list[Span] = []
-    for kind, regex, check, only_world in rules:
+    signed = (group.rules for group in groups if group.sign is None or group.sign.search(data) is not None)
+    for kind, regex, check, only_world in chain.from_iterable(signed):
         if only_world and not world:
             continue
         for match in regex.finditer(data):
@@ -139,17 +147,21 @@ def _extra_expression(rule: ExtraRule) -> Any:
 
 
 @cache
-def _built_in() -> list[_Compiled]:
+def _built_in() -> list[_Group]:
     """The rules, the specific ones first."""
-    rules: list[Rule] = [
-        *tokens.RULES,
-        assignments.IN_URLS,
-        *email.RULES,
-        *network.RULES[:1],
-        *numbers.RULES,
-        *phone.RULES,
-        *network.RULES[1:],
-        *assignments.RULES,
-        *statements.RULES,
+    groups: list[tuple[str, Sequence[Rule]]] = [
+        (tokens.SIGN, tokens.RULES),
+        ("://", [assignments.IN_URLS]),
+        (email.SIGN, email.RULES),
+        (network.IPV6_SIGN, network.IPV6),
+        (numbers.SIGN, numbers.RULES),
+        (phone.SIGN, phone.RULES),
+        (network.IPV4_SIGN, network.IPV4),
+        (assignments.SIGN, assignments.RULES),
+        (statements.SIGN, statements.RULES),
     ]
-    return [_Compiled(rule.kind, expression(rule.pattern), rule.check, rule.world) for rule in rules]
+    return [_Group(expression(sign), [_compiled(rule) for rule in rules]) for sign, rules in groups]
+
+
+def _compiled(rule: Rule) -> _Compiled:
+    return _Compiled(rule.kind, expression(rule.pattern), rule.check, rule.world)

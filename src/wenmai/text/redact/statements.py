@@ -69,6 +69,8 @@ def _before_its_name(found: Found) -> Span | None:
     return found.span(Kind.SECRET)
 
 
+SIGN = r"(?i)pass|pwd|secret|key|token|code|pin|otp|cv[vc]|密|码|碼|口令"
+
 RULES = (
     Rule(Kind.SECRET, rf"(?i)\b{_OWN}\b{_FOR},?\s+{_IS}[\"'`(]?([^\s\"'`\x1a]{{3,100}})", _stated),
     Rule(Kind.SECRET, r"(?i)\b(?:pin|cvv2?|cvc2?|passcode|otp)\b[ #]{1,2}([0-9]{3,8})\b", _stated),

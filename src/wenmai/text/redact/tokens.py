@@ -80,6 +80,8 @@ def _private_key(found: Found) -> Span | None:
 
 _KEY_BYTES = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=\r\n\\"
 
+SIGN = r"[0-9A-Za-z_+/.~\-]{15}|-----BEGIN|(?i)bearer|authorization|x-api-key"
+
 RULES = (
     Rule(Kind.API_KEY, rf"({_BLOCK}((?:[^-]|-[^-])*)(-----END [0-9A-Z ]{{1,60}}-----)?)", _private_key),
     Rule(Kind.API_KEY, rf"({_WEBHOOKS})"),
