@@ -1,5 +1,6 @@
 """Canaries: private values that users send by every way in are on no disk, in no server and in no log."""
 
+import asyncio
 import json
 import logging
 from collections.abc import AsyncIterator, Iterator
@@ -8,9 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from redis import Redis
 
 from canaries import Canary, canaries
 from http_service import Service, open_service
+from postgres_server import PostgresServer
+from redis_server import RedisServer
+from support import sampled_database, settings_of
 from wenmai.interchange import import_files
 from wenmai.memory.sessions import TITLE_LIMIT
 from wenmai.scope import Scope
@@ -119,6 +124,43 @@ async def test_no_canary_is_in_the_files_or_the_log(tmp_path: Path, log_file: Pa
     assert left_in(while_open + closed + logged, given) == []
     assert b"[REDACTED_PHONE]" in closed
     assert f"[REDACTED_{given[1].kind}]".encode() in logged
+
+
+@pytest.mark.xdist_group("redis")
+@pytest.mark.parametrize("policy", ["redact", "off"])
+async def test_no_canary_is_on_the_servers(
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+    postgres_server: PostgresServer,
+    redis_server: RedisServer,
+    policy: str,
+) -> None:
+    """On PostgreSQL, in its write-ahead log, and in the Redis cache; with the policy off they are there."""
+    given = canaries(2, seed=2 if policy == "redact" else 3)
+    settings = await asyncio.to_thread(settings_of, "cached", request, database=sampled_database)
+    async with opened(tmp_path, store_policy=policy, sample_sites=(), **settings) as service:
+        await send(service, given, tmp_path)
+    postgres_server.sql("CHECKPOINT")
+    on_disk = b"".join(file.read_bytes() for file in postgres_server.folder.rglob("*") if file.is_file())
+    with Redis(port=redis_server.port) as client:
+        in_redis = b"".join(value_of(client, key) for key in client.scan_iter())
+    assert bool(left_in(on_disk, given)) == (policy == "off")
+    assert bool(left_in(in_redis, given)) == (policy == "off")
+    assert b"[REDACTED_" in in_redis
+
+
+def value_of(client: Redis, key: bytes) -> bytes:
+    """All bytes of a key's value."""
+    match client.type(key):
+        case b"hash":
+            return b" ".join(part for pair in client.hgetall(key).items() for part in pair)
+        case b"list":
+            return b" ".join(client.lrange(key, 0, -1))
+        case b"zset":
+            return b" ".join(client.zrange(key, 0, -1))
+        case b"string":
+            return bytes(client.get(key) or b"")
+    return b""
 
 
 async def test_the_policy_off_stores_them(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping
 from datetime import datetime
+from functools import lru_cache
 from typing import Any, TypeVar
 
 import msgspec
@@ -37,11 +38,16 @@ LARGE = 8_000
 """Characters from which on values are screened in a worker thread."""
 
 
+_RECENT, _RECENT_CHARACTERS = 64, 4_000
+"""How many screened texts are remembered, and their size: a turn stores its question and answer three times each."""
+
+
 class Screening:
     """Replaces private values. What has none is returned as it is, the same object."""
 
     def __init__(self, redactor: Redactor) -> None:
         self._redactor = redactor
+        self._recent = lru_cache(_RECENT)(redactor.redact)
 
     def record(self, record: R) -> R:
         """The record with its declared private fields screened."""
@@ -63,7 +69,7 @@ class Screening:
             screened = self._json(text)
             if screened is not None:
                 return screened
-        redacted = self._redactor.redact(text)
+        redacted = self._recent(text) if len(text) <= _RECENT_CHARACTERS else self._redactor.redact(text)
         return text if redacted == text else redacted
 
     def _json(self, text: str) -> str | None:
