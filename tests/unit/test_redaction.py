@@ -61,12 +61,28 @@ def test_offsets_are_those_of_the_text_as_given(text: str, redacted: str) -> Non
     st.lists(
         st.sampled_from(
             [case.text for case in load_cases()]
-            + ["", " ", "，", "-", ":", "1", "a", "=", "\u200b", "[REDACTED_PHONE]", "[REDACTED_", "密码", "tel ", "/", "\n"]
+            + [
+                "",
+                " ",
+                "，",
+                "-",
+                ":",
+                "1",
+                "a",
+                "=",
+                "\u200b",
+                "[REDACTED_PHONE]",
+                "[REDACTED_",
+                "密码",
+                "tel ",
+                "/",
+                "\n",
+            ]
         ),
         max_size=6,
     )
 )
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300, deadline=None, derandomize=True)
 def test_redacting_again_changes_nothing(parts: list[str]) -> None:
     """Placeholders stay, and give rise to nothing beside them."""
     once = redact("".join(parts))

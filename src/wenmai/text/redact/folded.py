@@ -4,6 +4,9 @@ import re
 import unicodedata
 from functools import cache
 from itertools import pairwise
+from typing import Any
+
+import re2
 
 FILLER = "_\x1a_"
 """Stands for a placeholder: shorter than any redacted value, bounded on neither side, in no label and no value."""
@@ -41,6 +44,28 @@ def _table() -> dict[int, str]:
     return table
 
 
+_PUNCTUATION = {mark: chr(ord(mark) - 0xFEE0) for mark in "！＂＃＇（），－．／：；＝？＠［］＿｛｝"}
+"""Full-width punctuation, which most Chinese texts have; replaced one by one, that takes a tenth of the time."""
+
+
+@cache
+def _others() -> Any:
+    """A character of the table besides the usual punctuation."""
+    others = (chr(code) for code in _table() if chr(code) not in _PUNCTUATION)
+    return re2.compile(f"[{''.join(map(re.escape, others))}]")
+
+
+_MAYBE_SKIPPED = re2.compile(_SKIPPED.pattern)
+
+
+def _folded(text: str) -> bytes:
+    if _others().search(text.encode()) is not None:
+        return text.translate(_table()).encode()
+    for mark, plain in _PUNCTUATION.items():
+        text = text.replace(mark, plain)
+    return text.encode()
+
+
 class Folded:
     """A folded text.
 
@@ -51,11 +76,11 @@ class Folded:
 
     def __init__(self, text: str) -> None:
         self._text = text
-        self.skipped: bool = _SKIPPED.search(text) is not None
+        self._ascii = text.isascii()
+        self.skipped: bool = "[REDACTED_" in text or not (self._ascii or _MAYBE_SKIPPED.search(text.encode()) is None)
         self._kept: list[tuple[int, int]] = [(0, 0)]
         folded = self._without_skipped() if self.skipped else text
-        self._ascii = folded.isascii()
-        self.data: bytes = (folded if self._ascii else folded.translate(_table())).encode()
+        self.data: bytes = folded.encode() if self._ascii else _folded(folded)
 
     def _without_skipped(self) -> str:
         """The text with its placeholders shortened and without invisible characters.

@@ -19,6 +19,10 @@ _SIGNS = (
 )
 """What a text with a private value has at least."""
 
+_PASSES = 4
+"""A value can hide another one, whose label it swallowed: what is left is searched again. Two passes are nearly always
+enough: the second one finds nothing."""
+
 _LAST_ASCII = 127
 
 _MAX_MEMORY = 1 << 20
@@ -84,14 +88,18 @@ class Redactor:
 
     def redact(self, text: str) -> str:
         """The text with each private value replaced by its placeholder; redacting it again changes nothing."""
-        spans = self.find(text)
-        if not spans:
-            return text
-        kept = chain([0], (span.end for span in spans))
-        pieces = [
-            text[start : span.start] + f"[REDACTED_{span.kind}]" for start, span in zip(kept, spans, strict=False)
-        ]
-        return "".join([*pieces, text[spans[-1].end :]])
+        for _ in range(_PASSES):
+            spans = self.find(text)
+            if not spans:
+                break
+            text = _replaced(text, spans)
+        return text
+
+
+def _replaced(text: str, spans: Sequence[Span]) -> str:
+    kept = chain([0], (span.end for span in spans))
+    pieces = [text[start : span.start] + f"[REDACTED_{span.kind}]" for start, span in zip(kept, spans, strict=False)]
+    return "".join([*pieces, text[spans[-1].end :]])
 
 
 def _claimed(data: bytes, groups: Sequence[_Group]) -> list[Span]:
@@ -105,7 +113,7 @@ def _claimed(data: bytes, groups: Sequence[_Group]) -> list[Span]:
             continue
         for match in regex.finditer(data):
             span = Span(match.start(1), match.end(1), kind) if check is None else check(Found(data, match))
-            if span is None or span.start >= span.end or STOP in data[span.start : span.end]:
+            if span is None or span.start >= span.end or STOP in data[max(0, span.start - 1) : span.end + 1]:
                 continue
             if 1 not in taken[span.start : span.end]:
                 pieces = [span]
