@@ -5,8 +5,8 @@
     python -m benchmarks.redaction [--half tuned|aside] [--wrong] [--turns] [--ordinary FILE]…
 
 A labelled value is covered if all of it is redacted; a redaction has the right kind if it is that of a labelled value
-with which it shares more than half of what both have. The cases are divided by a hash of their texts: rules are tuned on
-one half, the other one only judges. ``--ordinary`` counts the redactions in files of messages without private values.
+with which it shares more than half of what both have. The cases are divided by a hash of their texts: rules are tuned
+on one half, the other one only judges. ``--ordinary`` counts redactions in files of messages without private values.
 """
 
 import argparse
@@ -205,9 +205,9 @@ def _print_turns() -> None:
     questions = [f"{QUESTIONS[turn % len(QUESTIONS)]} ({turn})" for turn in range(WARM_TURNS + TURNS)]
     taken: dict[str, list[float]] = {"off": [], "redact": []}
     for _ in range(ROUNDS):
-        for policy, times in taken.items():
+        for policy in taken:
             with tempfile.TemporaryDirectory() as folder:
-                times += asyncio.run(_turns(f"sqlite:///{folder}/wenmai.db", policy, questions))
+                taken[policy] += asyncio.run(_turns(f"sqlite:///{folder}/wenmai.db", policy, questions))
     off, on = (statistics.median(taken[policy]) for policy in ("off", "redact"))
     print(f"\na turn, median CPU ms: {off:.2f} without redaction, {on:.2f} with it, {on / off:.3f} times")
 

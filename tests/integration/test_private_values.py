@@ -3,16 +3,17 @@
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import pytest
+from http_service import Service, open_service
 from redis import Redis
 
 from canaries import Canary, canaries
-from http_service import Service, open_service
 from postgres_server import PostgresServer
 from redis_server import RedisServer
 from support import sampled_database, settings_of
@@ -53,24 +54,24 @@ async def send(service: Service, given: list[Canary], folder: Path) -> None:
 
 def way_in(number: int, canary: Canary) -> tuple[str, str, Any]:
     """Method, path and body of the request that sends it."""
-    text, chat = canary.text, {"npc_id": "ancestor_yan"}
+    text = canary.text
+    messages: dict[int, dict[str, Any]] = {
+        3: {"role": "user", "content": f"{'话' * 3_990}。{text}"},
+        4: {"role": "assistant", "content": f"You said: {text}", "name": short(canary)},
+        5: {"role": "user", "content": "x", "metadata": {"deep": [{"said": text}]}},
+        6: {"role": "assistant", "content": "", "tool_calls": [called(canary)]},
+    }
     match number % 16:
         case 0:
-            return "POST", "/api/v1/npc/chat", chat | {"query": f"{text} 请问祠堂是什么时候建的？"}
+            query = f"{text} 请问祠堂是什么时候建的？"
+            return "POST", "/api/v1/npc/chat", {"npc_id": "ancestor_yan", "query": query}
         case 1:
-            return "POST", "/api/v1/npc/chat", chat | {"query": text, "session_id": "s2"}
-        case 2 | 9:
+            return "POST", "/api/v1/npc/chat", {"npc_id": "ancestor_yan", "query": text, "session_id": "s2"}
+        case 2:
             return "POST", "/v1/sessions", {"title": short(canary), "metadata": {"note": text}}
-        case 3 | 10:
-            return message({"role": "user", "content": f"{'话' * 3_990}。{text}"})
-        case 4 | 11:
-            return message({"role": "assistant", "content": f"You said: {text}", "name": short(canary)})
-        case 5 | 12:
-            return message({"role": "user", "content": "x", "metadata": {"deep": [{"said": text}]}})
-        case 6 | 13:
-            return message({"role": "assistant", "content": "", "tool_calls": [called(canary)]})
-        case _:
-            return message({"role": "user", "content": text})
+        case way:
+            sent = messages.get(way, {"role": "user", "content": text})
+            return "POST", "/v1/sessions/s1/messages", {"messages": [sent]}
 
 
 def short(canary: Canary) -> str:
@@ -78,15 +79,15 @@ def short(canary: Canary) -> str:
     return canary.text if len(canary.text) <= TITLE_LIMIT else canary.value
 
 
-def message(body: dict[str, Any]) -> tuple[str, str, Any]:
-    """The request that appends a message to the session."""
-    return "POST", "/v1/sessions/s1/messages", {"messages": [body]}
-
-
 def called(canary: Canary) -> dict[str, Any]:
     """A tool call with the canary as a text and as a member."""
     arguments = json.dumps({"text": canary.text, "value": canary.text})
     return {"id": "call-1", "type": "function", "function": {"name": "send", "arguments": arguments}}
+
+
+def all_bytes(folder: Path) -> bytes:
+    """Those of all files."""
+    return b"".join(file.read_bytes() for file in folder.rglob("*") if file.is_file())
 
 
 def left_in(data: bytes, given: list[Canary]) -> list[Canary]:
@@ -97,14 +98,15 @@ def left_in(data: bytes, given: list[Canary]) -> list[Canary]:
 @pytest.fixture
 def log_file(tmp_path: Path) -> Iterator[Path]:
     """A file with everything that is logged, screened as the service's log is."""
-    handler = logging.FileHandler(tmp_path / "log.txt")
+    (tmp_path / "log").mkdir()
+    handler = logging.FileHandler(tmp_path / "log" / "log.txt")
     handler.addFilter(PrivateLogFilter())
     handler.setFormatter(logging.Formatter("%(name)s %(message)s"))
     logger = logging.getLogger("wenmai")
     level = logger.level
     logger.addHandler(handler)
     logger.setLevel(logging.DEBUG)
-    yield tmp_path / "log.txt"
+    yield tmp_path / "log" / "log.txt"
     logger.removeHandler(handler)
     logger.setLevel(level)
     handler.close()
@@ -117,10 +119,10 @@ async def test_no_canary_is_in_the_files_or_the_log(tmp_path: Path, log_file: Pa
     folder.mkdir()
     async with opened(folder) as service:
         await send(service, given, tmp_path)
-        while_open = b"".join(file.read_bytes() for file in folder.iterdir())
+        while_open = all_bytes(folder)
         logging.getLogger("wenmai.test").error("failed: %s", given[1].text)
-    closed = b"".join(file.read_bytes() for file in folder.iterdir())
-    logged = log_file.read_bytes()
+    closed = all_bytes(folder)
+    logged = all_bytes(log_file.parent)
     assert left_in(while_open + closed + logged, given) == []
     assert b"[REDACTED_PHONE]" in closed
     assert f"[REDACTED_{given[1].kind}]".encode() in logged
@@ -141,7 +143,7 @@ async def test_no_canary_is_on_the_servers(
     async with opened(tmp_path, store_policy=policy, sample_sites=(), **settings) as service:
         await send(service, given, tmp_path)
     postgres_server.sql("CHECKPOINT")
-    on_disk = b"".join(file.read_bytes() for file in postgres_server.folder.rglob("*") if file.is_file())
+    on_disk = all_bytes(postgres_server.folder)
     with Redis(port=redis_server.port) as client:
         in_redis = b"".join(value_of(client, key) for key in client.scan_iter())
     assert bool(left_in(on_disk, given)) == (policy == "off")
@@ -151,16 +153,14 @@ async def test_no_canary_is_on_the_servers(
 
 def value_of(client: Redis, key: bytes) -> bytes:
     """All bytes of a key's value."""
-    match client.type(key):
-        case b"hash":
-            return b" ".join(part for pair in client.hgetall(key).items() for part in pair)
-        case b"list":
-            return b" ".join(client.lrange(key, 0, -1))
-        case b"zset":
-            return b" ".join(client.zrange(key, 0, -1))
-        case b"string":
-            return bytes(client.get(key) or b"")
-    return b""
+    reads: dict[bytes, Callable[[], Any]] = {
+        b"hash": lambda: chain.from_iterable(client.hgetall(key).items()),
+        b"list": lambda: client.lrange(key, 0, -1),
+        b"zset": lambda: client.zrange(key, 0, -1),
+        b"string": lambda: [client.get(key)],
+    }
+    kind: Any = client.type(key)
+    return b" ".join(reads[kind]()) if kind in reads else b""
 
 
 async def test_the_policy_off_stores_them(tmp_path: Path) -> None:
@@ -169,5 +169,5 @@ async def test_the_policy_off_stores_them(tmp_path: Path) -> None:
     folder.mkdir()
     async with opened(folder, store_policy="off") as service:
         await send(service, given, tmp_path)
-    closed = b"".join(file.read_bytes() for file in folder.iterdir())
+    closed = all_bytes(folder)
     assert len(left_in(closed, given)) == len(given)

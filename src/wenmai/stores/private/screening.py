@@ -115,9 +115,7 @@ class Screening:
         """A text, a struct, or another value that JSON has a form for."""
         if isinstance(value, str):
             return self.text(value)
-        if value is None or isinstance(value, int | float | datetime):
-            return value
-        if _is_public(value):
+        if value is None or isinstance(value, int | float | datetime) or _is_public(value):
             return value
         if isinstance(value, msgspec.Struct):
             fields = {name: getattr(value, name) for name in value.__struct_fields__}
@@ -129,9 +127,7 @@ class Screening:
             plain = msgspec.to_builtins(value, str_keys=True)
         except (TypeError, ValueError, OverflowError, RecursionError):
             return value  # the store refuses it
-        if plain is value:
-            return value
-        screened = self.value(plain, depth + 1)
+        screened = plain if plain is value else self.value(plain, depth + 1)
         return value if screened is plain else screened
 
     def _names(self, value: Mapping[Any, Any]) -> dict[str, str]:

@@ -17,9 +17,10 @@ _NAMES = (
 _SUFFIX = r"(?:[_\-]?[0-9]{1,4}|[_\-][0-9A-Za-z]{1,16}|hash|value){0,2}?"
 _EQUALS = r"\s{0,3}(?:=>|:=|={1,3}|:)\s{0,3}"
 _VALUE = (
-    r"(?:[bfr]?\"([^\"\n]{1,400})\"|[bfr]?'([^'\n]{1,400})'|`([^`\n]{1,400})`"
-    r"|\\\"([^\"\\\n]{1,400})\\\"|([^\s\"'`,;<>{}|，。；、！？\x1a\p{Han}]{2,400}))"
+    r"([bfr]?\"[^\"\n]{1,160}\"|[bfr]?'[^'\n]{1,160}'|`[^`\n]{1,160}`|\\\"[^\"\\\n]{1,160}\\\""
+    r"|[^\s\"'`,;<>{}|，。；、！？\x1a\p{Han}]{2,})"
 )
+_QUOTED = r"\A(?:[bfr]?[\"'`]|\\\")"
 _OTHER_SUFFIXES = frozenset(
     word_list("""
     count type limit length len url uri file path name policy field expiry expires ttl reset strength hint required min
@@ -41,13 +42,18 @@ _VAGUE = frozenset({"token", "secret", "credential", "credentials", "pass"})
 
 def _assigned(found: Found) -> Span | None:
     """A value that is assigned to the name of a secret."""
-    (name_at, _), (suffix_at, separated), _, *values = (found.match.span(group) for group in range(1, 9))
+    match = found.match
+    (name_at, suffix_at), separated, (start, end) = match.span(1), match.start(3), match.span(4)
     written, suffix = found.data[name_at:suffix_at].decode(), found.data[suffix_at:separated].decode().lower()
     name = written.lower()
-    start, end = next(span for span in values if span[0] >= 0)
-    quoted = values[-1][0] < 0
     value = found.data[start:end].decode()
-    if not quoted:
+    quotes = expression(_QUOTED).search(value)
+    quoted = quotes is not None
+    if quotes is not None:
+        opening = quotes.end()
+        closing = opening - (value[0] in "bfr")
+        value, start, end = value[opening:-closing], start + opening, end - closing
+    else:
         value = value[: expression(r"&[\w\-]+=|\z").search(value).start()].rstrip(".,:)]")
         end = start + len(value.encode())
     prefix = expression(r"[0-9A-Za-z_.\-]*\z").search(found.data[max(0, name_at - LABEL_BYTES) : name_at])[0]

@@ -1,5 +1,6 @@
 """Rules for e-mail addresses."""
 
+from wenmai.text.patterns import word_list
 from wenmai.text.redact.rule import Found, Kind, Rule, Span
 
 _LETTERS = r"\p{Latin}\p{Cyrillic}\p{Greek}\p{Arabic}\p{Hebrew}\p{Devanagari}\p{Thai}\p{M}0-9"
@@ -7,7 +8,9 @@ _LETTERS = r"\p{Latin}\p{Cyrillic}\p{Greek}\p{Arabic}\p{Hebrew}\p{Devanagari}\p{
 
 _FILES = tuple(
     f".{ending}"
-    for ending in "png jpg jpeg gif svg webp ico js mjs ts tsx css py java html htm json yaml yml txt zip tgz".split()
+    for ending in word_list(
+        "png jpg jpeg gif svg webp ico js mjs ts tsx css py java html htm json yaml yml txt zip tgz"
+    )
 )
 """Endings of names such as ``icon@2x.png``."""
 

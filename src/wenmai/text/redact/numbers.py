@@ -3,10 +3,13 @@
 from wenmai.text.redact.checksums import cn_id_checked, cn_id_plausible, iban, iban_length, luhn
 from wenmai.text.redact.rule import Found, Kind, Rule, Span
 
-_JOIN = r"(?i:[\s:=#(\[\"'*,]|\b(?:is|are|was|no|nr|num|number|card|ending|of|my|the|me|with|using)\b\.?|是|为|号码|号|码|就是|[-\.])*"
+_JOIN = (
+    r"(?i:[\s:=#(\[\"'*,]|\b(?:is|are|was|no|nr|num|number|card|ending|of|my|the|me|with|using)\b\.?"
+    r"|是|为|号码|号|码|就是|[-\.])*"
+)
 _CARD_LABEL = (
-    r"(?i:\b(?:credit|debit|bank|visa|master|amex|payment)[ -]?cards?|\bvisa|\bmastercard|\bamex|\bcard (?:number|no|num)|\bcc|信用卡)"
-    + _JOIN
+    r"(?i:\b(?:credit|debit|bank|visa|master|amex|payment)[ -]?cards?|\bvisa|\bmastercard|\bamex"
+    r"|\bcard (?:number|no|num)|\bcc|信用卡)" + _JOIN
 )
 _BANK_LABEL = (
     r"(?:银行卡|储蓄卡|借记卡|工资卡|银行账[号户]|银行帐[号户]|卡号|收款账[号户]|銀行卡|银联卡|(?i:\bbank account))"
@@ -16,10 +19,20 @@ _ID_LABEL = (
     r"(?i:身份证|身份號碼|身份号码|公民身份|证件|身份證|\bresident id|\bnational id|\bid card|\bid number|\bchinese id)"
     + _JOIN
 )
-_SSN_LABEL = r"(?i:\bssn|\bsocial security|\bsocial|社会安全|社安)(?i:\b(?:security|number|no|is|was|of)\b|[\s:=#(\[\"'.-]|号码|号|是|为)*"
+_SSN_LABEL = (
+    r"(?i:\bssn|\bsocial security|\bsocial|社会安全|社安)"
+    r"(?i:\b(?:security|number|no|is|was|of)\b|[\s:=#(\[\"'.-]|号码|号|是|为)*"
+)
 _PASSPORT = r"(?i:passport|护照|護照|通行证|travel document)"
 _PASSPORT_LABEL = _PASSPORT + r"(?i:[\s:=#(\[\"'.]|\b(?:number|no|nr|num|is|was|book|id)\b|号码|号|是|为|編號|编号)*"
-_GOODS = r"(?i:\b(?:ean|isbn|upc|gtin|imei|tracking|waybill)|条码|快递|运单|物流|订单|单号)(?i:[\s:=#.-]|\b(?:number|no|is)\b|号|码|是|为)*"
+_GOODS = (
+    r"(?i:\b(?:ean|isbn|upc|gtin|imei|tracking|waybill)|条码|快递|运单|物流|订单|单号)"
+    r"(?i:[\s:=#.-]|\b(?:number|no|is)\b|号|码|是|为)*"
+)
+_PARTS = (
+    r"(?i:\b(?:order|invoice|serial|sku|item|part|model|code)|订单|单号|编号|型号|批次|货号)"
+    r"(?i:[\s:=#]|number|no\.?|is|是|为|号)*"
+)
 _NEAR = r"[^\n\x1a]{0,40}"
 
 
@@ -33,7 +46,7 @@ def _brand(digits: str) -> bool:
         or ((300 <= four // 10 <= 305 or two in (36, 38, 39)) and length in (14, 16, 19))  # noqa: PLR2004
         or ((four == 6011 or 644 <= four // 10 <= 659) and length in (16, 19))  # noqa: PLR2004
         or ((3528 <= four <= 3589 and length in (16, 19)) or (four in (1800, 2131) and length == 15))  # noqa: PLR2004
-        or (two in (50, 56, 57, 58, 59, 61, 63, 64, 67, 68, 69) and length in (16, 18, 19))  # noqa: PLR2004
+        or (two in (50, 56, 57, 58, 59, 61, 63, 64, 67, 68, 69) and length in (16, 18, 19))
         or (digits[0] == "1" and length == 15)  # noqa: PLR2004
     )
 
@@ -94,9 +107,8 @@ def _passport_near(found: Found) -> Span | None:
 
 
 def _cn_passport(found: Found) -> Span | None:
-    other = r"(?i:\border|\binvoice|\bserial|\bsku|\bitem|\bpart|\bmodel|\bcode|订单|单号|编号|型号|批次|货号)(?i:[\s:=#]|number|no\.?|is|是|为|号)*"
     in_id = found.follows(r"[0-9A-Za-z_][-_./#]|#") or found.precedes(r"[-_./][0-9A-Za-z]")
-    return None if in_id or found.follows(other) else found.span(Kind.PASSPORT)
+    return None if in_id or found.follows(_PARTS) else found.span(Kind.PASSPORT)
 
 
 def _passport(found: Found) -> Span | None:
@@ -124,7 +136,8 @@ RULES = (
     Rule(Kind.IBAN, r"\b([A-Za-z]{2}[0-9]{2})(?:[ \-]?[0-9A-Za-z])", _iban),
     Rule(
         Kind.CN_ID,
-        r"\b([1-8][0-9]{5}[ \-]?(?:18|19|20)[0-9]{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12][0-9]|3[01])[ \-]?[0-9]{3}[0-9Xx])\b",
+        r"\b([1-8][0-9]{5}[ \-]?(?:18|19|20)[0-9]{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12][0-9]|3[01])[ \-]?"
+        r"[0-9]{3}[0-9Xx])\b",
         _cn_id,
     ),
     Rule(

@@ -6,10 +6,14 @@ _EXTENSION = r"(?:\s?(?:(?i:x|ext\.?|extension|#|转|分机)[\s:]?|-转?)[0-9]{1
 _SHORT_EXTENSION = r"(?:\s?(?:(?i:x|ext\.?|extension)\s?[0-9]{1,6}|(?:转|分机)\s?[0-9]{1,6}))?"
 _GAP = r"[ .\-/]?"
 
-_JOIN = r"(?i:[\s:=#(\[\"'*,_]|\b(?:is|are|was|at|on|no|nr|num|number|numbers|me|us|him|her|them|my|direct|line|work|home|office)\b|是|为|号码|号|码|就是|[-\.])*"
+_JOIN = (
+    r"(?i:[\s:=#(\[\"'*,_]|\b(?:is|are|was|at|on|no|nr|num|numbers?|me|us|him|her|them|my|direct|line|work|home|office)\b"
+    r"|是|为|号码|号|码|就是|[-\.])*"
+)
 _LABEL = (
-    r"(?i:(?:\b|_)phones?(?:[_-]?(?:number|num|no))?|(?:\b|_)tel(?:ephone)?s?|(?:\b|_)mobile|\bcell(?:phone)?|\bcontact|\bfax|\bwhats ?app|\bhotline|\bhelpline"
-    r"|\b(?:call|text|dial|ring|sms|reach|ring)(?: (?:me|us|him|her|them|back))?|\bmy number|\bnumber to call"
+    r"(?i:(?:\b|_)(?:phones?(?:[_-]?(?:number|num|no))?|tel(?:ephone)?s?|mobile|cell(?:phone)?|contact|fax)"
+    r"|\bwhats ?app|\bhotline|\bhelpline|\b(?:call|text|dial|ring|sms|reach)(?: (?:me|us|him|her|them|back))?"
+    r"|\bmy number|\bnumber to call"
     r"|\b(?:his|her|their|our|your) (?:phone )?number|\bm\.|\bt\.|\bph"
     r"|电话|手机|联系方式|座机|固话|传真|热线|拨打|致电|来电|微信|短信|電話|手機|联系我)"
 ) + _JOIN
@@ -27,14 +31,16 @@ _MONEY_AFTER = (
     r"\s?(?:元|块|美元|万|亿|個|个|人|次|%|(?i:dollars|usd|eur|rmb|yuan|units|bytes|users|people|kg|km|ms)\b)"
 )
 _NOT_BEFORE = rf"[-_/][0-9A-Za-z_]|[.,][0-9]|[A-Za-z_@]|\.[A-Za-z]|{_MONEY_AFTER}"
-_NOT_AFTER = rf"[0-9A-Za-z_][-_./=#+:]|[0-9][ ]|[./]|[$€£¥￥₹₩]\s?|{_OTHER}"
+_NOT_AFTER = rf"[0-9A-Za-z_][-_./=#+:]|[./]|[$€£¥￥₹₩]\s?|{_OTHER}"
+_NOT_AFTER_GROUPED = rf"{_NOT_AFTER}|(?:\A|[^0-9])[0-9]{{1,5}} "
+"""The same for a number in groups, of which there may be more before it."""
 
 
 def _free(found: Found) -> bool:
     """Whether the number is no part of something else, or has the label of a telephone number."""
     if found.precedes(_NOT_BEFORE):
         return False
-    return found.follows(_LABEL) or not found.follows(_NOT_AFTER)
+    return found.follows(_LABEL) or not found.follows(_NOT_AFTER_GROUPED if " " in found.text else _NOT_AFTER)
 
 
 def _international(found: Found) -> Span | None:
@@ -93,7 +99,8 @@ SIGN = r"[0-9](?:[^0-9\n]{0,4}[0-9]){6}"
 RULES = (
     Rule(
         Kind.PHONE,
-        rf"((?:\(\+[0-9]{{1,3}}\)|\+[ ]?(?:\([0-9]{{1,4}}\)|[0-9]))(?:[ .\-/]{{0,2}}\(?[0-9]{{1,5}}\)?){{1,7}}{_SHORT_EXTENSION})",
+        r"((?:\(\+[0-9]{1,3}\)|\+[ ]?(?:\([0-9]{1,4}\)|[0-9]))(?:[ .\-/]{0,2}\(?[0-9]{1,5}\)?){1,7}"
+        rf"{_SHORT_EXTENSION})",
         _international,
     ),
     Rule(Kind.PHONE, rf"\b(0086{_GAP}1[3-9][0-9]{_GAP}[0-9]{{4}}{_GAP}[0-9]{{4}})\b", _bare),
@@ -104,9 +111,7 @@ RULES = (
     ),
     # China: mobile, landline, service.
     Rule(Kind.PHONE, rf"(\(?\b86\)?{_GAP}1[3-9][0-9]{_GAP}[0-9]{{4}}{_GAP}[0-9]{{4}})\b", _bare),
-    Rule(
-        Kind.PHONE, rf"\b(1[3-9][0-9](?:[0-9]{{8}}|[ \-][0-9]{{4}}[ \-][0-9]{{4}}|[0-9]{{4}}[ \-][0-9]{{4}}))\b", _bare
-    ),
+    Rule(Kind.PHONE, r"\b(1[3-9][0-9](?:[0-9]{8}|[ \-][0-9]{4}[ \-][0-9]{4}|[0-9]{4}[ \-][0-9]{4}))\b", _bare),
     Rule(
         Kind.PHONE,
         rf"(\b(?:86-)?0(?:10|2[0-9]|[3-9][0-9]{{2}})[ \-]?[2-8][0-9]{{6,7}}(?:-[0-9]{{1,6}}\b)?{_SHORT_EXTENSION})",

@@ -20,8 +20,11 @@ _SIGNS = (
 """What a text with a private value has at least."""
 
 _PASSES = 4
-"""A value can hide another one, whose label it swallowed: what is left is searched again. Two passes are nearly always
-enough: the second one finds nothing."""
+"""A secret can hide another value, whose label it swallowed: what is left is searched again. Nearly always the second
+pass finds nothing."""
+
+_SHAPED = frozenset(Kind) - {Kind.SECRET, Kind.API_KEY}
+"""Kinds whose values have a shape of their own and swallow nothing."""
 
 _LAST_ASCII = 127
 
@@ -93,6 +96,8 @@ class Redactor:
             if not spans:
                 break
             text = _replaced(text, spans)
+            if all(span.kind in _SHAPED for span in spans):
+                break
         return text
 
 
@@ -104,7 +109,7 @@ def _replaced(text: str, spans: Sequence[Span]) -> str:
 
 def _claimed(data: bytes, groups: Sequence[_Group]) -> list[Span]:
     """The values that the rules find; where two overlap, that of the earlier rule, and the rest of a secret."""
-    world = not data.isascii()
+    world, placeholders = not data.isascii(), STOP in data
     taken = bytearray(len(data))
     found: list[Span] = []
     signed = (group.rules for group in groups if group.sign is None or group.sign.search(data) is not None)
@@ -112,6 +117,8 @@ def _claimed(data: bytes, groups: Sequence[_Group]) -> list[Span]:
         if only_world and not world:
             continue
         for match in regex.finditer(data):
+            if placeholders and STOP in data[match.start() : match.end()]:
+                continue
             span = Span(match.start(1), match.end(1), kind) if check is None else check(Found(data, match))
             if span is None or span.start >= span.end or STOP in data[max(0, span.start - 1) : span.end + 1]:
                 continue

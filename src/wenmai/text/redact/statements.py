@@ -7,7 +7,10 @@ _CODES = (
     r"pin(?: code| number)?|(?:security|access|verification|login|confirmation|auth(?:entication)?|2fa) code"
     r"|one[ \-]time (?:code|password)|otp(?: code)?|cvv2?(?: code| number)?|cvc2?(?: code)?"
 )
-_OWN = rf"(?:pass[ \-]?word|pass[ \-]?phrase|pass[ \-]?code|pwd|{_CODES}|secret(?: key| code| word)?|api key|access key|token)"
+_OWN = (
+    rf"(?:pass[ \-]?word|pass[ \-]?phrase|pass[ \-]?code|pwd|{_CODES}|secret(?: key| code| word)?"
+    r"|api key|access key|token)"
+)
 _FOR = r"(?: (?:for|to|of|on|at|in) (?:[\w'’.\-]+ ){0,4}?[\w'’.\-]+)?"
 _IS = (
     r"(?:(?:is|was|are|will be|would be|being|is (?:now|still|just|simply|called)|to|as"

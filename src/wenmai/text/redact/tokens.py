@@ -7,8 +7,8 @@ _PREFIXED = (
     r"ABSK[0-9A-Za-z+/]{60,}={0,2}",  # AWS Bedrock
     r"gh[pousr]_[0-9A-Za-z]{20,255}",  # GitHub
     r"github_pat_[0-9A-Za-z_]{22,255}",
-    r"gl(?:pat|dt|rt|cbt|ptt|ft|imt|agent|oas|soat|ffct)-[0-9A-Za-z_\-]{16,}(?:\.[0-9a-z]{2}\.?[0-9a-z]{7,9})?",  # GitLab
-    r"GR1348941[0-9A-Za-z_\-]{20,}",
+    r"gl(?:pat|dt|rt|cbt|ptt|ft|imt|agent|oas|soat|ffct)-[0-9A-Za-z_\-]{16,}(?:\.[0-9a-z]{2}\.?[0-9a-z]{7,9})?",
+    r"GR1348941[0-9A-Za-z_\-]{20,}",  # GitLab, as the one before
     r"sk-ant-[a-z0-9]{2,12}-[0-9A-Za-z_\-]{16,}",  # Anthropic
     r"sk-(?:proj|svcacct|admin|None)-[0-9A-Za-z_\-]{16,}",  # OpenAI
     r"sk-or-v1-[0-9a-f]{32,}",  # OpenRouter
@@ -21,7 +21,7 @@ _PREFIXED = (
     r"npm_[0-9A-Za-z]{30,}",  # npm
     r"pypi-[0-9A-Za-z_\-]{16,}",  # PyPI
     r"hf_[0-9A-Za-z]{20,}|api_org_[0-9A-Za-z]{30,}",  # Hugging Face
-    r"r8_[0-9A-Za-z]{30,}|gsk_[0-9A-Za-z]{30,}|xai-[0-9A-Za-z]{40,}|pplx-[0-9A-Za-z]{30,}|fw_[0-9A-Za-z]{20,}",  # models
+    r"r8_[0-9A-Za-z]{30,}|gsk_[0-9A-Za-z]{30,}|xai-[0-9A-Za-z]{40,}|pplx-[0-9A-Za-z]{30,}|fw_[0-9A-Za-z]{20,}",
     r"SG\.[0-9A-Za-z_\-]{16,32}\.[0-9A-Za-z_\-]{16,64}",  # SendGrid
     r"key-[0-9a-f]{32}|pubkey-[0-9a-f]{32}|[0-9a-f]{32}-us[0-9]{1,2}",  # Mailgun, Mailchimp
     r"(?:SK|AC)[0-9a-f]{32}",  # Twilio
@@ -32,12 +32,12 @@ _PREFIXED = (
     r"hv[sbr]\.[0-9A-Za-z_\-]{20,}|[0-9A-Za-z]{14}\.atlasv1\.[0-9A-Za-z_\-=]{60,70}",  # HashiCorp
     r"glsa_[0-9A-Za-z]{32}_[0-9A-Fa-f]{8}|glc_[0-9A-Za-z+/]{32,}={0,3}|eyJrIjoi[0-9A-Za-z]{50,}={0,3}",  # Grafana
     r"NRAK-[0-9A-Z]{27}|NRJS-[0-9a-f]{19}|NRII-[0-9A-Za-z-]{32}",  # New Relic
-    r"lin_api_[0-9A-Za-z]{40}|secret_[0-9A-Za-z]{43}|ntn_[0-9A-Za-z]{40,}|figd_[0-9A-Za-z_\-]{30,}",  # Linear, Notion, Figma
+    r"lin_api_[0-9A-Za-z]{40}|secret_[0-9A-Za-z]{43}|ntn_[0-9A-Za-z]{40,}|figd_[0-9A-Za-z_\-]{30,}",
     r"ATATT3[0-9A-Za-z_\-=]{60,}|ATCTT3[0-9A-Za-z_\-=]{60,}|ATBB[0-9A-Za-z]{24,}",  # Atlassian
     r"PMAK-[0-9a-f]{24}-[0-9a-f]{34}|rubygems_[0-9a-f]{48}|CLOJARS_[0-9a-z]{60}|oy2[0-9a-z]{43}",  # registries
     r"pul-[0-9a-f]{40}|sntry[su]_[0-9A-Za-z+/=_\-]{40,}|phc_[0-9A-Za-z]{40,}|phx_[0-9A-Za-z]{40,}",  # services
     r"LTAI[0-9A-Za-z]{12,20}|AKID[0-9A-Za-z]{28,36}|AKLT[0-9A-Za-z]{30,}",  # Alibaba, Tencent, Volcengine
-    r"ops_eyJ[0-9A-Za-z+/]{60,}={0,3}|A3-[0-9A-Z]{6}-(?:[0-9A-Z]{11}|[0-9A-Z]{6}-[0-9A-Z]{5})(?:-[0-9A-Z]{5}){3}",  # 1Password
+    r"ops_eyJ[0-9A-Za-z+/]{60,}={0,3}|A3-[0-9A-Z]{6}-(?:[0-9A-Z]{11}|[0-9A-Z]{6}-[0-9A-Z]{5})(?:-[0-9A-Z]{5}){3}",
     r"AGE-SECRET-KEY-1[0-9A-Z]{58}|dapi[0-9a-f]{32}(?:-[0-9])?|pscale_(?:tkn|oauth|pw)_[0-9A-Za-z_.=\-]{30,}",
     r"[0-9]{8,10}:AA[0-9A-Za-z_\-]{33}",  # Telegram
     r"[MNO][0-9A-Za-z_\-]{23,27}\.[0-9A-Za-z_\-]{6}\.[0-9A-Za-z_\-]{27,40}",  # Discord
