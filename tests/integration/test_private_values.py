@@ -37,10 +37,17 @@ async def send(service: Service, given: list[Canary], folder: Path) -> None:
     """Each canary by one of the ways in, then all of them in an import."""
     client = service.client
     await service.create_session(session_id="s1")
+    messages = []
     for number, canary in enumerate(given):
-        method, url, body = way_in(number, canary)
-        answer = await client.request(method, url, json=body, headers={"Idempotency-Key": f"key-{number}"})
-        assert answer.status_code in (200, 201), answer.text
+        path, body = way_in(number, canary)
+        if path:
+            answer = await client.post(path, json=body, headers={"Idempotency-Key": f"key-{number}"})
+            assert answer.status_code in (200, 201), answer.text
+        else:
+            messages.append(body)
+    for start in range(0, len(messages), 50):
+        body = {"messages": messages[start : start + 50]}
+        assert (await client.post("/v1/sessions/s1/messages", json=body)).status_code == 201
     chosen = {"interest_tags": [next(each.value for each in given if each.kind == "EMAIL")]}
     assert (await client.put("/api/v1/npc/sessions/s1/preference", json=chosen)).status_code == 200
     lines = [
@@ -52,8 +59,8 @@ async def send(service: Service, given: list[Canary], folder: Path) -> None:
     file.unlink()
 
 
-def way_in(number: int, canary: Canary) -> tuple[str, str, Any]:
-    """Method, path and body of the request that sends it."""
+def way_in(number: int, canary: Canary) -> tuple[str, Any]:
+    """Path and body of the request that sends it; of a message, which is sent with others, no path."""
     text = canary.text
     messages: dict[int, dict[str, Any]] = {
         3: {"role": "user", "content": f"{'话' * 3_990}。{text}"},
@@ -63,15 +70,13 @@ def way_in(number: int, canary: Canary) -> tuple[str, str, Any]:
     }
     match number % 16:
         case 0:
-            query = f"{text} 请问祠堂是什么时候建的？"
-            return "POST", "/api/v1/npc/chat", {"npc_id": "ancestor_yan", "query": query}
+            return "/api/v1/npc/chat", {"npc_id": "ancestor_yan", "query": f"{text} 请问祠堂是什么时候建的？"}
         case 1:
-            return "POST", "/api/v1/npc/chat", {"npc_id": "ancestor_yan", "query": text, "session_id": "s2"}
+            return "/api/v1/npc/chat", {"npc_id": "ancestor_yan", "query": text, "session_id": "s2"}
         case 2:
-            return "POST", "/v1/sessions", {"title": short(canary), "metadata": {"note": text}}
+            return "/v1/sessions", {"title": short(canary), "metadata": {"note": text}}
         case way:
-            sent = messages.get(way, {"role": "user", "content": text})
-            return "POST", "/v1/sessions/s1/messages", {"messages": [sent]}
+            return "", messages.get(way % 8, {"role": "user", "content": text})
 
 
 def short(canary: Canary) -> str:
