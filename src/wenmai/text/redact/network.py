@@ -20,6 +20,9 @@ def _ipv4(found: Found) -> Span | None:
     return None if found.follows(_VERSIONS) else found.span(Kind.IP)
 
 
+_LEAST_DIGITS = 3
+
+
 def _ipv6(found: Found) -> Span | None:
     text = found.text
     if text.endswith(":") and not text.endswith("::"):
@@ -28,7 +31,12 @@ def _ipv6(found: Found) -> Span | None:
     left = found.left
     if left.isalnum() or left in b"_:." or found.right.isalnum() or found.right in b"_:":
         return None
-    if address.isalpha() or not any(map(str.isdecimal, address)) or (left == b"[" and found.follows(r"[\w)\]]\[")):
+    groups = address.replace(":", "")
+    if (
+        (len(groups) < _LEAST_DIGITS and address != "::1")
+        or not any(map(str.isdecimal, groups))
+        or (left == b"[" and found.follows(r"[\w)\]]\["))
+    ):
         return None  # of a program: names joined by colons, or a slice
     try:
         inet_pton(AF_INET6, address)
@@ -49,4 +57,4 @@ IPV6 = (
 
 IPV4_SIGN = r"[0-9]\.[0-9]{1,3}\.[0-9]"
 
-IPV4 = (Rule(Kind.IP, rf"\b({_OCTET}(?:\.{_OCTET}){{3}})\b", _ipv4),)
+IPV4 = (Rule(Kind.IP, rf"(?:\b|(?i:ip))({_OCTET}(?:\.{_OCTET}){{3}})\b", _ipv4),)

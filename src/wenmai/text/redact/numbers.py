@@ -52,7 +52,7 @@ def _brand(digits: str) -> bool:
 
 
 def _card(found: Found) -> Span | None:
-    if found.follows(r"[0-9A-Za-z_][-_.=/]|[0-9] |[.$€£¥]") or found.precedes(r"[.,][0-9]|[-_][A-Za-z]"):
+    if found.follows(r"[0-9A-Za-z_][-_./]|[0-9] |[.$€£¥]") or found.precedes(r"[.,][0-9]|[-_][A-Za-z]"):
         return None
     text = found.text
     for cut in {text, text.rpartition(" ")[0], text.rpartition("-")[0]}:
@@ -82,7 +82,7 @@ def _card_kind(found: Found, digits: str) -> str:
 
 def _cn_id(found: Found) -> Span | None:
     number = found.text.replace(" ", "").replace("-", "")
-    if not cn_id_plausible(number) or found.follows("[0-9A-Za-z_][-_.=/]") or found.precedes("[-_.][0-9A-Za-z]"):
+    if not cn_id_plausible(number) or found.follows("[0-9A-Za-z_][-_./]") or found.precedes("[-_.][0-9A-Za-z]"):
         return None
     if len(number) == 15 or cn_id_checked(number) or found.follows(_ID_LABEL):  # noqa: PLR2004
         return found.span(Kind.CN_ID)

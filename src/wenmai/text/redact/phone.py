@@ -23,7 +23,7 @@ _OTHER = (
     r"(?i:(?:\b|_)(?:order|invoice|ticket|tracking|serial|sku|isbn|item|product|case|ref(?:erence)?|model"
     r"|parcel|shipment|id|transaction|batch|policy|version|timestamp|patent|uuid|commit)"
     r"|订单|单号|编号|流水|工单|快递|物流|运单|发票|工号|学号|型号|批次|序列|版本|时间戳|QQ|条码|货号|案号|合同)"
-    r"(?i:[\s:=#(\[\"'_-]|(?:\b|_)(?:is|was|no|nr|num|number|id|code)\b\.?|是|为|号码|号|码|\.)*"
+    r"(?i:[\s:=#(\[\"'_-]|(?:\b|_)(?:is|was|no|nr|num|number|id|code)\b\.?|是|为|号码|号|代?码|\.)*"
 )
 """What names another number."""
 

@@ -76,7 +76,7 @@ SIGN = r"(?i)pass|pwd|secret|key|token|code|pin|otp|cv[vc]|密|码|碼|口令"
 
 RULES = (
     Rule(Kind.SECRET, rf"(?i)\b{_OWN}\b{_FOR},?\s+{_IS}[\"'`(]?([^\s\"'`\x1a\p{{Han}}]{{3,100}})", _stated),
-    Rule(Kind.SECRET, r"(?i)\b(?:pin|cvv2?|cvc2?|passcode|otp)\b[ #]{1,2}([0-9]{3,8})\b", _stated),
+    Rule(Kind.SECRET, r"(?i)\b(?:pin|cvv2?|cvc2?|passcode|otp|security code)\b[ #]{1,2}([0-9]{3,8})\b", _stated),
     Rule(Kind.SECRET, r"(?i)\b(?:password|passwd|pwd|passcode)\s+([^\s\"'`\x1a\p{Han}]{4,64})", _beside),
     Rule(
         Kind.SECRET,
