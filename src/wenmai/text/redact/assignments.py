@@ -9,7 +9,7 @@ _KEYS = (
     r"|(?:access|auth|refresh|bearer|session|id|api)[ _\-]?token"
 )
 _NAMES = (
-    r"pass[ _\-]?word|passwd|passwort|pass[ _\-]?phrase|pass[ _\-]?code|pwd|passw|pass\b"
+    r"pass[ _\-]?word|passwd|passwort|pass[ _\-]?phrase|pass[ _\-]?code|pwd|passw|pass\b|pw\b"
     r"|contrase(?:ñ|n)a|mot de passe|kennwort|(?:client|app)[ _\-]?secret|secret[ _\-]?(?:access[ _\-]?)?key"
     r"|(?:private|signing|encryption)[ _\-]?key|secret|credentials?|token|security[ _\-]?code"
     r"|pin(?:[ _\-]?(?:code|number|no))?|otp|cvv2?|cvc2?|密钥|秘钥"
@@ -33,11 +33,14 @@ _OTHER_SUFFIXES = frozenset(
 _CODES, _CODE_DIGITS = ("pin", "otp", "cvv", "cvc", "security"), 8
 """Names of secrets of digits only, and the most digits."""
 
-_SHORT = frozenset({"pin", "otp", "token", "secret", "cvv", "cvc", "pass"})
+_SHORT = frozenset({"pin", "otp", "token", "secret", "cvv", "cvc", "pass", "pw"})
 """Names that are the end of other words too."""
 
 _VAGUE = frozenset({"token", "secret", "credential", "credentials", "pass"})
 """Names of which a sentence may speak: ``the secret: be kind``."""
+
+_LEAST_VAGUE = 8
+"""Letters of a quoted value of such a name."""
 
 
 def _assigned(found: Found) -> Span | None:
@@ -84,6 +87,8 @@ def _is_secret(value: str, name: str, *, quoted: bool, prose: bool) -> bool:
         return False
     if several and (not name.startswith("pass") or value.endswith(("?", ".", "!", ":"))):
         return False
+    if name in _VAGUE and quoted and not has_digit(value):
+        return len(value) >= _LEAST_VAGUE
     if name in _VAGUE and not quoted:
         return has_digit(value) and not value.replace(",", "").replace(".", "").isdecimal()
     if prose and value.isalpha():
@@ -91,7 +96,7 @@ def _is_secret(value: str, name: str, *, quoted: bool, prose: bool) -> bool:
     return quoted or value.isascii()
 
 
-SIGN = r"(?i)pass|pwd|kennwort|contrase|secret|key|credential|token|code|pin|otp|cv[vc]|密钥|秘钥|://|curl"
+SIGN = r"(?i)pass|pwd?|kennwort|contrase|secret|key|credential|token|code|pin|otp|cv[vc]|密钥|秘钥|://|curl"
 
 IN_URLS = Rule(
     Kind.SECRET, r"\b[A-Za-z][0-9A-Za-z+.\-]{1,20}://[^\s/:@?#\"'<>\x1a]{0,100}:([^\s/\"'<>\x1a]{1,200})@[^\s/@]"

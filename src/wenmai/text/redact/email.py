@@ -37,7 +37,7 @@ def _ascii_email(found: Found) -> Span | None:
     return _email(found) if found.left.isascii() and found.right.isascii() else None
 
 
-SIGN = r"@|(?i)[\[({<]\s?at\s?[\])}>]"
+SIGN = r"@| dot |(?i)[\[({<]\s?at\s?[\])}>]"
 """What a text with an address has at least; so in the other modules."""
 
 RULES = (
@@ -45,6 +45,11 @@ RULES = (
         Kind.EMAIL,
         r"([0-9A-Za-z_%+~-][0-9A-Za-z_%+~.'!-]*@(?:[0-9A-Za-z_-]+\.)+(?:xn--[0-9A-Za-z-]+|[A-Za-z]{2,24}))",
         _ascii_email,
+    ),
+    Rule(
+        Kind.EMAIL,
+        r"(?i)\b([0-9a-z_.+-]+(?: dot [0-9a-z_+-]+)* at [0-9a-z-]+"
+        r"(?: dot (?:com|org|net|edu|gov|io|co|cn|uk|de|info))+)\b",
     ),
     Rule(
         Kind.EMAIL,

@@ -55,7 +55,7 @@ def _card(found: Found) -> Span | None:
     if found.follows(r"[0-9A-Za-z_][-_./]|[0-9] |[.$€£¥]") or found.precedes(r"[.,][0-9]|[-_][A-Za-z]"):
         return None
     text = found.text
-    for cut in {text, text.rpartition(" ")[0], text.rpartition("-")[0]}:
+    for cut in (text, text.rpartition(" ")[0], text.rpartition("-")[0]):
         digits = "".join(filter(str.isdecimal, cut))
         if not 13 <= len(digits) <= 19:  # noqa: PLR2004
             continue
@@ -69,7 +69,7 @@ def _card_kind(found: Found, digits: str) -> str:
     bank, credit = found.follows(_BANK_LABEL), found.follows(_CARD_LABEL)
     union_pay = digits.startswith(("62", "60", "81")) and len(digits) >= 16  # noqa: PLR2004
     long = len(digits) >= 17 and (digits[0] in "3456" or digits.startswith("9558"))  # noqa: PLR2004
-    if not (credit or bank) and found.follows(_GOODS):
+    if found.follows(_ID_LABEL) or (not (credit or bank) and found.follows(_GOODS)):
         return ""
     if luhn(digits):
         if credit or (_brand(digits) and not bank):

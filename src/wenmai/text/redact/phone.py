@@ -2,7 +2,7 @@
 
 from wenmai.text.redact.rule import Found, Kind, Rule, Span
 
-_EXTENSION = r"(?:\s?(?:(?i:x|ext\.?|extension|#|转|分机)[\s:]?|-转?)[0-9]{1,6}\b)?"
+_EXTENSION = r"(?:\s?(?:(?i:x|ext\.?|extension|#|转|分机)[\s:]?|-转?)[0-9]{1,6}\b|\b)"
 _SHORT_EXTENSION = r"(?:\s?(?:(?i:x|ext\.?|extension)\s?[0-9]{1,6}|(?:转|分机)\s?[0-9]{1,6}))?"
 _GAP = r"[ .\-/]?"
 
@@ -30,8 +30,8 @@ _OTHER = (
 _MONEY_AFTER = (
     r"\s?(?:元|块|美元|万|亿|個|个|人|次|%|(?i:dollars|usd|eur|rmb|yuan|units|bytes|users|people|kg|km|ms)\b)"
 )
-_NOT_BEFORE = rf"[-_/][0-9A-Za-z_]|[.,][0-9]|[A-Za-z_@]|\.[A-Za-z]|{_MONEY_AFTER}"
-_NOT_AFTER = rf"[0-9A-Za-z_][-_./=#+:]|[./]|[$€£¥￥₹₩]\s?|{_OTHER}"
+_NOT_BEFORE = rf"[-_][0-9A-Za-z_]|/[A-Za-z_]|[.,][0-9]|[A-Za-z_@]|\.[A-Za-z]|{_MONEY_AFTER}"
+_NOT_AFTER = rf"[0-9A-Za-z_][-_.=#+:]|[A-Za-z_]/|\.|[$€£¥￥₹₩]\s?|{_OTHER}"
 _NOT_AFTER_GROUPED = rf"{_NOT_AFTER}|(?:\A|[^0-9])[0-9]{{1,5}} "
 """The same for a number in groups, of which there may be more before it."""
 
@@ -126,7 +126,7 @@ RULES = (
     # North America, with and without separators.
     Rule(
         Kind.PHONE,
-        rf"((?:\b1[ .\-]?)?(?:\([0-9]{{3}}\)[ ]?|\b[0-9]{{3}}[ .\-])[0-9]{{3}}[ .\-]?[0-9]{{4}}\b{_EXTENSION})",
+        rf"((?:\b1[ .\-]?)?(?:\([0-9]{{3}}\)[ ]?|\b[0-9]{{3}}[ .\-])[0-9]{{3}}[ .\-]?[0-9]{{4}}{_EXTENSION})",
         _separated,
     ),
     Rule(Kind.PHONE, rf"\b((?:1[ .\-]?)?[2-9][0-9]{{2}}[2-9][0-9]{{2}}-?[0-9]{{4}}{_SHORT_EXTENSION})\b", _bare),

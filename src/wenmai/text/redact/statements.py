@@ -34,8 +34,9 @@ def _stated(found: Found) -> Span | None:
     value = _trimmed(found)
     if is_nothing(value) or is_length(found, value):
         return None
-    span = found.span(Kind.SECRET, end=found.start + len(value.encode()))
     name = found.data[found.match.start() : found.start].decode().lower()
+    kind = Kind.API_KEY if name.startswith(("api key", "access key")) else Kind.SECRET
+    span = found.span(kind, end=found.start + len(value.encode()))
     of_words = any(word in name for word in ("password", "passphrase", "passcode", "pwd"))
     if not any(map(str.isalpha, value)):
         return span if has_digit(value) and len(value) > LEAST - ("code" in name or not of_words) else None
@@ -75,7 +76,9 @@ def _before_its_name(found: Found) -> Span | None:
 SIGN = r"(?i)pass|pwd|secret|key|token|code|pin|otp|cv[vc]|密|码|碼|口令"
 
 RULES = (
-    Rule(Kind.SECRET, rf"(?i)\b{_OWN}\b{_FOR},?\s+{_IS}[\"'`(]?([^\s\"'`\x1a\p{{Han}}]{{3,100}})", _stated),
+    Rule(
+        Kind.SECRET, rf"(?i)\b{_OWN}\b{_FOR},?(?:\s+{_IS}|['’]s\s+)[\"'`(]?([^\s\"'`\x1a\p{{Han}}]{{3,100}})", _stated
+    ),
     Rule(Kind.SECRET, r"(?i)\b(?:pin|cvv2?|cvc2?|passcode|otp|security code)\b[ #]{1,2}([0-9]{3,8})\b", _stated),
     Rule(Kind.SECRET, r"(?i)\b(?:password|passwd|pwd|passcode)\s+([^\s\"'`\x1a\p{Han}]{4,64})", _beside),
     Rule(
