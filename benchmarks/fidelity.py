@@ -111,6 +111,7 @@ async def prompt_blocks(engine: Engine, session: SessionMemory, query: str) -> l
             "opened": Opened(
                 thread=thread,
                 turn_id=answer.turn_id,
+                question=last,
                 answer=answer,
                 window=window.messages,
                 recent=window,

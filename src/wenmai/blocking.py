@@ -30,6 +30,7 @@ from wenmai.memory.transcript import MessageInput
 from wenmai.memory.window import Window, WindowLimits
 from wenmai.scope import Scope
 from wenmai.stores.contracts import Page
+from wenmai.stores.opening import StorePolicy
 from wenmai.stores.records import BusinessState, Message, Session, StateChange
 from wenmai.text.tokens import TokenCounter, estimate_tokens
 
@@ -220,6 +221,7 @@ def open(  # noqa: A001 — reads as blocking.open(url)
     clock: Clock = system_clock,
     count_tokens: TokenCounter = estimate_tokens,
     embedder: str = "none",
+    store_policy: StorePolicy = "redact",
 ) -> Iterator[BlockingMemory]:
     """Open the memory kept at ``url`` for as long as the context lasts; see :func:`wenmai.open`.
 
@@ -229,7 +231,14 @@ def open(  # noqa: A001 — reads as blocking.open(url)
         StoreError: the store cannot be opened.
     """
     opening = open_memory(
-        url, hot=hot, search=search, policy=policy, clock=clock, count_tokens=count_tokens, embedder=embedder
+        url,
+        hot=hot,
+        search=search,
+        policy=policy,
+        clock=clock,
+        count_tokens=count_tokens,
+        embedder=embedder,
+        store_policy=store_policy,
     )
     loop = _LoopThread()
     try:

@@ -119,10 +119,15 @@ async def open_engine(
     for lexicon in lexicons:
         await _load_words(lexicon, verifies=model is not None)
     store_url, hot_url = (with_key_prefix(url, settings.key_prefix) for url in (settings.store, settings.hot))
-    async with open_stores(store_url, hot_url, search=settings.search, clock=clock, breaker_policy=breaker_policy) as (
-        store,
-        store_breakers,
-    ):
+    opening = open_stores(
+        store_url,
+        hot_url,
+        search=settings.search,
+        clock=clock,
+        breaker_policy=breaker_policy,
+        policy=settings.store_policy,
+    )
+    async with opening as (store, store_breakers):
         documents, logs = required(store, settings.store)
         count_tokens = model.count_tokens if model else estimate_tokens
         policy = _policy(settings, profiles, titled_by_model=model is not None)

@@ -36,7 +36,7 @@ async def append_turn(session: SessionMemory, name: object, limits: WindowLimits
 @pytest.fixture
 async def memory(tmp_path: Path) -> AsyncIterator[wenmai.Memory]:
     """The memory over a file."""
-    async with wenmai.open(f"sqlite:///{tmp_path}/write_cache.db") as opened:
+    async with wenmai.open(f"sqlite:///{tmp_path}/write_cache.db", store_policy="off") as opened:
         yield opened
 
 

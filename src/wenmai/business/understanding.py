@@ -8,6 +8,7 @@ import msgspec
 from wenmai.business.rules import BusinessRules
 from wenmai.business.words import Mention, RuleWords, plain
 from wenmai.text.patterns import NEVER
+from wenmai.text.redact import redact
 
 _PLACE = "\ue000"
 """Stands for a customer while words are searched for; a private character, removed from texts."""
@@ -116,7 +117,7 @@ class Vocabulary:
             anaphoric=_ANAPHOR.search(normal.strip()) is not None,
             ambiguous=bool(ambiguous),
             matched=list(dict.fromkeys(mention.word for mention in found))[:MAX_MATCHED] + [customer] * bool(customer),
-            text=" ".join(text.split())[:LAST_ACTION],
+            text=redact(" ".join(text.split()))[:LAST_ACTION],
         )
 
     def _replace_customers(self, text: str) -> tuple[str, list[str]]:

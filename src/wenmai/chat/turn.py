@@ -165,6 +165,7 @@ class Opened(msgspec.Struct, frozen=True, kw_only=True):
     """The turn's place in the transcript.
 
     Attributes:
+        question: as stored.
         answer: the answer message, unfinished.
         window: the previous messages of the thread.
         recent: the window that they are of, with the turns before it.
@@ -173,6 +174,7 @@ class Opened(msgspec.Struct, frozen=True, kw_only=True):
 
     thread: ThreadKey
     turn_id: int
+    question: Message
     answer: Message
     window: list[Message]
     recent: Window

@@ -15,6 +15,7 @@ from wenmai.cli.commands.keys import keys_app
 from wenmai.cli.commands.migrate import migrate
 from wenmai.cli.commands.rebuild import rebuild_app
 from wenmai.cli.commands.recall import recall
+from wenmai.cli.commands.redact import redact
 from wenmai.cli.commands.serve import serve
 from wenmai.cli.commands.version import version
 
@@ -26,7 +27,7 @@ app: typer.Typer = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (serve, chat, ingest, recall, config, doctor, migrate, conformance, graph, version):
+for command in (serve, chat, ingest, recall, redact, config, doctor, migrate, conformance, graph, version):
     app.command()(command)
 app.command("import")(import_)
 app.command("export")(export_)

@@ -25,7 +25,14 @@ async def memory_from_settings(settings: Settings) -> AsyncIterator[Memory]:
         rule_titles_final=settings.model in ("", "offline"),
     )
     store, hot = (with_key_prefix(url, settings.key_prefix) for url in (settings.store, settings.hot))
-    opening = open_memory(store, hot=hot, search=settings.search, policy=policy, embedder=settings.embedder)
+    opening = open_memory(
+        store,
+        hot=hot,
+        search=settings.search,
+        policy=policy,
+        embedder=settings.embedder,
+        store_policy=settings.store_policy,
+    )
     async with opening as memory:
         memory.recalls.reranker = named_reranker(settings.reranker, settings.recall_model_seconds)
         yield memory

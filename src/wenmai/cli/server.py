@@ -22,6 +22,7 @@ from wenmai.config.settings import Settings
 from wenmai.engine import open_engine
 from wenmai.errors import InvalidInput, mask_url
 from wenmai.http.app import create_app
+from wenmai.text.redact.log_filter import install_log_filter
 
 _log = logging.getLogger(__name__)
 
@@ -77,6 +78,7 @@ async def _serve(settings: Settings, listening: socket.socket, worker: int) -> i
             access_log=settings.log_level == "debug",
             timeout_graceful_shutdown=settings.shutdown_seconds * CONNECTIONS_SHARE,  # type: ignore[arg-type] # a float works
         )
+        install_log_filter()  # to the handlers that the configuration has just made
         server = _Server(config, app, settings, announce=worker == 0)
         for number in (signal.SIGTERM, signal.SIGINT):
             # Uvicorn handles signals while it runs; these handlers cover the time before, and its re-raise at the end.

@@ -8,7 +8,7 @@ import os
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, get_origin, get_type_hints
 
 import msgspec
 import yaml
@@ -29,6 +29,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         profile: a shipped profile's name, or the path of a profile file; or several, joined by commas: the settings are
             the first one's, and each persona answers with the words and rules of its own profile.
         store: URL of the store; see :func:`wenmai.stores.opening.open_store`.
+        store_policy: what is done with private values before they are stored: ``redact``, or ``off`` for nothing.
         host, port: address of the service. Without authentication it binds to loopback addresses only.
         auth: ``none``, or ``keys``: every request needs an API key, see ``wenmai keys``.
         key_pepper: a secret that enters the digests of API keys; another one makes all of them invalid.
@@ -73,6 +74,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     profile: str = "npc"
     store: str = "sqlite:///wenmai.db"
+    store_policy: Literal["off", "redact"] = "redact"
     host: str = "127.0.0.1"
     port: Annotated[int, msgspec.Meta(ge=0, le=65535)] = 8001
     auth: Annotated[str, msgspec.Meta(pattern=r"^(none|keys)\Z")] = "none"

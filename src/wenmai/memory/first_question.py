@@ -15,6 +15,7 @@ from wenmai.memory.sessions import Sessions, title_from_question
 from wenmai.scope import Scope
 from wenmai.stores.contracts import Logs
 from wenmai.stores.records import Message, NewMessage, Session
+from wenmai.text.redact import redact
 
 _log = logging.getLogger(__name__)
 
@@ -66,7 +67,9 @@ class FirstQuestion:
 def first_question_of(messages: Sequence[Message | NewMessage]) -> str:
     """The first text of a user in the messages, stripped; empty if there is none."""
     texts = (message.content.strip() for message in messages if message.role == "user")
-    return next((text[:FIRST_QUESTION_LIMIT] for text in texts if text), "")
+    question = next(filter(None, texts), "")
+    # A part of a private value would not be recognized when it is stored.
+    return question if len(question) <= FIRST_QUESTION_LIMIT else redact(question)[:FIRST_QUESTION_LIMIT]
 
 
 def with_first_question(session: Session, question: str, *, final: bool) -> Session:

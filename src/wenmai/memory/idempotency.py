@@ -11,6 +11,7 @@ The answer is bound to its session and is deleted with it.
 
 import asyncio
 import hashlib
+import hmac
 import logging
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -138,7 +139,9 @@ class IdempotentTurns:
             IdempotencyMismatch: the key was used with another request.
         """
         checked_key(key)
-        fingerprint = hashlib.sha256(msgspec.json.encode(request, order="deterministic")).hexdigest()
+        # Keyed, or what a stored request had in place of its placeholders could be guessed from the digest.
+        encoded = msgspec.json.encode(request, order="deterministic")
+        fingerprint = hmac.digest(key.encode(), encoded, "sha256").hex()
         running = self._running.get((scope, key))
         if running is None:
             attempt = self._attempt(scope, key, fingerprint, session_id, work)

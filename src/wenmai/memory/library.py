@@ -36,7 +36,7 @@ from wenmai.providers.embedders import Embedder, open_embedder
 from wenmai.retrieval.query_embedding import QueryEmbedding
 from wenmai.scope import Scope, ThreadKey
 from wenmai.stores.contracts import Documents, Logs, Search, Store
-from wenmai.stores.opening import open_stores
+from wenmai.stores.opening import StorePolicy, open_stores
 from wenmai.stores.records import BusinessState, Message, Session, StateChange
 from wenmai.text.id_template import SESSION_IDS
 from wenmai.text.tokens import TokenCounter, estimate_tokens
@@ -374,6 +374,7 @@ async def open_memory(
     clock: Clock = system_clock,
     count_tokens: TokenCounter = estimate_tokens,
     embedder: str = "none",
+    store_policy: StorePolicy = "redact",
 ) -> AsyncIterator[Memory]:
     """Open the memory kept at ``url`` for as long as the context lasts.
 
@@ -388,13 +389,15 @@ async def open_memory(
         clock: the source of stored timestamps.
         count_tokens: counts the tokens of a text.
         embedder: by name, for recall by meaning too; see :func:`wenmai.providers.embedders.open_embedder`.
+        store_policy: ``redact`` replaces private values before they are stored, ``off`` stores them.
 
     Raises:
         UnsupportedUrl: no backend has that scheme.
         InvalidInput: the backend does not store documents and logs.
         StoreError: the store cannot be opened.
     """
-    async with AsyncExitStack() as connections, open_stores(url, hot, search=search, clock=clock) as (store, _):
+    opening = open_stores(url, hot, search=search, clock=clock, policy=store_policy)
+    async with AsyncExitStack() as connections, opening as (store, _):
         documents, logs = required(store, url)
         memory = Memory(
             documents,

@@ -24,6 +24,7 @@ from wenmai.stores.identity import INCARNATION
 from wenmai.stores.records import Record, Session, bound_records
 from wenmai.stores.update import update
 from wenmai.text.id_template import SESSION_IDS, new_id
+from wenmai.text.redact import redact
 
 _log = logging.getLogger(__name__)
 
@@ -321,10 +322,14 @@ def checked_title(title: str) -> str:
 def title_from_question(question: str) -> str:
     """A rule-made title: the first line, at most 40 code points, cut at a space if there is one beyond 20.
 
-    A grapheme of several code points, such as an emoji or an accented letter, is not split.
+    A grapheme of several code points, such as an emoji or an accented letter, is not split. A line that is cut has its
+    private values replaced.
     """
     lines = question.strip().splitlines()
     line = lines[0].strip() if lines else ""
+    if len(line) <= RULE_TITLE_LIMIT:
+        return line
+    line = redact(line)  # a part of a private value would not be recognized when the title is stored
     if len(line) <= RULE_TITLE_LIMIT:
         return line
     cut = line[:RULE_TITLE_LIMIT]

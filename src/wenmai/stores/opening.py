@@ -8,16 +8,21 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from importlib import import_module
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from wenmai.clock import Clock, system_clock
 from wenmai.errors import InvalidInput, MissingExtra, StoreError, UnsupportedUrl, mask_url
 from wenmai.stores.contracts import Search, Store
+from wenmai.stores.private import PrivateStore
 from wenmai.stores.separate_search import StoreWithSearch
 from wenmai.stores.upgrades import OnStep, Schema
+from wenmai.text.redact import Redactor
 
 if TYPE_CHECKING:
     from wenmai.resilience.breaker import Breaker, BreakerPolicy
+
+StorePolicy = Literal["off", "redact"]
+"""What is done with private values before they are written: nothing, or they are replaced by placeholders."""
 
 _BACKENDS = {
     "memory": ("wenmai.stores.inprocess", ""),
@@ -69,6 +74,7 @@ async def open_stores(
     search: str = "",
     clock: Clock = system_clock,
     breaker_policy: "BreakerPolicy | None" = None,
+    policy: StorePolicy = "redact",
 ) -> AsyncIterator["tuple[Store, tuple[Breaker, ...]]"]:
     """Open the store at ``url`` and, if configured, the Redis cache in front of it and the store for its search.
 
@@ -78,6 +84,7 @@ async def open_stores(
         search: URL of a store that has the search indexes, in place of that at ``url``; "" for none.
         clock: source of stored timestamps.
         breaker_policy: of the breaker in front of the Redis cache.
+        policy: see :data:`StorePolicy`.
 
     Yields:
         The store, and the breakers of its optional dependencies.
@@ -97,7 +104,7 @@ async def open_stores(
             store, breakers = cached, (cached.breaker,)
         if search:
             store = StoreWithSearch(store, await stack.enter_async_context(_open_search(search, clock)))
-        yield store, breakers
+        yield PrivateStore(store, Redactor()) if policy == "redact" else store, breakers
 
 
 @asynccontextmanager

@@ -56,13 +56,14 @@ async def _complete(state: TurnState, run: TurnRun) -> TurnState:
 
 async def _record_first_question(state: TurnState, run: TurnRun) -> None:
     """Store the session's first question and a title, unless it was deleted meanwhile."""
-    request, thread = state["request"], state["opened"].thread
+    scope, opened = state["request"].scope, state["opened"]
+    thread, question = opened.thread, opened.question.content
     sessions = run.services.memory.sessions
     with suppress(SessionNotFound):
         await sessions.change(
-            request.scope,
+            scope,
             thread.session_id,
-            lambda session: with_first_question(session, request.query, final=sessions.rule_titles_final),
+            lambda session: with_first_question(session, question, final=sessions.rule_titles_final),
             incarnation=thread.incarnation,
         )
 

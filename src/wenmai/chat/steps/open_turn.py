@@ -50,12 +50,13 @@ async def open_turn(state: TurnState, run: TurnRun) -> TurnState:
             await run.resources.aclose()
             continue
         break
-    answer = appended.messages[1]
+    question, answer = appended.messages
     await run.emit(TurnStarted(run.trace_id, thread.session_id, answer.turn_id, request.persona_id))
     recent = window if window is not None and run.services.policy.memory_enabled else EMPTY_WINDOW
     opened = Opened(
         thread=thread,
         turn_id=answer.turn_id,
+        question=question,
         answer=answer,
         window=recent.messages,  # of completed turns, which this one is not yet
         recent=recent,

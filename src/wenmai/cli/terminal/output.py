@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import typer
 
 from wenmai.errors import InvalidInput, UnsupportedUrl, WenmaiError
+from wenmai.text.redact.log_filter import install_log_filter
 
 BAD_INPUT = 2
 INTERRUPTED = 130
@@ -20,6 +21,7 @@ _SAFE_CHARACTERS = frozenset("\n\t\u200c\u200d")
 def expected_errors() -> Iterator[None]:
     """Turn a :class:`WenmaiError` into one line on stderr and an exit status, and Ctrl-C into status 130."""
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+    install_log_filter()
     try:
         yield
     except WenmaiError as problem:

@@ -28,7 +28,7 @@ class SessionBody(RequestBody):
     session_id: Id | None = Field(default=None, description="Your own id; generated if omitted.")
     persona_id: Id | None = Field(alias="npc_id", default=None, description="The persona of messages without `npc_id`.")
     title: Title | None = Field(default=None, description="Your own title; default: derived from the first question.")
-    metadata: dict[str, Any] = Field(default={}, description="Your own data; returned unchanged.")
+    metadata: dict[str, Any] = Field(default={}, description="Your own data; private values in it are replaced.")
 
 
 class TitleBody(RequestBody):
@@ -98,7 +98,7 @@ class MessageIn(StrictModel):
         pattern=NO_NUL,
         description="The tool call that this message answers.",
     )
-    metadata: dict[str, Any] = Field(default={}, description="Your own data; returned unchanged.")
+    metadata: dict[str, Any] = Field(default={}, description="Your own data; private values in it are replaced.")
     refusal: StrictStr | None = Field(
         default=None, max_length=CONTENT_LIMIT, pattern=NO_NUL, description="Used as the content if that is null."
     )

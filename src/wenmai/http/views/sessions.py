@@ -30,7 +30,7 @@ class SessionView(msgspec.Struct, frozen=True, kw_only=True):
     updated_at: Annotated[datetime, Meta(description="Last change.")]
     expires_at: Annotated[datetime, Meta(description="Extended by activity; nothing can be appended after it.")]
     context: Annotated[dict[str, Any], Meta(description="Variables of the session, such as `npc_id`.")]
-    metadata: Annotated[dict[str, Any], Meta(description="Your own data; returned unchanged.")]
+    metadata: Annotated[dict[str, Any], Meta(description="Your own data; private values in it are replaced.")]
     total_tokens_used: Annotated[int, Meta(description="Tokens of all model calls.")]
     total_cost_usd: Annotated[
         float, Meta(description="Cost of all model calls in US dollars, for models with a configured price.")

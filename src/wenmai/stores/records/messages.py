@@ -34,7 +34,7 @@ class Message(msgspec.Struct, frozen=True):
     tool_call_id: Annotated[str | None, Meta(description="The tool call that this message answers.")] = None
     tokens: Annotated[int, Meta(description="Estimated tokens.")] = 0
     completed: Annotated[bool, Meta(description="False for an incomplete answer: in progress or cancelled.")] = True
-    metadata: Annotated[dict[str, Any], Meta(description="Your own data; returned unchanged.")] = {}
+    metadata: Annotated[dict[str, Any], Meta(description="Your own data; private values in it are replaced.")] = {}
 
 
 class NewMessage(msgspec.Struct, frozen=True, kw_only=True):
