@@ -20,9 +20,13 @@ if TYPE_CHECKING:
     from wenmai.resilience.breaker import Breaker, BreakerPolicy
 
 _BACKENDS = {
+    "elasticsearch": ("wenmai.stores.elasticsearch", "elasticsearch"),
+    "elasticsearch+https": ("wenmai.stores.elasticsearch", "elasticsearch"),
     "memory": ("wenmai.stores.inprocess", ""),
     "milvus": ("wenmai.stores.milvus", "milvus"),
     "milvuss": ("wenmai.stores.milvus", "milvus"),
+    "opensearch": ("wenmai.stores.elasticsearch", "opensearch"),
+    "opensearch+https": ("wenmai.stores.elasticsearch", "opensearch"),
     "redis": ("wenmai.stores.redis", "redis"),
     "rediss": ("wenmai.stores.redis", "redis"),
     "redis+sentinel": ("wenmai.stores.redis", "redis"),

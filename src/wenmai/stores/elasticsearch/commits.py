@@ -1,0 +1,112 @@
+"""Committing changes of threads: one bulk request with the head, the documents of its messages, and the session.
+
+The head decides (see :mod:`.heads`). An item that another process has overtaken is written again with the odd version
+that follows, which wins over everything that was not committed.
+"""
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+import msgspec
+
+from wenmai.clock import to_micros
+from wenmai.scope import Scope
+from wenmai.stores.contracts import SLIDE_STEP
+from wenmai.stores.elasticsearch.client import Client, Found, Ref, Write
+from wenmai.stores.elasticsearch.heads import Head, OpenTurn, Pending
+from wenmai.stores.elasticsearch.retrying import attempts
+from wenmai.stores.elasticsearch.rows import Row, personas_json, row_of
+from wenmai.stores.elasticsearch.threads import StoredHead, head_write, message_document, message_ref, name_ref
+from wenmai.stores.records import Session
+
+MAX_KNOWN = 10_000
+"""Threads of which a process remembers up to which revision their messages are written."""
+
+
+class Commits:
+    """Commits changes, and remembers which messages a head need not carry any longer."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._written: OrderedDict[str, tuple[str, int]] = OrderedDict()
+
+    def begin(self, ref: Ref, head: Head) -> Head:
+        """The head of the next revision, without the messages that are known to be written."""
+        label, rev = self._written.get(ref.id, ("", 0))
+        kept = [each for each in head.pending if label != head.label or each.rev > rev]
+        return msgspec.structs.replace(head, rev=head.rev + 1, open=_copied(head), pending=kept)
+
+    async def commit(
+        self,
+        scope: Scope,
+        session_id: str,
+        ref: Ref,
+        before: StoredHead,
+        head: Head,
+        also: Sequence[Write] = (),
+    ) -> list[bool] | None:
+        """Replace the head; None if it has changed since it was read, and otherwise what became of ``also``."""
+        copies = [write for each in head.pending for write in self._copies(scope, session_id, head, each)]
+        first = head_write(ref, head, before.found)
+        committed, *done = await self._client.write([first, *copies, *also])
+        if not committed:
+            return None
+        overtaken = [
+            write._replace(version=2 * head.rev + 1)
+            for write, was_done in zip(copies, done, strict=False)
+            if not was_done and write.version == 2 * head.rev
+        ]
+        if overtaken:
+            await self._client.write(overtaken)
+        self._written[ref.id] = (head.label, head.rev)
+        self._written.move_to_end(ref.id)
+        if len(self._written) > MAX_KNOWN:
+            self._written.popitem(last=False)
+        return done[len(copies) :]
+
+    def _copies(self, scope: Scope, session_id: str, head: Head, pending: Pending) -> list[Write]:
+        """The documents of a message: with an even version in its own revision, with the odd one after that."""
+        version = 2 * pending.rev + (pending.rev != head.rev)
+        document = message_document(scope, session_id, head, pending.message)
+        writes = [Write(message_ref(self._client, head, pending.message.seq), document, version=version)]
+        if head.named:
+            name = {"session": head.session, "label": head.label, "seq": pending.message.seq}
+            writes.append(Write(name_ref(self._client, head, pending.message.id), name, version=version))
+        return writes
+
+    async def slide(self, ref: Ref, incarnation: str, now: datetime) -> None:
+        """Move the session's expiry, though another process changes the session at the same time."""
+        async for _ in attempts(self._client.name):
+            [found] = await self._client.get([ref])
+            row = row_of(found)
+            if row is None or row.deleted or row.incarnation != incarnation:
+                return
+            write = slide_write(ref, row, found, now)
+            if write is None or all(await self._client.write([write])):
+                return
+
+    async def register(self, ref: Ref, row: Row, found: Found | None, persona_id: str, now: datetime | None) -> bool:
+        """Note in the session that the persona has a thread, before it has one, and slide it unless ``now`` is None.
+
+        False if the session has changed.
+        """
+        row.threads = personas_json([*(each for each in row.personas if each != persona_id), persona_id])
+        slid = slide_write(ref, row, found, now) if now else None
+        return all(await self._client.write([slid or Write(ref, row.document(), found)]))
+
+
+def slide_write(ref: Ref, row: Row, found: Found | None, now: datetime) -> Write | None:
+    """The write that moves the session's expiry to one lifetime from now; None if it moves too little."""
+    session = row.decoded(Session)
+    lifetime = timedelta(seconds=session.lifetime_seconds)
+    moved = now + lifetime - session.expires_at
+    if moved < min(SLIDE_STEP, lifetime / 100):
+        return None
+    session = msgspec.structs.replace(session, expires_at=now + lifetime)
+    row.record, row.updated_at = msgspec.json.encode(session).decode(), to_micros(now)
+    return Write(ref, row.document(), found)
+
+
+def _copied(head: Head) -> list[OpenTurn]:
+    return [msgspec.structs.replace(turn, seqs=list(turn.seqs)) for turn in head.open]
