@@ -27,6 +27,7 @@ from wenmai.stores.elasticsearch.threads import (
     read_head,
     read_messages,
     remove_documents,
+    remove_threads,
 )
 from wenmai.stores.records import Message, NewMessage, Session
 
@@ -138,6 +139,7 @@ class Appends:
         slide: bool,
     ) -> bool:
         session_at, row, _ = session
+        ref, before = stored
         slid = slide_write(*session, self._clock()) if slide else None
         also = [] if slid is None else [slid]
         new = {each.message.seq: each.message for each in head.pending}
@@ -145,12 +147,15 @@ class Appends:
         read = asyncio.ensure_future(read_messages(self._client, base, older))
         try:
             if head.last_seq > base.last_seq:
-                done = await self._commits.commit(scope, thread.session_id, *stored, head, also)
+                done = await self._commits.commit(scope, thread.session_id, ref, before, head, also)
             else:
                 done = await self._client.write(also)
         finally:
             await asyncio.wait([read])
         if done is None:
+            return False
+        if before.head is None and not await self._still_there(scope, session_at, row):
+            await remove_threads(self._client, session_at.id, [thread.persona_id], row.incarnation)
             return False
         if not all(done):
             await self._commits.slide(session_at, row.incarnation, self._clock())
@@ -160,6 +165,11 @@ class Appends:
             tail = [] if messages is None else [messages[seq] for seq in each.shown]
             each.done.set_result(Appended(each.numbered, each.repeated, _fresh(tail), row.incarnation))
         return True
+
+    async def _still_there(self, scope: Scope, session: Ref, row: Row) -> bool:
+        """Whether the session exists after the first append to a thread, which its removal may not have seen."""
+        [found] = await self._client.get([session])
+        return living_session(found, scope, self._clock(), row.incarnation) is not None
 
 
 def _may_append(row: Row | None, thread: ThreadKey, queued: Queued, now: datetime) -> bool:

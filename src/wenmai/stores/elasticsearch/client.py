@@ -51,6 +51,13 @@ class Found(NamedTuple):
     version: int
 
 
+class Done(NamedTuple):
+    """A write that was done, and what a later one must name to succeed only if nothing came in between."""
+
+    seq_no: int
+    primary_term: int
+
+
 class Write(NamedTuple):
     """One action of a bulk request.
 
@@ -63,7 +70,7 @@ class Write(NamedTuple):
 
     ref: Ref
     source: Body | None
-    unchanged: Found | None = None
+    unchanged: Found | Done | None = None
     version: int | None = None
     overwrite: bool = False
 
@@ -158,27 +165,45 @@ class Client:
             return None
         return Found(doc["_source"], doc["_seq_no"], doc["_primary_term"], doc["_version"])
 
-    async def write(self, writes: Sequence[Write], *, refresh: bool = False) -> list[bool]:
-        """Run the actions, durably, each for itself; return for each whether it was done.
+    async def write(
+        self, writes: Sequence[Write], *, refresh: bool = False, first_decides: bool = False
+    ) -> list[Done | None]:
+        """Run the actions, durably, each for itself; return for each its result.
 
-        One that was not has met another document than it must (see :class:`Write`).
+        None for one that met another document than it must (see :class:`Write`).
+
+        Args:
+            writes: the actions.
+            refresh: let searches see them.
+            first_decides: once the first was done, another that fails only has no result.
 
         Raises:
             StoreUnavailable: an action failed; others may be done.
         """
-        done: list[bool] = []
+        done: list[Done | None] = []
         params = {"refresh": "true"} if refresh else {}
         for lines in _batches(writes):
-            answer = await self.must("POST", "/_bulk", b"".join(lines), params=params)
-            done += [self._was_done(item) for item in answer["items"]]
+            lenient = first_decides and bool(done)
+            try:
+                answer = await self.must("POST", "/_bulk", b"".join(lines), params=params)
+                for item in answer["items"]:
+                    done.append(self._done(item, lenient=lenient))
+                    lenient = first_decides
+            except StoreUnavailable:
+                if not lenient:
+                    raise
+                done += [None] * (len(writes) - len(done))
+                break
         return done
 
-    def _was_done(self, item: Any) -> bool:
+    def _done(self, item: Any, *, lenient: bool) -> Done | None:
         [result] = item.values()
         status: int = result["status"]
-        if status >= ERROR and status not in (CONFLICT, NOT_FOUND):
+        if status < ERROR:
+            return Done(result["_seq_no"], result["_primary_term"])
+        if status not in (CONFLICT, NOT_FOUND) and not lenient:
             raise StoreUnavailable(self.name, _reason(result["error"]))
-        return status < ERROR
+        return None
 
     async def search(self, index: str, body: Body, *, fresh: bool = False) -> Answer:
         """The answer to a search; with ``fresh``, of all that was written before."""

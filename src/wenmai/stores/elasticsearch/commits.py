@@ -1,9 +1,10 @@
 """Committing changes of threads: one bulk request with the head, the documents of its messages, and the session.
 
-The head decides (see :mod:`.heads`). An item that another process has overtaken is written again with the odd version
-that follows, which wins over everything that was not committed.
+The head decides (see :mod:`.heads`): if it has changed meanwhile, the rest of the request is undone, and otherwise what
+failed of the rest is done again, now or with the thread's next change.
 """
 
+import logging
 from collections import OrderedDict
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -11,14 +12,17 @@ from datetime import datetime, timedelta
 import msgspec
 
 from wenmai.clock import to_micros
+from wenmai.errors import StoreUnavailable
 from wenmai.scope import Scope
 from wenmai.stores.contracts import SLIDE_STEP
-from wenmai.stores.elasticsearch.client import Client, Found, Ref, Write
-from wenmai.stores.elasticsearch.heads import Head, OpenTurn, Pending
+from wenmai.stores.elasticsearch.client import Client, Done, Found, Ref, Write
+from wenmai.stores.elasticsearch.heads import Head, OpenTurn, Pending, repaired_version, written_version
 from wenmai.stores.elasticsearch.retrying import attempts
 from wenmai.stores.elasticsearch.rows import Row, personas_json, row_of
 from wenmai.stores.elasticsearch.threads import StoredHead, head_write, message_document, message_ref, name_ref
 from wenmai.stores.records import Session
+
+_log = logging.getLogger(__name__)
 
 MAX_KNOWN = 10_000
 """Threads of which a process remembers up to which revision their messages are written."""
@@ -45,29 +49,39 @@ class Commits:
         before: StoredHead,
         head: Head,
         also: Sequence[Write] = (),
-    ) -> list[bool] | None:
+    ) -> list[Done | None] | None:
         """Replace the head; None if it has changed since it was read, and otherwise what became of ``also``."""
         copies = [write for each in head.pending for write in self._copies(scope, session_id, head, each)]
         first = head_write(ref, head, before.found)
-        committed, *done = await self._client.write([first, *copies, *also])
+        committed, *done = await self._client.write([first, *also, *copies], first_decides=True)
+        extra, done = done[: len(also)], done[len(also) :]
         if not committed:
+            mine = [Write(write.ref, None, was_done) for write, was_done in zip(copies, done, strict=True) if was_done]
+            await self._client.write(mine)
             return None
-        overtaken = [
-            write._replace(version=2 * head.rev + 1)
-            for write, was_done in zip(copies, done, strict=False)
-            if not was_done and write.version == 2 * head.rev
+        if await self._repair(head, copies, done):
+            self._written[ref.id] = (head.label, head.rev)
+            self._written.move_to_end(ref.id)
+            if len(self._written) > MAX_KNOWN:
+                self._written.popitem(last=False)
+        return extra
+
+    async def _repair(self, head: Head, copies: Sequence[Write], done: Sequence[Done | None]) -> bool:
+        """Write again what was not written, or overtaken, in this revision; whether all is written then."""
+        missing = [
+            write._replace(version=repaired_version(head.rev))
+            for write, was_done in zip(copies, done, strict=True)
+            if not was_done and write.version == written_version(head.rev)
         ]
-        if overtaken:
-            await self._client.write(overtaken)
-        self._written[ref.id] = (head.label, head.rev)
-        self._written.move_to_end(ref.id)
-        if len(self._written) > MAX_KNOWN:
-            self._written.popitem(last=False)
-        return done[len(copies) :]
+        try:
+            return all(await self._client.write(missing))
+        except StoreUnavailable as problem:
+            _log.warning("copies of committed messages are written with the next change: %s", problem)
+            return False
 
     def _copies(self, scope: Scope, session_id: str, head: Head, pending: Pending) -> list[Write]:
-        """The documents of a message: with an even version in its own revision, with the odd one after that."""
-        version = 2 * pending.rev + (pending.rev != head.rev)
+        """The documents of a message."""
+        version = (written_version if pending.rev == head.rev else repaired_version)(pending.rev)
         document = message_document(scope, session_id, head, pending.message)
         writes = [Write(message_ref(self._client, head, pending.message.seq), document, version=version)]
         if head.named:

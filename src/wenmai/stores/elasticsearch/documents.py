@@ -213,7 +213,7 @@ class ElasticsearchDocuments:
                 removed += expired
             else:
                 writes.append(Write(ref, None, found))
-        return removed + sum(await self._client.write(writes))
+        return removed + sum(map(bool, await self._client.write(writes)))
 
 
 def _is_visible(row: Row, scope: Scope, of: type[Record], now: datetime) -> bool:

@@ -7,7 +7,7 @@ add pooling, authentication, TLS and errors.
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, NamedTuple
 
-from wenmai.errors import StoreUnavailable
+from wenmai.errors import MissingExtra, StoreUnavailable
 from wenmai.stores.elasticsearch.address import Address, Kind
 
 EXPECTED = (400, 404, 409)
@@ -30,8 +30,15 @@ class Driver(NamedTuple):
 
 
 def connect(address: Address, *, connections: int) -> Driver:
-    """The client of the address's server; it connects with its first request."""
-    return _DRIVERS[address.kind](address, connections)
+    """The client of the address's server; it connects with its first request.
+
+    Raises:
+        MissingExtra: it is not installed.
+    """
+    try:
+        return _DRIVERS[address.kind](address, connections)
+    except ModuleNotFoundError as missing:
+        raise MissingExtra((missing.name or address.kind).partition(".")[0], address.kind) from missing
 
 
 def _opensearch(address: Address, connections: int) -> Driver:

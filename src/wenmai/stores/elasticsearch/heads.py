@@ -6,6 +6,10 @@ messages are written with the same request, but count only as copies until their
 
 Documents of messages are written with a version that follows from the head's revision, so a late write of an older
 change cannot replace a newer one. What lies beyond ``last_seq`` was not committed, and is ignored.
+
+Two processes may write the same number in the same revision, of which one commits it. It writes a copy that the other
+was faster with again, with a greater version (:func:`repaired_version`); the other removes its own, which leaves a
+version in between. Whoever finds a message in ``pending`` and did not write it does the same.
 """
 
 from collections.abc import Iterator
@@ -13,6 +17,19 @@ from collections.abc import Iterator
 import msgspec
 
 from wenmai.stores.records import Message
+
+_VERSIONS = 4
+"""Versions of a document in each revision: as written, removed again, free, and as repaired."""
+
+
+def written_version(rev: int) -> int:
+    """The version of a document that is written in that revision."""
+    return _VERSIONS * rev
+
+
+def repaired_version(rev: int) -> int:
+    """The version of a document that was committed in that revision, and is written again later."""
+    return _VERSIONS * rev + _VERSIONS - 1
 
 
 class OpenTurn(msgspec.Struct, array_like=True):

@@ -113,7 +113,7 @@ class ElasticsearchSearch:
                     if before is not None and before.source["digest"] == text_digest(entry.text).hex()
                 }
                 done = await self._client.write(list(writes.values()), refresh=True)
-                embedded += sum(done)
+                embedded += sum(map(bool, done))
                 left = {id_: left[id_] for id_, ok in zip(writes, done, strict=True) if not ok}
                 if not left:
                     break
@@ -184,7 +184,8 @@ class ElasticsearchSearch:
                 matching = {"bool": {"filter": [{"term": {"owner": owner}}, *filters_of(where)]}}
                 return await self._client.delete_where([self._index], matching)
             refs = [entry_ref(self._client, owner, id_) for id_ in dict.fromkeys(ids or ())]
-            return sum(await self._client.write([Write(ref, None, overwrite=True) for ref in refs], refresh=True))
+            done = await self._client.write([Write(ref, None, overwrite=True) for ref in refs], refresh=True)
+            return sum(map(bool, done))
 
     async def size(self, scope: Scope, collection: str, *, shared: bool = False) -> CollectionSize:
         """See :meth:`wenmai.stores.contracts.Search.size`."""

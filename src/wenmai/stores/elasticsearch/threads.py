@@ -9,7 +9,7 @@ import msgspec
 
 from wenmai.scope import Scope
 from wenmai.stores.elasticsearch.client import Client, Found, Ref, Write
-from wenmai.stores.elasticsearch.heads import Head
+from wenmai.stores.elasticsearch.heads import Head, repaired_version, written_version
 from wenmai.stores.elasticsearch.indices import MESSAGES, THREADS
 from wenmai.stores.elasticsearch.rows import digest
 from wenmai.stores.records import Message
@@ -105,7 +105,7 @@ async def read_messages(client: Client, head: Head, seqs: Sequence[int]) -> list
     """The messages with these numbers, in that order; None if the thread has changed since the head was read."""
     pending = {each.message.seq: each.message for each in head.pending}
     stored = [seq for seq in seqs if seq not in pending]
-    newest = 2 * head.rev + 1
+    newest = repaired_version(head.rev)
     if stored:
         found = await client.get([message_ref(client, head, seq) for seq in stored])
         for seq, each in zip(stored, found, strict=True):
@@ -163,7 +163,7 @@ async def remove_documents(client: Client, head: Head, after: int = 0) -> None:
     """Remove the documents of the messages after a number."""
     seqs = range(after + 1, head.last_seq + 1)
     refs = [message_ref(client, head, seq) for seq in seqs]
-    version = 2 * head.rev + 2
+    version = written_version(head.rev + 1)
     if head.named:
         found = await client.get(refs, ["id"])
         ids = {each.source["id"] for each in found if each is not None}
