@@ -14,7 +14,7 @@ from wenmai.errors import SessionExpired, SessionNotFound, WenmaiError
 from wenmai.resilience.shielded import run_to_completion
 from wenmai.scope import Scope, ThreadKey
 from wenmai.stores.contracts import Appended
-from wenmai.stores.elasticsearch.client import Client, Found, Ref
+from wenmai.stores.elasticsearch.client import FAILED, Client, Found, Ref
 from wenmai.stores.elasticsearch.commits import Commits, slide_write
 from wenmai.stores.elasticsearch.heads import Head
 from wenmai.stores.elasticsearch.retrying import Locks, attempts
@@ -157,7 +157,7 @@ class Appends:
         if before.head is None and not await self._still_there(scope, session_at, row):
             await remove_threads(self._client, session_at.id, [thread.persona_id], row.incarnation)
             return False
-        if not all(done):
+        if any(result in (None, FAILED) for result in done):
             await self._commits.slide(session_at, row.incarnation, self._clock())
         shown = read.result()
         messages = None if shown is None else new | dict(zip(older, shown, strict=True))

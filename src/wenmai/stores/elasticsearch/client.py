@@ -58,6 +58,10 @@ class Done(NamedTuple):
     primary_term: int
 
 
+FAILED = Done(-1, -1)
+"""The result of a write that may have been done or not."""
+
+
 class Write(NamedTuple):
     """One action of a bulk request.
 
@@ -175,7 +179,7 @@ class Client:
         Args:
             writes: the actions.
             refresh: let searches see them.
-            first_decides: once the first was done, another that fails only has no result.
+            first_decides: once the first was done, another may fail, and its result is :data:`FAILED`.
 
         Raises:
             StoreUnavailable: an action failed; others may be done.
@@ -192,7 +196,7 @@ class Client:
             except StoreUnavailable:
                 if not lenient:
                     raise
-                done += [None] * (len(writes) - len(done))
+                done += [FAILED] * (len(writes) - len(done))
                 break
         return done
 
@@ -201,9 +205,11 @@ class Client:
         status: int = result["status"]
         if status < ERROR:
             return Done(result["_seq_no"], result["_primary_term"])
-        if status not in (CONFLICT, NOT_FOUND) and not lenient:
-            raise StoreUnavailable(self.name, _reason(result["error"]))
-        return None
+        if status in (CONFLICT, NOT_FOUND):
+            return None
+        if lenient:
+            return FAILED
+        raise StoreUnavailable(self.name, _reason(result["error"]))
 
     async def search(self, index: str, body: Body, *, fresh: bool = False) -> Answer:
         """The answer to a search; with ``fresh``, of all that was written before."""

@@ -15,8 +15,8 @@ from wenmai.clock import to_micros
 from wenmai.errors import StoreUnavailable
 from wenmai.scope import Scope
 from wenmai.stores.contracts import SLIDE_STEP
-from wenmai.stores.elasticsearch.client import Client, Done, Found, Ref, Write
-from wenmai.stores.elasticsearch.heads import Head, OpenTurn, Pending, repaired_version, written_version
+from wenmai.stores.elasticsearch.client import FAILED, Client, Done, Found, Ref, Write
+from wenmai.stores.elasticsearch.heads import Head, OpenTurn, Pending, repaired_from, repaired_version, written_version
 from wenmai.stores.elasticsearch.retrying import attempts
 from wenmai.stores.elasticsearch.rows import Row, personas_json, row_of
 from wenmai.stores.elasticsearch.threads import StoredHead, head_write, message_document, message_ref, name_ref
@@ -55,29 +55,33 @@ class Commits:
         first = head_write(ref, head, before.found)
         committed, *done = await self._client.write([first, *also, *copies], first_decides=True)
         extra, done = done[: len(also)], done[len(also) :]
+        results = list(zip(copies, done, strict=True))
         if not committed:
-            mine = [Write(write.ref, None, was_done) for write, was_done in zip(copies, done, strict=True) if was_done]
-            await self._client.write(mine)
+            # Copies of older changes were committed, whoever wrote them.
+            new = [(write, result) for write, result in results if write.version == written_version(head.rev)]
+            await self._client.write([Write(write.ref, None, result) for write, result in new if result])
             return None
-        if await self._repair(head, copies, done):
+        failed = [write for write, result in results if result is FAILED]
+        superseded = [
+            write for write, result in results if result is None and write.version == written_version(head.rev)
+        ]
+        if await self._repair([*failed, *superseded]):
             self._written[ref.id] = (head.label, head.rev)
             self._written.move_to_end(ref.id)
             if len(self._written) > MAX_KNOWN:
                 self._written.popitem(last=False)
         return extra
 
-    async def _repair(self, head: Head, copies: Sequence[Write], done: Sequence[Done | None]) -> bool:
-        """Write again what was not written, or overtaken, in this revision; whether all is written then."""
-        missing = [
-            write._replace(version=repaired_version(head.rev))
-            for write, was_done in zip(copies, done, strict=True)
-            if not was_done and write.version == written_version(head.rev)
-        ]
+    async def _repair(self, copies: Sequence[Write]) -> bool:
+        """Write copies of committed messages again, unless another process has; whether all are written then."""
+        versions = [each.version or 0 for each in copies]
+        again = [each._replace(version=repaired_from(version)) for each, version in zip(copies, versions, strict=True)]
         try:
-            return all(await self._client.write(missing))
+            await self._client.write(again)
         except StoreUnavailable as problem:
             _log.warning("copies of committed messages are written with the next change: %s", problem)
             return False
+        return True
 
     def _copies(self, scope: Scope, session_id: str, head: Head, pending: Pending) -> list[Write]:
         """The documents of a message."""
@@ -90,15 +94,21 @@ class Commits:
         return writes
 
     async def slide(self, ref: Ref, incarnation: str, now: datetime) -> None:
-        """Move the session's expiry, though another process changes the session at the same time."""
-        async for _ in attempts(self._client.name):
-            [found] = await self._client.get([ref])
-            row = row_of(found)
-            if row is None or row.deleted or row.incarnation != incarnation:
-                return
-            write = slide_write(ref, row, found, now)
-            if write is None or all(await self._client.write([write])):
-                return
+        """Move the session's expiry, though another process changes the session at the same time.
+
+        The messages are committed: if it cannot be moved, the next append will move it.
+        """
+        try:
+            async for _ in attempts(self._client.name):
+                [found] = await self._client.get([ref])
+                row = row_of(found)
+                if row is None or row.deleted or row.incarnation != incarnation:
+                    return
+                write = slide_write(ref, row, found, now)
+                if write is None or all(await self._client.write([write])):
+                    return
+        except StoreUnavailable as problem:
+            _log.warning("the expiry of a session was not moved: %s", problem)
 
     async def register(self, ref: Ref, row: Row, found: Found | None, persona_id: str, now: datetime | None) -> bool:
         """Note in the session that the persona has a thread, before it has one, and slide it unless ``now`` is None.

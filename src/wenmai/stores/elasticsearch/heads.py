@@ -32,6 +32,11 @@ def repaired_version(rev: int) -> int:
     return _VERSIONS * rev + _VERSIONS - 1
 
 
+def repaired_from(version: int) -> int:
+    """The version with which a document of that version is repaired; its own if it is a repair."""
+    return repaired_version(version // _VERSIONS)
+
+
 class OpenTurn(msgspec.Struct, array_like=True):
     """A turn with messages that are not completed.
 

@@ -1,0 +1,42 @@
+"""The official client of OpenSearch."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from opensearchpy import AsyncOpenSearch
+from opensearchpy.exceptions import OpenSearchException, TransportError
+
+from wenmai.errors import StoreUnavailable
+from wenmai.stores.elasticsearch.address import Address
+from wenmai.stores.elasticsearch.drivers import EXPECTED, Answer, Driver
+
+
+def driver_of(address: Address, connections: int) -> Driver:
+    """A client for the server at the address."""
+    client = AsyncOpenSearch(
+        hosts=[address.url],
+        http_auth=address.login,
+        maxsize=connections,
+        max_retries=0,
+        timeout=address.timeout,
+    )
+
+    async def request(
+        method: str,
+        path: str,
+        params: Mapping[str, str],
+        headers: Mapping[str, str],
+        body: bytes | None,
+        timeout: float,  # noqa: ASYNC109 — the client's own
+    ) -> Answer:
+        options: dict[str, Any] = {**params, "ignore": EXPECTED, "request_timeout": timeout}
+        try:
+            return await client.transport.perform_request(
+                method, path, params=options, body=body, headers=dict(headers)
+            )
+        except TransportError as problem:
+            raise StoreUnavailable("opensearch", f"{problem.status_code} {problem.error}") from problem
+        except OpenSearchException as problem:
+            raise StoreUnavailable("opensearch", str(problem)) from problem
+
+    return Driver(request, client.close)
