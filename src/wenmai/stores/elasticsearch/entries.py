@@ -1,7 +1,7 @@
 """Entries of the search contract as documents, and back."""
 
 import struct
-from base64 import b64decode, b64encode
+from base64 import b64encode, urlsafe_b64decode
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from math import hypot
@@ -73,7 +73,7 @@ def document_of(owner: str, entry: SearchEntry) -> dict[str, Any]:
         "length": len(found),
         "values": sorted({value_token(name, value) for name, those in fields.items() for value in values_of(those)}),
         "embedded": False,
-        "packed": _encode(packed).decode(),
+        "packed": b64encode(_encode(packed)).decode(),
         "digest": text_digest(entry.text).hex(),
     }
 
@@ -87,14 +87,19 @@ def with_vector(document: Mapping[str, Any], vector: Sequence[float]) -> dict[st
     return embedded
 
 
-def vector_bytes(text: str) -> bytes:
+def unpacked(column: str) -> Packed:
+    """The entry in the column ``packed``."""
+    return msgspec.json.decode(_column_bytes(column), type=Packed)
+
+
+def vector_bytes(column: str) -> bytes:
     """The vector as it came, in 32-bit floats."""
-    return b64decode(text)
+    return _column_bytes(column)
 
 
-def vector_of(text: str) -> tuple[float, ...]:
+def vector_of(column: str) -> tuple[float, ...]:
     """The numbers of :func:`vector_bytes`."""
-    raw = vector_bytes(text)
+    raw = vector_bytes(column)
     return struct.unpack(f"<{len(raw) // 4}f", raw)
 
 
@@ -122,6 +127,11 @@ def _filter(name: str, wanted: FieldValue | Sequence[FieldValue] | Range) -> dic
     low = kind if wanted.low is None else value_token(name, wanted.low)
     high = kind[:-1] + chr(ord(kind[-1]) + 1) if wanted.high is None else value_token(name, wanted.high)
     return {"range": {"values": {"gte": low, "lt": high}}}
+
+
+def _column_bytes(column: str) -> bytes:
+    """The bytes of a column, which searches return in base64 of either alphabet, with padding or without."""
+    return urlsafe_b64decode(f"{column}==")
 
 
 def _plain(values: FieldValue | Sequence[FieldValue]) -> FieldValue | list[FieldValue]:

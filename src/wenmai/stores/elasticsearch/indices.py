@@ -35,6 +35,9 @@ _SWITCH = {"type": "boolean"}
 _STORED = {"type": "keyword", "index": False, "doc_values": False}
 """Text that is only read back, of any length."""
 
+_COLUMN = {"type": "binary", "doc_values": True}
+"""Bytes that searches return for each candidate, without reading its whole document."""
+
 _SCOPE = dict.fromkeys(("tenant_id", "site_id", "user_id"), _KEYWORD)
 
 _RECORDS = _SCOPE | {
@@ -83,8 +86,8 @@ _SEARCH = {
     "length": _LONG,
     "values": _KEYWORD,
     "embedded": _SWITCH,
-    "packed": _STORED | {"store": True},
-    "vector": _STORED | {"store": True},
+    "packed": _COLUMN,
+    "vector": _COLUMN,
     "digest": _STORED,
     "dimension": _LONG,
 }

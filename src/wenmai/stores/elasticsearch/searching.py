@@ -9,12 +9,10 @@ from collections.abc import Mapping, Sequence
 from heapq import nsmallest
 from typing import Any, NamedTuple
 
-import msgspec
-
 from wenmai.stores.bm25 import UNIT, coverage, idf, length_factor, term_score
 from wenmai.stores.contracts import Hit, SearchQuery
 from wenmai.stores.elasticsearch.address import Kind
-from wenmai.stores.elasticsearch.entries import Packed, filters_of, term_token, vector_bytes
+from wenmai.stores.elasticsearch.entries import Packed, filters_of, term_token, unpacked, vector_bytes
 from wenmai.stores.elasticsearch.indices import vector_field
 from wenmai.stores.fusion import Scores, best
 from wenmai.stores.vector_matrix import VectorMatrix
@@ -22,10 +20,8 @@ from wenmai.text.cjk import query_terms
 
 MAX_TERMS = 1_000
 """Terms of a query that are ranked by the server, which allows 1 024 clauses; and terms that are counted at once."""
-LEAST_CANDIDATES = 200
-"""Candidates that a search asks for at least: the server's order is not the exact one."""
-SPARE = 2
-"""How many times as many candidates are asked for as are wanted."""
+LEAST_SPARE, SPARE = 50, 4
+"""So many more candidates are asked for than wanted, or a quarter more: the server's order is not the exact one."""
 ALL_MATCHING = 10_000
 """Most hits that a server returns."""
 
@@ -80,19 +76,20 @@ def finding(kind: Kind, owner: str, query: SearchQuery, tokens: Sequence[str]) -
     """The searches for the candidates of a query."""
     within = [{"term": {"owner": owner}}, *filters_of(query.where)]
     if query.ids is not None:
-        return [_asking({"bool": {"filter": [*within, {"terms": {"id": list(query.ids)}}]}}, max(1, len(query.ids)))]
-    wanted = max(LEAST_CANDIDATES, SPARE * _depth(query))
-    bodies = [_by_words(within, tokens, wanted)] if tokens else []
+        these = {"bool": {"filter": [*within, {"terms": {"id": list(query.ids)}}]}}
+        return [_asking(these, len(query.ids)) | _columns(query)]
+    wanted = _depth(query) + max(LEAST_SPARE, _depth(query) // SPARE)
+    searches = [_by_words(within, tokens, wanted)] if tokens else []
     if query.vector is not None:
-        bodies.append(_by_vector(kind, within, query.vector, wanted))
-    return bodies
+        searches.append(_by_vector(kind, within, query.vector, wanted))
+    return [search | _columns(query) for search in searches]
 
 
 def candidates_of(answer: Any) -> dict[str, Candidate]:
     """The candidates in the answer to one of :func:`finding`, by id; none if no vector of that length was indexed."""
     found = {}
     for hit in answer["hits"]["hits"] if "hits" in answer else ():
-        packed = msgspec.json.decode(hit["fields"]["packed"][0], type=Packed)
+        packed = unpacked(hit["fields"]["packed"][0])
         vector = hit["fields"].get("vector")
         found[packed.id] = Candidate(packed, vector_bytes(vector[0]) if vector else None)
     return found
@@ -139,10 +136,13 @@ def _asking(query: Body, size: int) -> Body:
         "query": query,
         "size": size,
         "sort": ["_score", {"id": "asc"}],
-        "_source": False,
-        "stored_fields": ["packed", "vector"],
+        "stored_fields": "_none_",
         "track_total_hits": False,
     }
+
+
+def _columns(query: SearchQuery) -> Body:
+    return {"docvalue_fields": ["packed"] if query.vector is None else ["packed", "vector"]}
 
 
 def _normalised(vector: Sequence[float]) -> list[float]:
