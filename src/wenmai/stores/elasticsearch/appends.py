@@ -142,7 +142,8 @@ class Appends:
         ref, before = stored
         slid = slide_write(*session, self._clock()) if slide else None
         also = [] if slid is None else [slid]
-        new = {each.message.seq: each.message for each in head.pending}
+        recent = self._commits.recent(ref, base)
+        new = {**recent, **{each.message.seq: each.message for each in head.pending}}
         older = sorted({seq for each in batch for seq in each.shown if seq not in new})
         read = asyncio.ensure_future(read_messages(self._client, base, older))
         try:

@@ -6,8 +6,9 @@ failed of the rest is done again, now or with the thread's next change.
 
 import logging
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 import msgspec
 
@@ -20,12 +21,29 @@ from wenmai.stores.elasticsearch.heads import Head, OpenTurn, Pending, repaired_
 from wenmai.stores.elasticsearch.retrying import attempts
 from wenmai.stores.elasticsearch.rows import Row, personas_json, row_of
 from wenmai.stores.elasticsearch.threads import StoredHead, head_write, message_document, message_ref, name_ref
-from wenmai.stores.records import Session
+from wenmai.stores.records import Message, Session
 
 _log = logging.getLogger(__name__)
 
-MAX_KNOWN = 10_000
-"""Threads of which a process remembers up to which revision their messages are written."""
+MAX_THREADS, MAX_RECENT = 500, 40
+"""Threads of which a process remembers what it has written, and messages of each."""
+
+LONGEST = 4_000
+"""Characters of a message that is remembered."""
+
+
+class Written(NamedTuple):
+    """What a process knows of a thread that it has changed: all up to that revision has its documents.
+
+    Attributes:
+        label: of the thread.
+        rev: of the head.
+        recent: its newest messages, by number, which are current while the head has that revision.
+    """
+
+    label: str
+    rev: int
+    recent: Mapping[int, Message]
 
 
 class Commits:
@@ -33,13 +51,19 @@ class Commits:
 
     def __init__(self, client: Client) -> None:
         self._client = client
-        self._written: OrderedDict[str, tuple[str, int]] = OrderedDict()
+        self._written: OrderedDict[str, Written] = OrderedDict()
 
     def begin(self, ref: Ref, head: Head) -> Head:
         """The head of the next revision, without the messages that are known to be written."""
-        label, rev = self._written.get(ref.id, ("", 0))
-        kept = [each for each in head.pending if label != head.label or each.rev > rev]
+        known = self._written.get(ref.id)
+        rev = known.rev if known is not None and known.label == head.label else 0
+        kept = [each for each in head.pending if each.rev > rev]
         return msgspec.structs.replace(head, rev=head.rev + 1, open=_copied(head), pending=kept)
+
+    def recent(self, ref: Ref, head: Head) -> Mapping[int, Message]:
+        """The messages of the head that this process remembers."""
+        known = self._written.get(ref.id)
+        return known.recent if known is not None and (known.label, known.rev) == (head.label, head.rev) else {}
 
     async def commit(
         self,
@@ -66,11 +90,19 @@ class Commits:
             write for write, result in results if result is None and write.version == written_version(head.rev)
         ]
         if await self._repair([*failed, *superseded]):
-            self._written[ref.id] = (head.label, head.rev)
-            self._written.move_to_end(ref.id)
-            if len(self._written) > MAX_KNOWN:
-                self._written.popitem(last=False)
+            self._remember(ref, head)
         return extra
+
+    def _remember(self, ref: Ref, head: Head) -> None:
+        changed = {each.message.seq: each.message for each in head.pending}
+        before = self.recent(ref, msgspec.structs.replace(head, rev=head.rev - 1))
+        known = {seq: each for seq, each in before.items() if seq not in changed and seq <= head.last_seq}
+        known |= {seq: each for seq, each in changed.items() if len(each.content) <= LONGEST}
+        kept = sorted(known.items())[-MAX_RECENT:]
+        self._written[ref.id] = Written(head.label, head.rev, dict(kept))
+        self._written.move_to_end(ref.id)
+        if len(self._written) > MAX_THREADS:
+            self._written.popitem(last=False)
 
     async def _repair(self, copies: Sequence[Write]) -> bool:
         """Write copies of committed messages again, unless another process has; whether all are written then."""

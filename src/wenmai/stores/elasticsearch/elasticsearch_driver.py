@@ -1,13 +1,26 @@
 """The official client of Elasticsearch."""
 
 from collections.abc import Mapping
+from typing import Any
 
-from elastic_transport import TransportError
+import msgspec
+from elastic_transport import JsonSerializer, SerializationError, TransportError
 from elasticsearch import ApiError, AsyncElasticsearch
 
 from wenmai.errors import StoreUnavailable
 from wenmai.stores.elasticsearch.address import Address
 from wenmai.stores.elasticsearch.drivers import EXPECTED, Answer, Driver
+
+
+class _Serializer(JsonSerializer):
+    """The client's own takes three times as long to decode the candidates of a search."""
+
+    def loads(self, data: bytes) -> Any:
+        """The decoded JSON."""
+        try:
+            return msgspec.json.decode(data)
+        except msgspec.DecodeError as problem:
+            raise SerializationError("the answer is not JSON", errors=(problem,)) from problem
 
 
 def driver_of(address: Address, connections: int) -> Driver:
@@ -17,6 +30,7 @@ def driver_of(address: Address, connections: int) -> Driver:
         basic_auth=address.login,
         connections_per_node=connections,
         max_retries=0,
+        serializer=_Serializer(),
         request_timeout=address.timeout,
     )
 

@@ -3,12 +3,24 @@
 from collections.abc import Mapping
 from typing import Any
 
-from opensearchpy import AsyncOpenSearch
-from opensearchpy.exceptions import OpenSearchException, TransportError
+import msgspec
+from opensearchpy import AsyncOpenSearch, JSONSerializer
+from opensearchpy.exceptions import OpenSearchException, SerializationError, TransportError
 
 from wenmai.errors import StoreUnavailable
 from wenmai.stores.elasticsearch.address import Address
 from wenmai.stores.elasticsearch.drivers import EXPECTED, Answer, Driver
+
+
+class _Serializer(JSONSerializer):
+    """The client's own takes three times as long to decode the candidates of a search."""
+
+    def loads(self, s: str) -> Any:
+        """The decoded JSON."""
+        try:
+            return msgspec.json.decode(s)
+        except msgspec.DecodeError as problem:
+            raise SerializationError(s, problem) from problem
 
 
 def driver_of(address: Address, connections: int) -> Driver:
@@ -18,6 +30,7 @@ def driver_of(address: Address, connections: int) -> Driver:
         http_auth=address.login,
         maxsize=connections,
         max_retries=0,
+        serializer=_Serializer(),
         timeout=address.timeout,
     )
 

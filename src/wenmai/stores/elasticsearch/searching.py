@@ -22,6 +22,8 @@ MAX_TERMS = 1_000
 """Terms of a query that are ranked by the server, which allows 1 024 clauses; and terms that are counted at once."""
 LEAST_SPARE, SPARE = 50, 4
 """So many more candidates are asked for than wanted, or a quarter more: the server's order is not the exact one."""
+NEAREST = 200
+"""Neighbours that the server looks for at least, though fewer are wanted: its vector index is approximate."""
 ALL_MATCHING = 10_000
 """Most hits that a server returns."""
 
@@ -124,10 +126,10 @@ def _by_words(within: Sequence[Body], tokens: Sequence[str], wanted: int) -> Bod
 
 def _by_vector(kind: Kind, within: Sequence[Body], vector: Sequence[float], wanted: int) -> Body:
     field, query_vector = vector_field(len(vector)), _normalised(vector)
-    filters = {"bool": {"filter": within}}
+    filters, k = {"bool": {"filter": within}}, max(wanted, NEAREST)
     if kind == "opensearch":
-        return _asking({"knn": {field: {"vector": query_vector, "k": wanted, "filter": filters}}}, wanted)
-    near = {"field": field, "query_vector": query_vector, "k": wanted, "num_candidates": wanted, "filter": filters}
+        return _asking({"knn": {field: {"vector": query_vector, "k": k, "filter": filters}}}, wanted)
+    near = {"field": field, "query_vector": query_vector, "k": k, "num_candidates": k, "filter": filters}
     return _asking({"knn": near}, wanted)
 
 
