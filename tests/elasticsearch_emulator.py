@@ -1,4 +1,4 @@
-"""An emulator of Elasticsearch from a wheel, on 127.0.0.1 and a free port: for the shapes of calls, not for durability."""
+"""An emulator of Elasticsearch from a wheel, on 127.0.0.1 and a free port: for the shapes of calls alone."""
 
 import subprocess
 import tempfile
