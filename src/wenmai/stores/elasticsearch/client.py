@@ -21,8 +21,8 @@ GRACE_SECONDS = 0.5
 
 MAX_DOCUMENTS = 1_000
 """Documents of a request."""
-MAX_BYTES = 16 * 2**20
-"""Bytes of a bulk request, about; a server takes 100 MB."""
+MAX_BYTES = 4 * 2**20
+"""Bytes of a bulk request, about; a server with little memory refuses more."""
 
 CONFLICT, NOT_FOUND, ERROR = 409, 404, 300
 
@@ -272,5 +272,6 @@ def _action(write: Write) -> bytes:
 
 
 def _reason(error: Any) -> str:
-    """Type and reason of an error, without the details, which may quote data."""
-    return error if isinstance(error, str) else f"{error.get('type')}: {str(error.get('reason'))[:200]}"
+    """Type and reason of an error; the reason why a value cannot be parsed quotes it, and is left out."""
+    kind = str(error.get("type"))
+    return kind if "parsing" in kind else f"{kind}: {str(error.get('reason'))[:200]}"

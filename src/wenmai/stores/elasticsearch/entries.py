@@ -25,6 +25,8 @@ LONGEST_VALUE = 8_000
 
 _NAME_DIGITS = 16
 _NUMBER, _TEXT = "n", "s"
+_VECTOR_DIGITS = 8
+"""Decimals of a normalised component; it is a 32-bit float in the index."""
 _SIGN = 1 << 63
 _DIGITS = 16
 
@@ -83,7 +85,7 @@ def with_vector(document: Mapping[str, Any], vector: Sequence[float]) -> dict[st
     embedded = {**document, "embedded": True, "vector": b64encode(to_bytes(vector, "<")).decode()}
     length = hypot(*vector)
     if length:
-        embedded[vector_field(len(vector))] = [value / length for value in vector]
+        embedded[vector_field(len(vector))] = [round(value / length, _VECTOR_DIGITS) for value in vector]
     return embedded
 
 

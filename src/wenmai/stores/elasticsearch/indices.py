@@ -38,7 +38,7 @@ _STORED = {"type": "keyword", "index": False, "doc_values": False}
 _COLUMN = {"type": "binary", "doc_values": True}
 """Bytes that searches return for each candidate, without reading its whole document."""
 
-_SCOPE = dict.fromkeys(("tenant_id", "site_id", "user_id"), _KEYWORD)
+_SCOPE = dict.fromkeys(("tenant_id", "site_id", "user_id"), _KEYWORD | {"ignore_above": 8_000})
 
 _RECORDS = _SCOPE | {
     "ref": _KEYWORD,
