@@ -20,6 +20,7 @@ from wenmai.errors import SessionNotFound, StoreTooNew, StoreUnavailable
 from wenmai.scope import Scope, ThreadKey
 from wenmai.stores.contracts import SearchEntry, SearchQuery
 from wenmai.stores.elasticsearch import ElasticsearchStore, open_store, schema_at
+from wenmai.stores.elasticsearch.commits import Commits
 from wenmai.stores.elasticsearch.heads import Head
 from wenmai.stores.elasticsearch.indices import SCHEMA_VERSION
 from wenmai.stores.records import Message, NewMessage, Preferences, Session
@@ -171,6 +172,22 @@ async def test_appends_race_with_a_delete_and_leave_nothing(url: str) -> None:
             )
             assert {type(each) for each in outcomes if isinstance(each, BaseException)} <= {SessionNotFound}
         await store.documents.sweep()
+    assert documents_in(url) == [{"version": SCHEMA_VERSION}]
+
+
+async def test_a_first_append_that_a_delete_overtakes_is_undone(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A session that is deleted while its first thread begins takes the thread with it: nothing is appended or left."""
+    async with opened(url) as store, opened(url) as other:
+        register = Commits.register
+
+        async def register_late(commits: Commits, *arguments: Any) -> bool:
+            registered = await register(commits, *arguments)
+            await other.documents.delete(SCOPE, Session, "session-1")
+            return registered
+
+        monkeypatch.setattr(Commits, "register", register_late)
+        with pytest.raises(SessionNotFound):
+            await store.logs.append(SCOPE, THREAD, turn(1))
     assert documents_in(url) == [{"version": SCHEMA_VERSION}]
 
 
