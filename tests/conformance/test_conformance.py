@@ -103,6 +103,7 @@ BACKENDS = (
         opensearch_of,
         (pytest.mark.xdist_group("opensearch"),),
         long=(
+            "any_text_is_an_entry_or_collection",
             "any_text_is_an_id",
             "any_text_names_an_owner",
             "separators_in_collections_do_not_collide",

@@ -4,7 +4,7 @@ import asyncio
 import json
 import signal
 import urllib.request
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from secrets import token_hex
 from typing import Any
@@ -35,9 +35,11 @@ CLOCK = MovableClock()
 
 
 @pytest.fixture
-def url(opensearch_server: OpenSearchServer) -> str:
-    """The URL of a store with indices of its own, which are removed with the node."""
-    return f"{opensearch_server.url(f'test{token_hex(4)}')}?timeout=20"
+def url(opensearch_server: OpenSearchServer) -> Iterator[str]:
+    """The URL of a store with indices of its own, which are removed afterwards."""
+    url = f"{opensearch_server.url(f'test{token_hex(4)}')}?timeout=20"
+    yield url
+    raw(url, "/{}_*", method="DELETE")
 
 
 @asynccontextmanager
@@ -247,14 +249,13 @@ async def test_people_find_texts_by_hand(url: str) -> None:
 
 
 async def test_an_engine_runs_on_it_and_turns_do_without_its_search(
-    opensearch_server: OpenSearchServer,
+    url: str, opensearch_server: OpenSearchServer
 ) -> None:
     """A whole turn runs over the store; with evidence there and memory elsewhere, a frozen node only degrades turns."""
     question = TurnRequest(
         scope=Scope("default", "default", "user"), persona_id="ancestor_yan", query="严氏祠堂建于何时？"
     )
-    there = f"{opensearch_server.url(f'test{token_hex(4)}')}?timeout=20"
-    for flags in ({"store": there}, {"store": "memory://", "search": there.replace("timeout=20", "timeout=1")}):
+    for flags in ({"store": url}, {"store": "memory://", "search": url.replace("timeout=20", "timeout=1")}):
         settings = load_engine_settings(flags=flags | {"embedder": "none"}, environment={}).values
         async with open_engine(settings) as engine:
             answer = await engine.chat.ask(question)
