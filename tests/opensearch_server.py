@@ -5,6 +5,7 @@ The jars (60 MB) and the compiled program are kept in ``~/.cache/wenmai-tests``.
 
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 import urllib.request
@@ -115,7 +116,19 @@ def _program() -> Path:
     return folder
 
 
+def main() -> None:
+    """Fetch the jars, which the time limit of a test would cut off; say so if nothing of OpenSearch will be tested."""
+    try:
+        sys.stdout.write(f"OpenSearch for tests: {_program()}\n")
+    except JavaMissingError as missing:
+        sys.stdout.write(f"NOTHING OF OPENSEARCH WILL BE TESTED: {missing}\n")
+
+
 def _run(*command: str) -> None:
     done = subprocess.run(command, timeout=_FETCH_SECONDS, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(f"{command[0]} failed:\n{(done.stdout + done.stderr)[-2_000:]}")
+
+
+if __name__ == "__main__":
+    main()
