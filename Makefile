@@ -32,6 +32,7 @@ serve: install  ## the service on 127.0.0.1:8001 with PROFILE=npc, assistant or 
 	$(BIN)/wenmai serve --profile $(PROFILE) --store "$(STORE)" --port $(PORT)
 
 test: install   ## all tests but the soak forms; of three processes, one waits for a server or a timeout
+	$(BIN)/python tests/opensearch_server.py
 	$(BIN)/python -m pytest -m "not soak" -n 3 --dist loadgroup
 
 quick: install  ## the unit tests, in less than a minute

@@ -11,6 +11,7 @@ import pytest
 
 from heap import freeze_heap
 from model_server import ModelServer
+from opensearch_server import JavaMissingError, OpenSearchServer
 from postgres_server import PostgresServer
 from redis_server import RedisServer, cluster_of_three
 from support import STORES, URLS, engine_at, engine_settings_of, settings_of
@@ -131,6 +132,29 @@ def conformance_milvus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str
     file = tmp_path_factory.mktemp("milvus") / "wenmai.db"
     with lite_server(file):
         yield f"milvus:///{file}"
+
+
+@pytest.fixture(scope="session")
+def opensearch_process() -> Iterator[OpenSearchServer]:
+    """The OpenSearch node, started by :func:`opensearch_server`, stopped at the end of the session.
+
+    Without Java and Maven, its tests are skipped; in continuous integration, which has them, they fail.
+    """
+    try:
+        server = OpenSearchServer()
+    except JavaMissingError as missing:
+        if os.environ.get("CI"):
+            raise
+        pytest.skip(f"NOTHING OF OPENSEARCH IS TESTED: {missing}")
+    yield server
+    server.remove()
+
+
+@pytest.fixture
+def opensearch_server(opensearch_process: OpenSearchServer) -> OpenSearchServer:
+    """A running OpenSearch node; started again if an earlier test has killed it."""
+    opensearch_process.start()
+    return opensearch_process
 
 
 @pytest.fixture(scope="session")

@@ -7,6 +7,7 @@ from typing import NamedTuple, get_args
 
 import pytest
 
+from opensearch_server import OpenSearchServer
 from redis_server import RedisServer
 from wenmai.clock import Clock
 from wenmai.stores.conformance import CASES, Case, run_case
@@ -73,6 +74,13 @@ def milvus_of(request: pytest.FixtureRequest) -> str:
 DOCUMENTS: tuple[Capability, ...] = ("documents", "logs")
 SEARCH: tuple[Capability, ...] = ("search",)
 
+
+def opensearch_of(request: pytest.FixtureRequest) -> str:
+    """The running OpenSearch node, with the same indices for all cases, and a timeout for a busy machine."""
+    server: OpenSearchServer = request.getfixturevalue("opensearch_server")
+    return f"{server.url('conformance')}?timeout=30"
+
+
 BACKENDS = (
     Backend("memory", lambda _: "memory://", durable=False),
     Backend("sqlite", lambda request: f"sqlite:///{folder_of(request)}/wenmai.db"),
@@ -88,6 +96,19 @@ BACKENDS = (
             "concurrent_indexing_loses_nothing",
             "filters_at_the_bounds_are_accepted",
             "separators_in_collections_do_not_collide",
+        ),
+    ),
+    Backend(
+        "opensearch",
+        opensearch_of,
+        (pytest.mark.xdist_group("opensearch"),),
+        long=(
+            "any_text_is_an_entry_or_collection",
+            "any_text_is_an_id",
+            "any_text_names_an_owner",
+            "separators_in_collections_do_not_collide",
+            "separators_in_scopes_do_not_collide",
+            "separators_in_thread_names_do_not_collide",
         ),
     ),
     Backend("cached", cached_of, (pytest.mark.xdist_group("redis"),), open_cached),

@@ -63,7 +63,7 @@ def start(url: str, folder: Path, *, first: str = "", options: tuple[str, ...] =
     [
         (
             "ftp://u:hidden@host/db",
-            r"no store for 'ftp://u:\*\*\*@host/db'; known schemes: memory, milvus, milvuss, postgres",
+            r"no store for 'ftp://u:\*\*\*@host/db'; known schemes: elasticsearch, elasticsearch\+https, memory",
         ),
         ("postgresql:/u:hidden@host/db", "known schemes"),
         ("wenmai.db", "no store for 'wenmai.db'; known schemes"),

@@ -25,9 +25,13 @@ StorePolicy = Literal["off", "redact"]
 """What is done with private values before they are written: nothing, or they are replaced by placeholders."""
 
 _BACKENDS = {
+    "elasticsearch": ("wenmai.stores.elasticsearch", "elasticsearch"),
+    "elasticsearch+https": ("wenmai.stores.elasticsearch", "elasticsearch"),
     "memory": ("wenmai.stores.inprocess", ""),
     "milvus": ("wenmai.stores.milvus", "milvus"),
     "milvuss": ("wenmai.stores.milvus", "milvus"),
+    "opensearch": ("wenmai.stores.elasticsearch", "opensearch"),
+    "opensearch+https": ("wenmai.stores.elasticsearch", "opensearch"),
     "redis": ("wenmai.stores.redis", "redis"),
     "rediss": ("wenmai.stores.redis", "redis"),
     "redis+sentinel": ("wenmai.stores.redis", "redis"),
