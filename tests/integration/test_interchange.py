@@ -16,6 +16,7 @@ from wenmai import InvalidInput, Memory, MemoryPolicy, NewMessage, Scope, Sessio
 from wenmai.business.rules import BusinessRules
 from wenmai.interchange import Report, export_lines, import_files
 from wenmai.memory.preferences import PreferenceChange
+from wenmai.memory.state_audit import ARCHIVED
 from wenmai.scope import ThreadKey
 from wenmai.stores.conformance.samples import without_incarnation
 from wenmai.stores.records import Message
@@ -384,6 +385,7 @@ async def test_a_business_state_is_exported_with_its_audit(tmp_path: Path) -> No
             assert counts(await import_files(other, OWNER, [file])) == (4, 4, 0, 0, 0)
             assert await exported(other) == first
             session = await other.session("many", scope=OWNER)
+            assert len((await session.state()).changes) < 2 * ARCHIVED
             assert [change.version for change in await session.state_changes(limit=200)] == [*range(1, 54)]
             assert (await session.understand(said[2])).state.state_version == 54
             assert counts(await import_files(other, OWNER, [file])) == (4, 0, 0, 0, 0)
