@@ -17,6 +17,7 @@ from wenmai.memory.preferences import PreferenceBook, PreferenceChange
 from wenmai.scope import Scope, ThreadKey
 from wenmai.stores.cache import CachedStore
 from wenmai.stores.contracts import Documents, Logs
+from wenmai.stores.private import PrivateStore
 from wenmai.stores.records import Message, NewMessage, Preferences, Session
 
 OWNER = Scope("default", "default", "user")
@@ -43,8 +44,9 @@ def durable_of(store: CachedStore) -> Durable:
 
 def cached_store(engine: Engine) -> CachedStore:
     """The engine's store, which has a cache."""
-    assert isinstance(engine.store, CachedStore)
-    return engine.store
+    assert isinstance(engine.store, PrivateStore)
+    assert isinstance(engine.store._store, CachedStore)
+    return engine.store._store
 
 
 async def until(true: Callable[[], object], seconds: float) -> None:
