@@ -9,10 +9,9 @@ from importlib import resources
 from typing import NamedTuple
 
 CONTENT_SECURITY_POLICY = (
-    "default-src 'self'; img-src 'self' data:; object-src 'none'; base-uri 'none'; form-action 'self'; "
-    "frame-ancestors 'none'"
+    "default-src 'self'; img-src 'self' data:; object-src 'none'; base-uri 'none'; form-action 'self'"
 )
-"""No script or style but our own files, no other host, no frame."""
+"""No script or style but our own files, and no other host."""
 
 _MEDIA_TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 

@@ -51,7 +51,7 @@ def _file(request: Request, name: str) -> Response:
         return Response(status_code=304, headers=headers)
     if file.media_type == "text/html":
         headers["Content-Security-Policy"] = CONTENT_SECURITY_POLICY
-        headers["Referrer-Policy"] = "no-referrer"
+        headers |= {"Referrer-Policy": "no-referrer", "X-Frame-Options": "DENY"}
     return Response(file.content, headers=headers, media_type=file.media_type)
 
 
