@@ -1,7 +1,7 @@
 // The preferences of the user in a session.
 
 import { call } from "./api.js";
-import { byId, element, showDialog, showToast } from "./dom.js";
+import { element, showDialog, showToast } from "./dom.js";
 import { text } from "./texts.js";
 
 const CHOICES = { verbosity: ["brief", "normal", "detailed"], tone: ["casual", "formal", "respectful"] };
@@ -23,9 +23,10 @@ export async function showPreferences(sessionId) {
 }
 
 function render(preference, save) {
+  const tags = element("div", { class: "tags" });
   const change = async (changes) => {
     try {
-      render(await save(changes), save);
+      showTags(tags, await save(changes), change);
     } catch (problem) {
       showToast(problem.message);
     }
@@ -38,14 +39,18 @@ function render(preference, save) {
   const add = (event) => {
     event.preventDefault();
     if (tag.value.trim()) change({ add_interest_tags: [tag.value.trim()] });
+    tag.value = "";
   };
+  showTags(tags, preference, change);
   showDialog(text("preferences"), text("close"), element("div", { class: "form" },
     ...Object.entries(CHOICES).map(([name, values]) => choice(name, values, text)),
     choice("language", Object.keys(languages), (value) => languages[value]),
-    element("fieldset", {}, element("legend", {}, text("tags")),
-      ...preference.interest_tags.map((each) => element("button", {
-        class: "chip", "aria-label": `${text("clear")}: ${each}`, onclick: () => change({ remove_interest_tags: [each] }),
-      }, `${each} ✕`)),
-      element("form", { onsubmit: add }, tag))));
-  byId("dialog").focus();
+    element("fieldset", {}, element("legend", {}, text("tags")), tags, element("form", { onsubmit: add }, tag))));
+}
+
+/** The tags as stored; what is being typed beside them stays. */
+function showTags(tags, preference, change) {
+  tags.replaceChildren(...preference.interest_tags.map((each) => element("button", {
+    class: "chip", "aria-label": `${text("clear")}: ${each}`, onclick: () => change({ remove_interest_tags: [each] }),
+  }, `${each} ✕`)));
 }
