@@ -14,7 +14,7 @@ from wenmai.text.redact.folded import STOP, Folded
 from wenmai.text.redact.rule import Check, Found, Kind, Rule, Span, expression
 
 _SIGNS = (
-    r"[0-9]|@|[0-9A-Za-z_\-]{18}|::|-----BEGIN|(?i)pass|pwd|secret|token|pin\b|credential|api.?key|kennwort|contrase"
+    r"[0-9](?:[^0-9A-Za-z]{0,4}[0-9]){2}|@|[0-9A-Za-z_\-]{18}|::|-----BEGIN|(?i)pass|pwd|secret|token|pin\b|credential|api.?key|kennwort|contrase"
     r"|密码|密碼|口令|密钥|秘钥|key|码|\[at\]|\(at\)|bearer|basic| dot |pw\b"
 )
 """What a text with a private value has at least."""
