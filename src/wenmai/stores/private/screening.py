@@ -27,6 +27,9 @@ _UNSCREENED = _IDS | _PUBLIC
 _PUBLIC_BLOCKS = frozenset({"system", "evidence"})
 """Blocks of a prompt that the site's editors and sources wrote."""
 
+_PLAIN = frozenset({type(None), bool, int, float, datetime})
+"""Types of values without a text; most of a record's values are texts or these."""
+
 _LABELLED = 200
 """Characters up to which a member's name is read with its value, as in ``{"password": "…"}``."""
 
@@ -38,8 +41,8 @@ LARGE = 8_000
 """Characters from which on values are screened in a worker thread."""
 
 
-_RECENT, _RECENT_CHARACTERS = 64, 4_000
-"""How many screened texts are remembered, and their size: a turn stores its question and answer three times each."""
+_RECENT, _RECENT_CHARACTERS = 512, 4_000
+"""How many screened texts are remembered, and their size: a turn stores its texts several times, a state its words."""
 
 
 class Screening:
@@ -93,6 +96,8 @@ class Screening:
 
     def value(self, value: Any, depth: int = 1) -> Any:
         """A value as it can be stored in JSON, with everything in it screened."""
+        if type(value) is str or type(value) in _PLAIN:
+            return self.text(value) if type(value) is str else value
         if not isinstance(value, Mapping | list | tuple):
             return self._single(value, depth)
         if depth > MAX_DEPTH:
@@ -115,7 +120,7 @@ class Screening:
         """A text, a struct, or another value that JSON has a form for."""
         if isinstance(value, str):
             return self.text(value)
-        if value is None or isinstance(value, int | float | datetime) or _is_public(value):
+        if isinstance(value, int | float | datetime) or _is_public(value):
             return value
         if isinstance(value, msgspec.Struct):
             fields = {name: getattr(value, name) for name in value.__struct_fields__}
@@ -175,6 +180,8 @@ def _with_changes(value: T, fields: Mapping[str, Any]) -> T:
 
 def size_of(value: Any, most: int, depth: int = 0) -> int:
     """About how many characters a value has; counted up to ``most``."""
+    if type(value) in _PLAIN:
+        return 0
     if isinstance(value, str):
         return len(value)
     if depth > MAX_DEPTH or _is_public(value):
