@@ -19,10 +19,10 @@ from opensearchpy import AsyncOpenSearch
 
 from wenmai.clock import system_clock
 from wenmai.scope import Scope, ThreadKey
-from wenmai.stores.contracts import SearchEntry, SearchQuery
 from wenmai.stores.elasticsearch import ElasticsearchStore, open_store
 from wenmai.stores.elasticsearch.address import parse_url
 from wenmai.stores.records import NewMessage, Session
+from wenmai.stores.structs import SearchEntry, SearchQuery
 
 SCOPE = Scope("bench", "bench", "user")
 WINDOW, ROUNDS, TURNS = 20, 8, 40

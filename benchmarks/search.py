@@ -21,8 +21,9 @@ from benchmarks.pool import NotInstalled
 from benchmarks.results import Searched
 from wenmai.clock import system_clock
 from wenmai.scope import Scope
-from wenmai.stores.contracts import Search, SearchEntry, SearchQuery
+from wenmai.stores.contracts import Search
 from wenmai.stores.opening import open_store
+from wenmai.stores.structs import SearchEntry, SearchQuery
 
 SIZES = (1_000, 10_000, 100_000)
 QUICK_SIZES = SIZES[:2]

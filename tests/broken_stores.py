@@ -14,7 +14,14 @@ from msgspec.structs import replace
 from wenmai.clock import Clock
 from wenmai.errors import SessionExpired
 from wenmai.scope import Scope, ThreadKey
-from wenmai.stores.contracts import (
+from wenmai.stores.identity import bind_to, bound_session
+from wenmai.stores.inprocess.documents import InProcessDocuments
+from wenmai.stores.inprocess.logs import InProcessLogs
+from wenmai.stores.inprocess.rows import Row, decode, encode
+from wenmai.stores.inprocess.search import InProcessSearch
+from wenmai.stores.records import Message, NewMessage, Record, Session
+from wenmai.stores.search_values import check_entries, check_removal, text_digest, values_of
+from wenmai.stores.structs import (
     ActiveThreads,
     Appended,
     FieldValue,
@@ -27,13 +34,6 @@ from wenmai.stores.contracts import (
     Stored,
     Where,
 )
-from wenmai.stores.identity import bind_to, bound_session
-from wenmai.stores.inprocess.documents import InProcessDocuments
-from wenmai.stores.inprocess.logs import InProcessLogs
-from wenmai.stores.inprocess.rows import Row, decode, encode
-from wenmai.stores.inprocess.search import InProcessSearch
-from wenmai.stores.records import Message, NewMessage, Record, Session
-from wenmai.stores.search_values import check_entries, check_removal, text_digest, values_of
 from wenmai.stores.validation import cursor_number
 
 R = TypeVar("R", bound=Record)

@@ -29,9 +29,9 @@ from wenmai.memory.summaries import ThreadSummary
 from wenmai.memory.transcript import MessageInput
 from wenmai.memory.window import Window, WindowLimits
 from wenmai.scope import Scope
-from wenmai.stores.contracts import Page
 from wenmai.stores.opening import StorePolicy
 from wenmai.stores.records import BusinessState, Message, Session, StateChange
+from wenmai.stores.structs import Page
 from wenmai.text.tokens import TokenCounter, estimate_tokens
 
 T = TypeVar("T")

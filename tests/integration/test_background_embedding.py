@@ -19,9 +19,10 @@ from wenmai.grounding.evidence import EvidenceBase
 from wenmai.providers.embedders import open_embedder
 from wenmai.retrieval.embedding import BATCH, EmbeddingProgress
 from wenmai.scope import Scope
-from wenmai.stores.contracts import SearchQuery, Store
+from wenmai.stores.contracts import Store
 from wenmai.stores.opening import open_store
 from wenmai.stores.records import EvidenceRecord
+from wenmai.stores.structs import SearchQuery
 
 pytestmark = pytest.mark.each_store
 

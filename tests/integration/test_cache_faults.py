@@ -27,9 +27,9 @@ from wenmai.stores.cache import CachedStore, open_cache
 from wenmai.stores.cache.entries import SessionKey
 from wenmai.stores.cache.logs import CachedLogs
 from wenmai.stores.cache.redis_cache import RedisSessionCache
-from wenmai.stores.contracts import Appended
 from wenmai.stores.opening import open_store
 from wenmai.stores.records import Message, Session
+from wenmai.stores.structs import Appended
 
 pytestmark = pytest.mark.xdist_group("cache faults")
 

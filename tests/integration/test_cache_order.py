@@ -19,12 +19,13 @@ from wenmai.scope import Scope, ThreadKey
 from wenmai.stores.cache.entries import CachedSession, CachedValue, Tail
 from wenmai.stores.cache.freshness import moment_clock
 from wenmai.stores.cache.redis_cache import RedisSessionCache
-from wenmai.stores.contracts import Documents, Logs, Stored
+from wenmai.stores.contracts import Documents, Logs
 from wenmai.stores.opening import open_store
 from wenmai.stores.records import Message, NewMessage, Preferences, Session
 from wenmai.stores.redis.address import parse_address
 from wenmai.stores.redis.keys import Keys
 from wenmai.stores.redis.link import Link
+from wenmai.stores.structs import Stored
 
 pytestmark = pytest.mark.xdist_group("redis")
 

@@ -20,10 +20,10 @@ from wenmai.memory.library import Memory, open_memory
 from wenmai.memory.window import WindowLimits
 from wenmai.scope import Scope, ThreadKey
 from wenmai.stores.conformance import CASES
-from wenmai.stores.contracts import SearchEntry, SearchQuery
 from wenmai.stores.opening import open_store
 from wenmai.stores.records import TraceRecord
 from wenmai.stores.sqlite.schema import connect
+from wenmai.stores.structs import SearchEntry, SearchQuery
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "explanation" / "known-mistakes.md"

@@ -25,7 +25,7 @@ from wenmai.errors import InvalidInput, StoreUnavailable
 from wenmai.memory.library import Memory, SessionMemory, required
 from wenmai.resilience.breaker import BreakerPolicy
 from wenmai.scope import Scope
-from wenmai.stores.contracts import CollectionSize, Search, SearchEntry, SearchQuery
+from wenmai.stores.contracts import Search
 from wenmai.stores.milvus import open_store as open_milvus
 from wenmai.stores.milvus.address import parse_url
 from wenmai.stores.milvus.client import Client, Row
@@ -34,6 +34,7 @@ from wenmai.stores.milvus.rows import owner_of, vector_row
 from wenmai.stores.milvus.stored_partition import StoredPartition
 from wenmai.stores.opening import open_stores
 from wenmai.stores.search_values import text_digest
+from wenmai.stores.structs import CollectionSize, SearchEntry, SearchQuery
 
 pytestmark = pytest.mark.xdist_group("milvus")
 

@@ -18,12 +18,12 @@ from wenmai.clock import MovableClock
 from wenmai.engine import load_engine_settings, open_engine
 from wenmai.errors import SessionNotFound, StoreTooNew, StoreUnavailable
 from wenmai.scope import Scope, ThreadKey
-from wenmai.stores.contracts import SearchEntry, SearchQuery
 from wenmai.stores.elasticsearch import ElasticsearchStore, open_store, schema_at
 from wenmai.stores.elasticsearch.commits import Commits
 from wenmai.stores.elasticsearch.heads import Head
 from wenmai.stores.elasticsearch.indices import SCHEMA_VERSION
 from wenmai.stores.records import Message, NewMessage, Preferences, Session
+from wenmai.stores.structs import SearchEntry, SearchQuery
 from wenmai.stores.upgrades import Schema
 
 pytestmark = pytest.mark.xdist_group("opensearch")

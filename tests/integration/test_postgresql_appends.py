@@ -12,9 +12,9 @@ from postgres_server import PostgresServer
 from wenmai.clock import MovableClock, system_clock
 from wenmai.errors import InvalidInput, SessionNotFound, StoreUnavailable, WenmaiError
 from wenmai.scope import Scope, ThreadKey
-from wenmai.stores.contracts import Appended
 from wenmai.stores.postgresql import PostgresqlStore, open_store
 from wenmai.stores.records import NewMessage, Session
+from wenmai.stores.structs import Appended
 
 pytestmark = pytest.mark.xdist_group("postgresql")
 

@@ -12,13 +12,13 @@ import pytest
 from postgres_server import PostgresServer
 from wenmai.clock import MovableClock, system_clock
 from wenmai.scope import Scope, ThreadKey
-from wenmai.stores.contracts import Range, SearchEntry, SearchQuery, Where
 from wenmai.stores.postgresql import open_store
 from wenmai.stores.postgresql.address import parse_url
 from wenmai.stores.postgresql.database import Database, connect
 from wenmai.stores.postgresql.search_query import ENTRIES, POSTINGS, Wanted, arguments, depth, terms_of
 from wenmai.stores.postgresql.tables import LISTING_HINT, by_key
 from wenmai.stores.records import RECORDS, NewMessage, Record, Session
+from wenmai.stores.structs import Range, SearchEntry, SearchQuery, Where
 from wenmai.stores.word_scores import Sums, WordScores, from_lists
 
 pytestmark = pytest.mark.xdist_group("postgresql")

@@ -14,10 +14,11 @@ from postgres_server import PostgresServer
 from wenmai.clock import system_clock
 from wenmai.errors import StoreUnavailable
 from wenmai.scope import Scope
-from wenmai.stores.contracts import CollectionSize, Hit, Range, Search, SearchEntry, SearchQuery, WeightedFusion
+from wenmai.stores.contracts import Search
 from wenmai.stores.postgresql import open_store
 from wenmai.stores.postgresql.database import Database
 from wenmai.stores.postgresql.pool import PooledConnection
+from wenmai.stores.structs import CollectionSize, Hit, Range, SearchEntry, SearchQuery, WeightedFusion
 
 pytestmark = pytest.mark.xdist_group("postgresql")
 

@@ -18,11 +18,11 @@ from wenmai.errors import InvalidInput, SessionNotFound, StoreTooNew, StoreUnava
 from wenmai.scope import Scope, ThreadKey
 from wenmai.stores.conformance.incarnations import bound_records
 from wenmai.stores.conformance.samples import trace, without_incarnation
-from wenmai.stores.contracts import Range, SearchEntry, SearchQuery
 from wenmai.stores.postgresql import PostgresqlStore, open_store
 from wenmai.stores.postgresql.ddl import definitions_of, table_ddl
 from wenmai.stores.records import RECORDS, NewMessage, Preferences, Session, TraceRecord
 from wenmai.stores.sql.migrations import REVISION, VERSION_TABLE
+from wenmai.stores.structs import Range, SearchEntry, SearchQuery
 
 pytestmark = pytest.mark.xdist_group("postgresql")
 

@@ -19,8 +19,9 @@ from wenmai.memory.episodes import EpisodeIndex
 from wenmai.memory.library import Memory, SessionMemory, open_memory, required
 from wenmai.retrieval.query_embedding import QueryEmbedding
 from wenmai.scope import Scope
-from wenmai.stores.contracts import Search, SearchQuery, Store
+from wenmai.stores.contracts import Search, Store
 from wenmai.stores.opening import open_store
+from wenmai.stores.structs import SearchQuery
 
 pytestmark = pytest.mark.xdist_group("postgresql")
 

@@ -13,10 +13,11 @@ from old_stores import OldSqlite
 
 from wenmai.scope import Scope
 from wenmai.stores import vector_matrices
-from wenmai.stores.contracts import CollectionSize, Hit, Range, Search, SearchEntry, SearchQuery, Where
+from wenmai.stores.contracts import Search
 from wenmai.stores.opening import open_store
 from wenmai.stores.search_values import values_of
 from wenmai.stores.sqlite import connection_threads, search, search_index, search_query, search_vectors
+from wenmai.stores.structs import CollectionSize, Hit, Range, SearchEntry, SearchQuery, Where
 from wenmai.text.cjk import terms
 
 SCOPE = Scope()

@@ -14,8 +14,8 @@ from wenmai.stores.cache.freshness import LONG_AGO, Freshness, Moment, SteadyWal
 from wenmai.stores.cache.lru import Lru
 from wenmai.stores.cache.pending import DROP, MARK_OWN_STALE, MARK_STALE, PendingInvalidation, PendingInvalidations
 from wenmai.stores.cache.validation_times import ValidationTimes
-from wenmai.stores.contracts import Stored, ThreadInfo
 from wenmai.stores.records import Message, Preferences, Session
+from wenmai.stores.structs import Stored, ThreadInfo
 
 NOW = datetime(2026, 5, 1, 12, 0, tzinfo=UTC)
 VALIDATED = Moment(NOW, 100.0)

@@ -5,9 +5,9 @@ from itertools import pairwise
 import pytest
 
 from wenmai.errors import InvalidInput
-from wenmai.stores.contracts import FieldValue, Range
 from wenmai.stores.elasticsearch.address import Address, parse_url
 from wenmai.stores.elasticsearch.entries import LONGEST_TERM, LONGEST_VALUE, filters_of, term_token, value_token
+from wenmai.stores.structs import FieldValue, Range
 
 
 def test_a_url_names_server_login_and_prefix() -> None:

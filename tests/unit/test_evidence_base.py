@@ -12,9 +12,10 @@ from wenmai.grounding.evidence import EvidenceBase, IngestReport, SearchResult, 
 from wenmai.providers.embedders import BundledEmbedder, Embedder, open_embedder
 from wenmai.retrieval.ranking import SEMANTIC_WEIGHT, fused_order, scores
 from wenmai.scope import Scope
-from wenmai.stores.contracts import Hit, Search, SearchEntry, Store
+from wenmai.stores.contracts import Search, Store
 from wenmai.stores.opening import open_store
 from wenmai.stores.records import EvidenceRecord
+from wenmai.stores.structs import Hit, SearchEntry
 
 SITE = Scope("village", "main", "operator")
 USER = Scope("village", "main", "anna")

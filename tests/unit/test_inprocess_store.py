@@ -12,7 +12,6 @@ from wenmai.clock import MovableClock
 from wenmai.errors import InvalidInput, UnsupportedUrl
 from wenmai.scope import Scope, ThreadKey
 from wenmai.stores.bm25 import UNIT, coverage, idf, length_factor, term_score
-from wenmai.stores.contracts import Hit, RankFusion, SearchEntry, SearchQuery, WeightedFusion
 from wenmai.stores.fusion import Scores, best
 from wenmai.stores.inprocess import InProcessStore
 from wenmai.stores.inprocess.documents import InProcessDocuments
@@ -21,6 +20,7 @@ from wenmai.stores.inprocess.partition import Partition
 from wenmai.stores.inprocess.search import LARGE, InProcessSearch
 from wenmai.stores.opening import open_store
 from wenmai.stores.records import NewMessage, Session
+from wenmai.stores.structs import Hit, RankFusion, SearchEntry, SearchQuery, WeightedFusion
 
 SCOPE = Scope()
 THREAD = ThreadKey("s", "elder")

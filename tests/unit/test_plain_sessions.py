@@ -11,10 +11,10 @@ from wenmai.errors import SessionExpired, SessionNotFound, StoreUnavailable
 from wenmai.memory.first_question import FIRST_QUESTION_LIMIT
 from wenmai.memory.library import Memory, MemoryPolicy, open_memory
 from wenmai.scope import Scope
-from wenmai.stores.contracts import Stored
 from wenmai.stores.inprocess.documents import InProcessDocuments
 from wenmai.stores.inprocess.logs import InProcessLogs
 from wenmai.stores.records import Record
+from wenmai.stores.structs import Stored
 
 R = TypeVar("R", bound=Record)
 

@@ -13,10 +13,11 @@ from wenmai.clock import system_clock
 from wenmai.errors import InvalidInput
 from wenmai.memory.sessions import title_from_question
 from wenmai.scope import Scope, ThreadKey
-from wenmai.stores.contracts import SearchEntry, SearchQuery, Store
+from wenmai.stores.contracts import Store
 from wenmai.stores.opening import StorePolicy, open_store
 from wenmai.stores.private import PrivateStore
 from wenmai.stores.records import EvidenceRecord, Message, NewMessage, Session
+from wenmai.stores.structs import SearchEntry, SearchQuery
 from wenmai.text.redact import Redactor, Span
 
 SCOPE, THREAD = Scope(), ThreadKey("s1", "assistant")

@@ -9,10 +9,11 @@ from wenmai.retrieval.corpus import Corpus
 from wenmai.retrieval.index import PassageIndex
 from wenmai.retrieval.local_index import LocalIndex
 from wenmai.scope import Scope
-from wenmai.stores.contracts import Documents, SearchEntry
+from wenmai.stores.contracts import Documents
 from wenmai.stores.inprocess.search import InProcessSearch
 from wenmai.stores.opening import open_store
 from wenmai.stores.records.base import Record, RecordSpec
+from wenmai.stores.structs import SearchEntry
 
 ANNA, BORIS = Scope(user_id="anna"), Scope(user_id="boris")
 

@@ -18,10 +18,10 @@ from wenmai.memory.library import Memory, MemoryPolicy, open_memory
 from wenmai.memory.preferences import PreferenceChange
 from wenmai.memory.sessions import Sessions, SessionTerms
 from wenmai.scope import Scope, ThreadKey
-from wenmai.stores.contracts import Stored
 from wenmai.stores.inprocess.documents import InProcessDocuments
 from wenmai.stores.inprocess.logs import InProcessLogs
 from wenmai.stores.records import Record, Session
+from wenmai.stores.structs import Stored
 from wenmai.text.id_template import SESSION_IDS, new_id
 
 R = TypeVar("R", bound=Record)

@@ -23,9 +23,9 @@ from wenmai.memory import derived
 from wenmai.memory.sessions import title_from_question
 from wenmai.resilience import work_queue
 from wenmai.scope import Scope
-from wenmai.stores.contracts import Stored
 from wenmai.stores.inprocess.documents import InProcessDocuments
 from wenmai.stores.records import Lease, Record, TraceRecord
+from wenmai.stores.structs import Stored
 
 R = TypeVar("R", bound=Record)
 

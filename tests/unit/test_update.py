@@ -10,10 +10,11 @@ from msgspec.structs import replace
 from wenmai.clock import MovableClock, system_clock
 from wenmai.errors import Conflict, SessionNotFound, VersionConflict
 from wenmai.scope import Scope
-from wenmai.stores.contracts import Documents, Stored
+from wenmai.stores.contracts import Documents
 from wenmai.stores.inprocess.documents import InProcessDocuments
 from wenmai.stores.opening import open_store
 from wenmai.stores.records import Marker, Preferences, Record, Session
+from wenmai.stores.structs import Stored
 from wenmai.stores.update import ATTEMPTS, update
 
 SCOPE = Scope()

@@ -12,10 +12,10 @@ from wenmai.errors import StoreUnavailable
 from wenmai.memory.library import Memory
 from wenmai.memory.usage import RETENTION, UsageLedger
 from wenmai.scope import Scope
-from wenmai.stores.contracts import Stored
 from wenmai.stores.inprocess.documents import InProcessDocuments
 from wenmai.stores.inprocess.logs import InProcessLogs
 from wenmai.stores.records import Record, TokenUsage, UsageRecord
+from wenmai.stores.structs import Stored
 
 R = TypeVar("R", bound=Record)
 

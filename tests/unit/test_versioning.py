@@ -18,10 +18,11 @@ from wenmai.config.profile import Persona, load_profile
 from wenmai.config.sources import profile_path
 from wenmai.errors import Conflict, InvalidInput, PersonaNotFound, VersionConflict
 from wenmai.scope import Scope
-from wenmai.stores.contracts import Documents, Stored
+from wenmai.stores.contracts import Documents
 from wenmai.stores.inprocess.documents import InProcessDocuments
 from wenmai.stores.opening import open_store
 from wenmai.stores.records import ActiveVersion, Record
+from wenmai.stores.structs import Stored
 
 R = TypeVar("R", bound=Record)
 

@@ -14,8 +14,9 @@ from wenmai.auth.principal import RIGHTS, Principal, Right
 from wenmai.clock import Clock
 from wenmai.errors import ApiKeyNotFound, InvalidInput, Unauthenticated
 from wenmai.scope import Scope
-from wenmai.stores.contracts import Documents, Stored
+from wenmai.stores.contracts import Documents
 from wenmai.stores.records import ApiKeyRecord
+from wenmai.stores.structs import Stored
 from wenmai.stores.update import update
 
 KEYS_SCOPE = Scope("*", "*", "")

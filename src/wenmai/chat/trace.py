@@ -8,8 +8,9 @@ from wenmai.clock import Clock
 from wenmai.errors import Conflict, SessionNotFound, TraceNotFound, VersionConflict
 from wenmai.memory.ids import new_trace_id
 from wenmai.scope import Scope
-from wenmai.stores.contracts import Documents, Page, Stored
+from wenmai.stores.contracts import Documents
 from wenmai.stores.records import TraceRecord
+from wenmai.stores.structs import Page, Stored
 from wenmai.stores.update import update
 
 

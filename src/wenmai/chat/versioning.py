@@ -14,8 +14,9 @@ from msgspec import Meta
 from wenmai.errors import Conflict, NotFound, VersionConflict
 from wenmai.memory.ids import checked_id
 from wenmai.scope import Scope
-from wenmai.stores.contracts import Documents, Stored
+from wenmai.stores.contracts import Documents
 from wenmai.stores.records import ActiveVersion, PersonaVersion, PromptVersion
+from wenmai.stores.structs import Stored
 from wenmai.stores.update import update
 
 V = TypeVar("V", PersonaVersion, PromptVersion)

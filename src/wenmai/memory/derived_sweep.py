@@ -9,7 +9,8 @@ from datetime import datetime, timedelta
 from wenmai.clock import Clock
 from wenmai.memory.watermarks import FINAL, ThreadRef, Watermarks
 from wenmai.resilience.work_queue import WorkQueue
-from wenmai.stores.contracts import ActiveThread, Logs
+from wenmai.stores.contracts import Logs
+from wenmai.stores.structs import ActiveThread
 
 _log = logging.getLogger(__name__)
 

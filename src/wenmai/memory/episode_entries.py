@@ -13,8 +13,8 @@ from wenmai.memory.chat_messages import CAPTION
 from wenmai.memory.derived_preferences import INCOGNITO
 from wenmai.retrieval.time_expressions import DaySpan, find_spans
 from wenmai.scope import ThreadKey
-from wenmai.stores.contracts import SearchEntry
 from wenmai.stores.records import Message
+from wenmai.stores.structs import SearchEntry
 
 VERSION = 1
 """Of the entries; an index with those of another version must be built anew."""

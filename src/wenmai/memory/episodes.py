@@ -19,8 +19,9 @@ from wenmai.resilience.offload import run_by_size
 from wenmai.retrieval.index import batches
 from wenmai.retrieval.vector_cache import VectorCache
 from wenmai.scope import Scope, ThreadKey
-from wenmai.stores.contracts import CollectionSize, Documents, Hit, Logs, Range, Search, SearchQuery, Where
+from wenmai.stores.contracts import Documents, Logs, Search
 from wenmai.stores.records import Marker, Message
+from wenmai.stores.structs import CollectionSize, Hit, Range, SearchQuery, Where
 from wenmai.text.cjk import ANALYSIS
 
 _log = logging.getLogger(__name__)

@@ -26,9 +26,10 @@ from wenmai.clock import Clock, from_micros
 from wenmai.errors import IdempotencyMismatch, InvalidInput, SessionNotFound, VersionConflict, WenmaiError
 from wenmai.resilience.shielded import run_to_completion
 from wenmai.scope import Scope
-from wenmai.stores.contracts import Documents, Stored
+from wenmai.stores.contracts import Documents
 from wenmai.stores.lease_watch import LeaseWatch
 from wenmai.stores.records import IdempotentTurn
+from wenmai.stores.structs import Stored
 from wenmai.stores.update import update
 
 _log = logging.getLogger(__name__)

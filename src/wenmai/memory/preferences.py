@@ -13,8 +13,9 @@ import msgspec
 from wenmai.errors import InvalidInput, SessionNotFound
 from wenmai.memory.inference import REMOVED_TAG, TAG, Inferred, infer
 from wenmai.scope import Scope
-from wenmai.stores.contracts import Documents, Stored
+from wenmai.stores.contracts import Documents
 from wenmai.stores.records import Preferences
+from wenmai.stores.structs import Stored
 from wenmai.stores.update import update
 
 MAX_TAGS = 20

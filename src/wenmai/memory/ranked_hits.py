@@ -8,7 +8,7 @@ from wenmai.memory.recalled_items import Unit
 from wenmai.retrieval.message_ranking import Question, RankedMessage, Why, asks_when, named_speakers, rank
 from wenmai.retrieval.time_expressions import DAY, DaySpan
 from wenmai.scope import ThreadKey
-from wenmai.stores.contracts import FieldValue, Hit, Range, Where
+from wenmai.stores.structs import FieldValue, Hit, Range, Where
 
 
 def merged(ranked: Sequence[Sequence[tuple[Hit, Why]]]) -> list[tuple[Hit, Why]]:

@@ -36,8 +36,9 @@ from wenmai.retrieval.message_ranking import NOT_RANKED, Why
 from wenmai.retrieval.query_embedding import QueryEmbedding, Vector
 from wenmai.retrieval.time_expressions import DaySpan, find_spans
 from wenmai.scope import Scope, ThreadKey
-from wenmai.stores.contracts import CollectionSize, Hit, Logs, Range, SearchQuery, WeightedFusion, Where
+from wenmai.stores.contracts import Logs
 from wenmai.stores.records import Message
+from wenmai.stores.structs import CollectionSize, Hit, Range, SearchQuery, WeightedFusion, Where
 from wenmai.text.cjk import terms
 from wenmai.text.tokens import TokenCounter
 

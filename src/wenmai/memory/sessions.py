@@ -19,9 +19,10 @@ from wenmai.errors import InvalidInput, SessionNotFound, VersionConflict
 from wenmai.memory.ids import checked_id
 from wenmai.resilience.shielded import run_to_completion
 from wenmai.scope import Scope, ThreadKey
-from wenmai.stores.contracts import Documents, Logs, Page, Stored
+from wenmai.stores.contracts import Documents, Logs
 from wenmai.stores.identity import INCARNATION
 from wenmai.stores.records import Record, Session, bound_records
+from wenmai.stores.structs import Page, Stored
 from wenmai.stores.update import update
 from wenmai.text.id_template import SESSION_IDS, new_id
 from wenmai.text.redact import redact

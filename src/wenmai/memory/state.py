@@ -19,8 +19,9 @@ from wenmai.memory.state_audit import ARCHIVED, StateAudits
 from wenmai.memory.state_correction import StateCorrection, corrected, reset
 from wenmai.memory.state_machine import advance, carried, is_restated
 from wenmai.scope import Scope
-from wenmai.stores.contracts import Documents, Stored
+from wenmai.stores.contracts import Documents
 from wenmai.stores.records import BusinessState, StateChange
+from wenmai.stores.structs import Stored
 from wenmai.stores.update import update
 from wenmai.stores.validation import check_range
 

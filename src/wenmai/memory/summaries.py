@@ -27,8 +27,9 @@ from wenmai.memory.window import (
 )
 from wenmai.resilience.offload import run_by_size
 from wenmai.scope import Scope, ThreadKey
-from wenmai.stores.contracts import Documents, Logs, Stored
+from wenmai.stores.contracts import Documents, Logs
 from wenmai.stores.records import ConversationSummary, Message
+from wenmai.stores.structs import Stored
 from wenmai.text.tokens import TokenCounter
 
 MIN_MESSAGES = 10

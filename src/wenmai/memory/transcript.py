@@ -14,8 +14,9 @@ from wenmai.memory.window import MAX_UNSUMMARISED, Window, WindowLimits, cut_win
 from wenmai.resilience.offload import run_by_size
 from wenmai.resilience.shielded import run_to_completion
 from wenmai.scope import Scope, ThreadKey
-from wenmai.stores.contracts import Appended, Logs, ThreadInfo
+from wenmai.stores.contracts import Logs
 from wenmai.stores.records import Message, NewMessage, Role
+from wenmai.stores.structs import Appended, ThreadInfo
 from wenmai.stores.values import check_messages
 from wenmai.text.tokens import TokenCounter, estimate_tokens
 

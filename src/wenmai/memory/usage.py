@@ -20,8 +20,9 @@ from wenmai.errors import SessionNotFound
 from wenmai.memory.sessions import Sessions
 from wenmai.resilience.shielded import run_to_completion
 from wenmai.scope import Scope
-from wenmai.stores.contracts import Documents, Stored
+from wenmai.stores.contracts import Documents
 from wenmai.stores.records import Session, TokenUsage, UsageRecord
+from wenmai.stores.structs import Stored
 from wenmai.stores.update import update
 from wenmai.stores.validation import MAX_KEYS
 

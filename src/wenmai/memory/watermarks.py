@@ -12,8 +12,9 @@ from typing import NamedTuple
 
 from wenmai.errors import NotFound, VersionConflict
 from wenmai.scope import Scope, ThreadKey
-from wenmai.stores.contracts import Documents, Stored
+from wenmai.stores.contracts import Documents
 from wenmai.stores.records import Watermark
+from wenmai.stores.structs import Stored
 from wenmai.stores.validation import MAX_KEYS
 
 FINAL = 2**53 - 1

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from wenmai.scope import Scope
-from wenmai.stores.contracts import Documents, Page, SearchEntry
+from wenmai.stores.contracts import Documents
 from wenmai.stores.records.base import Record
+from wenmai.stores.structs import Page, SearchEntry
 
 PAGE = 50
 """Records read between yields to other tasks: from Redis, about 8 ms."""

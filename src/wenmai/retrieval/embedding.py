@@ -22,8 +22,9 @@ from wenmai.retrieval.corpus import Corpus, R
 from wenmai.retrieval.embedding_log import EmbeddingLog
 from wenmai.retrieval.vector_cache import VectorCache
 from wenmai.scope import Scope, ThreadKey
-from wenmai.stores.contracts import CollectionSize, Documents, Search
+from wenmai.stores.contracts import Documents, Search
 from wenmai.stores.lease import LEASE, Leases, LeaseTaken
+from wenmai.stores.structs import CollectionSize
 
 BATCH = 20
 """Passages per call of the embedder and per write."""

@@ -20,8 +20,9 @@ from wenmai.retrieval.embedding import EmbeddingProgress, OnEmbedded, PassageEmb
 from wenmai.retrieval.query_embedding import QueryEmbedding
 from wenmai.retrieval.ranking import best_hits, best_score
 from wenmai.scope import Scope
-from wenmai.stores.contracts import Documents, Hit, Search, SearchEntry, SearchQuery, Where
+from wenmai.stores.contracts import Documents, Search
 from wenmai.stores.lease import Leases
+from wenmai.stores.structs import Hit, SearchEntry, SearchQuery, Where
 from wenmai.text.cjk import ANALYSIS
 
 T = TypeVar("T")

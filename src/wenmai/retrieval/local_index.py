@@ -27,9 +27,10 @@ from wenmai.retrieval.corpus import Corpus, R
 from wenmai.retrieval.embedding import PassageEmbedding
 from wenmai.retrieval.index import SEARCH_SECONDS, PassageIndex, SearchHits, batches
 from wenmai.scope import Scope
-from wenmai.stores.contracts import Documents, SearchEntry, Where
+from wenmai.stores.contracts import Documents
 from wenmai.stores.inprocess.search import InProcessSearch
 from wenmai.stores.records import Marker
+from wenmai.stores.structs import SearchEntry, Where
 
 MAX_OWNERS = 1_000
 MAX_PASSAGES = 10_000

@@ -1,6 +1,6 @@
 """Scoring and ranking of hits.
 
-**Score.** Without vectors a passage's score is the coverage of the store's :class:`~wenmai.stores.contracts.Hit`:
+**Score.** Without vectors a passage's score is the coverage of the store's :class:`~wenmai.stores.structs.Hit`:
 the share of the question's terms that it contains, weighted by their rarity. With vectors, its semantic nearness,
 relative to the other hits, adds a part of what is not covered::
 
@@ -19,7 +19,7 @@ lexical rank for both. Ties are broken by score.
 
 from collections.abc import Sequence
 
-from wenmai.stores.contracts import Hit, RankFusion
+from wenmai.stores.structs import Hit, RankFusion
 
 SEMANTIC_WEIGHT = 0.3
 

@@ -9,14 +9,14 @@ from collections.abc import Iterable, Mapping
 from math import fsum, sqrt
 from typing import NamedTuple
 
-from wenmai.stores.contracts import RankFusion, SearchQuery, WeightedFusion
+from wenmai.stores.structs import RankFusion, SearchQuery, WeightedFusion
 
 SMALLEST_DEVIATION = 1e-6
 """A smaller deviation is the rounding of equal scores, and tells no entry from another."""
 
 
 class Scores(NamedTuple):
-    """The scores of a candidate: see :class:`wenmai.stores.contracts.Hit`."""
+    """The scores of a candidate: see :class:`wenmai.stores.structs.Hit`."""
 
     lexical: float
     similarity: float | None

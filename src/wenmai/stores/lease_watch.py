@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from wenmai.clock import Clock
-from wenmai.stores.contracts import Stored
+from wenmai.stores.structs import Stored
 
 
 class LeaseWatch:

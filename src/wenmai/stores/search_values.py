@@ -11,7 +11,7 @@ import msgspec
 
 from wenmai.errors import InvalidInput
 from wenmai.scope import Scope
-from wenmai.stores.contracts import FieldValue, Range, RankFusion, SearchEntry, SearchQuery, WeightedFusion, Where
+from wenmai.stores.structs import FieldValue, Range, RankFusion, SearchEntry, SearchQuery, WeightedFusion, Where
 from wenmai.stores.validation import check_key, check_text
 from wenmai.stores.values import check_owner
 

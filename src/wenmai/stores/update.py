@@ -8,8 +8,9 @@ from typing import TypeVar
 
 from wenmai.errors import Conflict, SessionNotFound, VersionConflict
 from wenmai.scope import Scope
-from wenmai.stores.contracts import Documents, Stored
+from wenmai.stores.contracts import Documents
 from wenmai.stores.records import Record
+from wenmai.stores.structs import Stored
 
 R = TypeVar("R", bound=Record)
 

@@ -23,10 +23,10 @@ from wenmai.cli.terminal.output import expected_errors, print_stderr, printable
 from wenmai.clock import system_clock
 from wenmai.config.settings import Settings
 from wenmai.errors import InvalidInput
-from wenmai.stores.contracts import Stored
 from wenmai.stores.key_prefix import with_key_prefix
 from wenmai.stores.opening import open_store
 from wenmai.stores.records import ApiKeyRecord
+from wenmai.stores.structs import Stored
 
 keys_app: typer.Typer = typer.Typer(help="Create, list and revoke API keys of the HTTP service.", no_args_is_help=True)
 

@@ -26,8 +26,9 @@ from wenmai.retrieval.local_index import LocalIndex
 from wenmai.retrieval.query_embedding import QueryEmbedding
 from wenmai.retrieval.ranking import fused_order, scores
 from wenmai.scope import Scope
-from wenmai.stores.contracts import Documents, Page, Range, Search, Stored
+from wenmai.stores.contracts import Documents, Search
 from wenmai.stores.records import EvidenceRecord
+from wenmai.stores.structs import Page, Range, Stored
 from wenmai.stores.validation import check_range
 
 MAX_FOUND = 50

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from wenmai.grounding.evidence.fields import primary_language
 from wenmai.retrieval.corpus import Corpus
-from wenmai.stores.contracts import SearchEntry, Where
 from wenmai.stores.records import EvidenceRecord
+from wenmai.stores.structs import SearchEntry, Where
 
 _EMBEDDED_CHARACTERS = 2000
 """The usual embedders read 512 tokens."""

@@ -8,8 +8,8 @@ from msgspec import Meta
 
 from wenmai.grounding.evidence.base import IngestReport
 from wenmai.http.views import view_of
-from wenmai.stores.contracts import Stored
 from wenmai.stores.records import EvidenceRecord
+from wenmai.stores.structs import Stored
 
 
 class IngestResult(IngestReport, frozen=True, kw_only=True):

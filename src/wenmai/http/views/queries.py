@@ -10,8 +10,8 @@ from wenmai.chat.queries import QueryAnswer
 from wenmai.chat.turn import Replacement, Token, TurnEvent, TurnStarted, TurnUnderstood
 from wenmai.grounding.types import Citation, PolicyMode
 from wenmai.http.views import view_of
-from wenmai.stores.contracts import Stored
 from wenmai.stores.records import Message, Operation, Role, Session
+from wenmai.stores.structs import Stored
 
 _NO_OPERATION = Operation(intent="", last_update=datetime.min)  # noqa: DTZ901 — never shown
 

@@ -10,8 +10,8 @@ from wenmai.http.views import view_of
 from wenmai.memory.history import SessionOverview, default_persona
 from wenmai.memory.preferences import SessionPreferences
 from wenmai.scope import Scope
-from wenmai.stores.contracts import Stored, ThreadInfo
 from wenmai.stores.records import Message, Role, Session
+from wenmai.stores.structs import Stored, ThreadInfo
 
 
 class SessionView(msgspec.Struct, frozen=True, kw_only=True):

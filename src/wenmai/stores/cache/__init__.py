@@ -36,11 +36,12 @@ from wenmai.stores.cache.read_through import ReadThrough
 from wenmai.stores.cache.redis_cache import RedisSessionCache
 from wenmai.stores.cache.resilient import RETRY_SECONDS, ResilientCache, listen
 from wenmai.stores.cache.write_through import WriteThrough
-from wenmai.stores.contracts import Documents, Logs, Search, Store, Stored
+from wenmai.stores.contracts import Documents, Logs, Search, Store
 from wenmai.stores.records import Marker
 from wenmai.stores.redis.address import parse_address
 from wenmai.stores.redis.keys import Keys
 from wenmai.stores.redis.link import Link
+from wenmai.stores.structs import Stored
 from wenmai.stores.update import update
 
 __all__ = ["CachedStore", "open_cache"]

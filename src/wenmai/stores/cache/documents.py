@@ -9,9 +9,10 @@ from wenmai.stores.cache.entries import CachedSession, CachedValue
 from wenmai.stores.cache.freshness import MomentClock
 from wenmai.stores.cache.read_through import IsFresh, ReadThrough, any_age
 from wenmai.stores.cache.write_through import WriteThrough
-from wenmai.stores.contracts import Documents, Logs, Page, Stored
+from wenmai.stores.contracts import Documents, Logs
 from wenmai.stores.identity import INCARNATION
 from wenmai.stores.records import Record, Session
+from wenmai.stores.structs import Page, Stored
 
 R = TypeVar("R", bound=Record)
 

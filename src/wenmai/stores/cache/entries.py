@@ -13,8 +13,8 @@ import msgspec
 
 from wenmai.scope import Scope
 from wenmai.stores.cache.freshness import LONG_AGO, Moment
-from wenmai.stores.contracts import Stored, ThreadInfo
 from wenmai.stores.records import Message, Record, Session, cached_records
+from wenmai.stores.structs import Stored, ThreadInfo
 
 V = TypeVar("V")
 

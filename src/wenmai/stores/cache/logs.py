@@ -9,8 +9,9 @@ from wenmai.stores.cache.entries import TAIL_MESSAGES, CachedSession, CachedValu
 from wenmai.stores.cache.freshness import MomentClock
 from wenmai.stores.cache.read_through import IsFresh, ReadThrough
 from wenmai.stores.cache.write_through import WriteThrough
-from wenmai.stores.contracts import ActiveThreads, Appended, Logs, ThreadInfo
+from wenmai.stores.contracts import Logs
 from wenmai.stores.records import Message, NewMessage
+from wenmai.stores.structs import ActiveThreads, Appended, ThreadInfo
 from wenmai.stores.validation import check_range
 
 MAX_READ = 10_000

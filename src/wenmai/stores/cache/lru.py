@@ -6,8 +6,8 @@ from contextlib import contextmanager
 
 from wenmai.stores.cache.entries import CachedSession, SessionKey
 from wenmai.stores.cache.failures import EntryFailures
-from wenmai.stores.contracts import Stored
 from wenmai.stores.records import Session
+from wenmai.stores.structs import Stored
 
 SESSIONS = 10_000
 BYTES = 64 * 1024 * 1024

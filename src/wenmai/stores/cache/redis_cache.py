@@ -14,7 +14,6 @@ from wenmai.stores.cache.entries import TAIL_BYTES, TAIL_MESSAGES, CachedSession
 from wenmai.stores.cache.freshness import MomentClock, SteadyWall
 from wenmai.stores.cache.scripts import APPLY, DROP, READ
 from wenmai.stores.cache.validation_times import ValidationTimes
-from wenmai.stores.contracts import Stored, ThreadInfo
 from wenmai.stores.identity import INCARNATION
 from wenmai.stores.records import Message, Record, Session, cached_records
 from wenmai.stores.redis.keys import Keys
@@ -22,6 +21,7 @@ from wenmai.stores.redis.link import STORE, Link, Word
 from wenmai.stores.redis.messages import decode_all
 from wenmai.stores.redis.messages import encode as encode_message
 from wenmai.stores.redis.rows import as_row, decode, encode, rfc3339
+from wenmai.stores.structs import Stored, ThreadInfo
 
 R = TypeVar("R", bound=Record)
 

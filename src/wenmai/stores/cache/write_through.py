@@ -11,9 +11,9 @@ from wenmai.stores.cache.freshness import MomentClock
 from wenmai.stores.cache.lru import Load, Lru
 from wenmai.stores.cache.pending import MARK_OWN_STALE, PendingInvalidation
 from wenmai.stores.cache.resilient import ResilientCache
-from wenmai.stores.contracts import Appended, Stored
 from wenmai.stores.identity import INCARNATION
 from wenmai.stores.records import Message, Session
+from wenmai.stores.structs import Appended, Stored
 
 T = TypeVar("T")
 

@@ -23,8 +23,8 @@ from wenmai.stores.conformance.samples import (
     trace,
     without_incarnation,
 )
-from wenmai.stores.contracts import Stored
 from wenmai.stores.records import Block, IdempotentTurn, Record, Session, TraceRecord
+from wenmai.stores.structs import Stored
 
 SECOND = timedelta(seconds=1)
 

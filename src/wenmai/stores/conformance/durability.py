@@ -10,8 +10,8 @@ from wenmai.stores.conformance.case import case
 from wenmai.stores.conformance.expect import equal
 from wenmai.stores.conformance.harness import HOUR, Harness, keys, make_messages, texts
 from wenmai.stores.conformance.samples import bare_records, full_records, small_record
-from wenmai.stores.contracts import SearchEntry, Stored
 from wenmai.stores.records import IdempotentTurn, NewMessage, Session
+from wenmai.stores.structs import SearchEntry, Stored
 
 
 @case("documents", "extended", durable=True)

@@ -11,8 +11,9 @@ from msgspec.structs import replace
 
 from wenmai.clock import Clock, MovableClock
 from wenmai.scope import Scope, ThreadKey
-from wenmai.stores.contracts import Documents, Hit, Logs, Page, Search, SearchEntry, SearchQuery, Store
+from wenmai.stores.contracts import Documents, Logs, Search, Store
 from wenmai.stores.records import RECORDS, Message, NewMessage, Record, Session
+from wenmai.stores.structs import Hit, Page, SearchEntry, SearchQuery
 
 C = TypeVar("C")
 R = TypeVar("R", bound=Record)

@@ -7,8 +7,8 @@ from wenmai.scope import Scope, ThreadKey
 from wenmai.stores.conformance.case import case
 from wenmai.stores.conformance.expect import equal, raises
 from wenmai.stores.conformance.harness import HOUR, Harness, make_messages
-from wenmai.stores.contracts import ActiveThread
 from wenmai.stores.records import Session
+from wenmai.stores.structs import ActiveThread
 
 SESSIONS = 7
 

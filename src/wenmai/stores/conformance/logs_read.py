@@ -9,8 +9,8 @@ from wenmai.stores.conformance.case import case
 from wenmai.stores.conformance.expect import equal, raises, require
 from wenmai.stores.conformance.harness import Harness, make_messages, texts
 from wenmai.stores.conformance.samples import SIMILAR_KEYS
-from wenmai.stores.contracts import ThreadInfo
 from wenmai.stores.records import NewMessage
+from wenmai.stores.structs import ThreadInfo
 
 QUESTION = NewMessage(role="user", content="question")
 ANSWER = NewMessage(role="assistant", content="answer")

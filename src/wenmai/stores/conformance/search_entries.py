@@ -8,7 +8,7 @@ from wenmai.stores.conformance.expect import equal
 from wenmai.stores.conformance.harness import Harness
 from wenmai.stores.conformance.samples import HOSTILE_KEYS, SEPARATORS, SIMILAR_KEYS
 from wenmai.stores.conformance.search_words import ids
-from wenmai.stores.contracts import SearchEntry
+from wenmai.stores.structs import SearchEntry
 
 
 async def _found(harness: Harness, scope: Scope, text: str, *, shared: bool = False) -> list[str]:

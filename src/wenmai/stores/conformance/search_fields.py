@@ -9,7 +9,7 @@ from wenmai.stores.conformance.expect import equal, raises
 from wenmai.stores.conformance.harness import Harness
 from wenmai.stores.conformance.samples import AWKWARD_TEXT, HOSTILE_KEYS
 from wenmai.stores.conformance.search_words import ids
-from wenmai.stores.contracts import CollectionSize, FieldValue, Range, SearchEntry, Where
+from wenmai.stores.structs import CollectionSize, FieldValue, Range, SearchEntry, Where
 
 VALUES: dict[str, FieldValue | Sequence[FieldValue]] = {
     "text": "家训",

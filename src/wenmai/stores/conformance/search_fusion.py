@@ -8,7 +8,7 @@ from wenmai.stores.conformance.case import case
 from wenmai.stores.conformance.expect import equal, require
 from wenmai.stores.conformance.harness import Harness
 from wenmai.stores.conformance.search_words import ids
-from wenmai.stores.contracts import RankFusion, SearchEntry, SearchQuery, WeightedFusion
+from wenmai.stores.structs import RankFusion, SearchEntry, SearchQuery, WeightedFusion
 
 
 async def _index_mixed(harness: Harness, scope: Scope) -> None:

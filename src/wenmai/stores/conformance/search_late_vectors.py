@@ -5,7 +5,7 @@ from wenmai.stores.conformance.case import case
 from wenmai.stores.conformance.expect import equal, raises
 from wenmai.stores.conformance.harness import Harness
 from wenmai.stores.conformance.search_words import ids
-from wenmai.stores.contracts import CollectionSize, Hit, SearchEntry
+from wenmai.stores.structs import CollectionSize, Hit, SearchEntry
 
 
 @case("search")

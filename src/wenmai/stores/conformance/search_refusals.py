@@ -7,7 +7,7 @@ from wenmai.scope import Scope
 from wenmai.stores.conformance.case import case
 from wenmai.stores.conformance.expect import ExpectationError, equal
 from wenmai.stores.conformance.harness import Harness
-from wenmai.stores.contracts import Range, RankFusion, SearchEntry, SearchQuery, WeightedFusion, Where
+from wenmai.stores.structs import Range, RankFusion, SearchEntry, SearchQuery, WeightedFusion, Where
 
 NAN, INFINITE = float("nan"), float("inf")
 

@@ -7,7 +7,7 @@ from wenmai.stores.conformance.case import case
 from wenmai.stores.conformance.expect import equal, raises, require
 from wenmai.stores.conformance.harness import Harness
 from wenmai.stores.conformance.search_words import ids
-from wenmai.stores.contracts import SearchEntry
+from wenmai.stores.structs import SearchEntry
 
 TOLERANCE = 1e-5
 """Vectors may be stored in single precision."""

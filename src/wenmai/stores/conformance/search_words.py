@@ -8,7 +8,8 @@ from wenmai.stores.conformance.case import case
 from wenmai.stores.conformance.expect import equal, require
 from wenmai.stores.conformance.harness import Harness
 from wenmai.stores.conformance.samples import AWKWARD_TEXT
-from wenmai.stores.contracts import BM25_B, BM25_K1, Hit, SearchEntry
+from wenmai.stores.contracts import BM25_B, BM25_K1
+from wenmai.stores.structs import Hit, SearchEntry
 from wenmai.text.cjk import terms
 
 PRECEPTS = {

@@ -13,7 +13,6 @@ from wenmai.clock import Clock
 from wenmai.errors import SessionExpired, SessionNotFound, WenmaiError
 from wenmai.resilience.shielded import run_to_completion
 from wenmai.scope import Scope, ThreadKey
-from wenmai.stores.contracts import Appended
 from wenmai.stores.elasticsearch.client import FAILED, Client, Found, Ref
 from wenmai.stores.elasticsearch.commits import Commits, slide_write
 from wenmai.stores.elasticsearch.heads import Head
@@ -30,6 +29,7 @@ from wenmai.stores.elasticsearch.threads import (
     remove_threads,
 )
 from wenmai.stores.records import Message, NewMessage, Session
+from wenmai.stores.structs import Appended
 
 MAX_MESSAGES = 1_000
 """Messages that are committed together, if more than one append waits."""

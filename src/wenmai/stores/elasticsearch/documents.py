@@ -8,7 +8,6 @@ from typing import Any, TypeVar
 from wenmai.clock import Clock, to_micros
 from wenmai.errors import StoreUnavailable, VersionConflict
 from wenmai.scope import Scope
-from wenmai.stores.contracts import Page, Stored
 from wenmai.stores.elasticsearch.client import Client, Found, Ref, Write
 from wenmai.stores.elasticsearch.indices import RECORD_INDICES, index_of
 from wenmai.stores.elasticsearch.retrying import Locks, attempts
@@ -25,6 +24,7 @@ from wenmai.stores.elasticsearch.sessions import bound_to_living, purge_session,
 from wenmai.stores.identity import as_changed, as_created, bind_to, bound_session, preserved_fields
 from wenmai.stores.records import Record, Session
 from wenmai.stores.sql.columns import make_cursor, parse_cursor
+from wenmai.stores.structs import Page, Stored
 from wenmai.stores.validation import MAX_KEYS, check_filters, check_key, check_range
 from wenmai.stores.values import check_owner, check_record
 

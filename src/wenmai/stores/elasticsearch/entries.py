@@ -10,11 +10,11 @@ from typing import Any
 import msgspec
 
 from wenmai.scope import Scope
-from wenmai.stores.contracts import FieldValue, Range, SearchEntry, Where
 from wenmai.stores.elasticsearch.client import Client, Ref
 from wenmai.stores.elasticsearch.indices import SEARCH, vector_field
 from wenmai.stores.elasticsearch.rows import digest
 from wenmai.stores.search_values import text_digest, values_of
+from wenmai.stores.structs import FieldValue, Range, SearchEntry, Where
 from wenmai.stores.vector_matrix import to_bytes
 from wenmai.text.cjk import terms
 

@@ -11,7 +11,6 @@ from wenmai.clock import Clock, from_micros, to_micros
 from wenmai.errors import InvalidInput
 from wenmai.resilience.shielded import run_to_completion
 from wenmai.scope import Scope, ThreadKey
-from wenmai.stores.contracts import ActiveThread, ActiveThreads, Appended, ThreadInfo
 from wenmai.stores.elasticsearch.appends import Appends
 from wenmai.stores.elasticsearch.client import Client, Found
 from wenmai.stores.elasticsearch.commits import Commits
@@ -29,6 +28,7 @@ from wenmai.stores.elasticsearch.threads import (
     remove_threads,
 )
 from wenmai.stores.records import Message, NewMessage
+from wenmai.stores.structs import ActiveThread, ActiveThreads, Appended, ThreadInfo
 from wenmai.stores.validation import MAX_EXAMINED, check_key, check_range
 from wenmai.stores.values import check_completion, check_messages, check_owner, check_read
 

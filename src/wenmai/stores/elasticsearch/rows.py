@@ -9,12 +9,12 @@ import msgspec
 
 from wenmai.clock import from_micros, to_micros
 from wenmai.scope import Scope
-from wenmai.stores.contracts import Stored
 from wenmai.stores.elasticsearch.client import Client, Found, Ref
 from wenmai.stores.elasticsearch.indices import SESSIONS, index_of
 from wenmai.stores.identity import bound_session
 from wenmai.stores.records import Record, Session
 from wenmai.stores.records.base import stored_fields
+from wenmai.stores.structs import Stored
 
 R = TypeVar("R", bound=Record)
 

@@ -7,7 +7,6 @@ from typing import Any
 from wenmai.errors import InvalidInput
 from wenmai.resilience.offload import run_by_size
 from wenmai.scope import Scope
-from wenmai.stores.contracts import CollectionSize, Hit, SearchEntry, SearchQuery, Where
 from wenmai.stores.elasticsearch.address import Kind
 from wenmai.stores.elasticsearch.client import Client, Write
 from wenmai.stores.elasticsearch.entries import (
@@ -40,6 +39,7 @@ from wenmai.stores.search_values import (
     text_digest,
     without_zeros,
 )
+from wenmai.stores.structs import CollectionSize, Hit, SearchEntry, SearchQuery, Where
 
 LARGE = 300
 """Candidates that are scored on the event loop, in at most 5 ms."""

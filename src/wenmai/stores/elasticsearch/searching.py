@@ -10,11 +10,11 @@ from heapq import nsmallest
 from typing import Any, NamedTuple
 
 from wenmai.stores.bm25 import UNIT, coverage, idf, length_factor, term_score
-from wenmai.stores.contracts import Hit, SearchQuery
 from wenmai.stores.elasticsearch.address import Kind
 from wenmai.stores.elasticsearch.entries import Packed, filters_of, term_token, unpacked, vector_bytes
 from wenmai.stores.elasticsearch.indices import vector_field
 from wenmai.stores.fusion import Scores, best
+from wenmai.stores.structs import Hit, SearchQuery
 from wenmai.stores.vector_matrix import VectorMatrix
 from wenmai.text.cjk import query_terms
 

@@ -10,11 +10,11 @@ from typing import Any, TypeVar
 from wenmai.clock import Clock, to_micros
 from wenmai.errors import InvalidInput, SessionNotFound, VersionConflict
 from wenmai.scope import Scope
-from wenmai.stores.contracts import Page, Stored
 from wenmai.stores.identity import as_changed, as_created, bind_to, bound_session, preserved_fields
 from wenmai.stores.inprocess.rows import Row, decode, encode
 from wenmai.stores.records import Record, Session
 from wenmai.stores.records.base import stored_fields
+from wenmai.stores.structs import Page, Stored
 from wenmai.stores.validation import MAX_KEYS, check_filters, check_key, check_range
 from wenmai.stores.values import check_owner, check_record
 

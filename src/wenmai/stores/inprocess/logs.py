@@ -11,10 +11,10 @@ from msgspec.structs import replace
 from wenmai.clock import Clock
 from wenmai.errors import InvalidInput, SessionExpired, SessionNotFound
 from wenmai.scope import Scope, ThreadKey
-from wenmai.stores.contracts import ActiveThread, ActiveThreads, Appended, ThreadInfo
 from wenmai.stores.inprocess.documents import InProcessDocuments
 from wenmai.stores.inprocess.rows import Entry, Row, Thread, decode, encode
 from wenmai.stores.records import Message, NewMessage, Session
+from wenmai.stores.structs import ActiveThread, ActiveThreads, Appended, ThreadInfo
 from wenmai.stores.validation import MAX_EXAMINED, check_key, check_range
 from wenmai.stores.values import check_completion, check_messages, check_owner, check_read
 

@@ -7,10 +7,10 @@ from heapq import nsmallest
 from typing import TypeVar
 
 from wenmai.stores.bm25 import UNIT, coverage, idf, length_factor, term_score
-from wenmai.stores.contracts import FieldValue, Hit, Range, SearchEntry, SearchQuery, Where
 from wenmai.stores.fusion import Scores, best
 from wenmai.stores.inprocess.vectors import Vectors
 from wenmai.stores.search_values import is_within, text_digest, values_of
+from wenmai.stores.structs import FieldValue, Hit, Range, SearchEntry, SearchQuery, Where
 from wenmai.text.cjk import query_terms, terms
 
 K = TypeVar("K", bound=Hashable)

@@ -10,7 +10,6 @@ from weakref import WeakValueDictionary
 from wenmai.resilience.offload import run_by_size
 from wenmai.resilience.shielded import run_to_completion
 from wenmai.scope import Scope
-from wenmai.stores.contracts import CollectionSize, Hit, SearchEntry, SearchQuery, Where
 from wenmai.stores.inprocess.partition import Partition, analysed
 from wenmai.stores.search_values import (
     check_collection,
@@ -22,6 +21,7 @@ from wenmai.stores.search_values import (
     check_vectors,
     without_zeros,
 )
+from wenmai.stores.structs import CollectionSize, Hit, SearchEntry, SearchQuery, Where
 
 LARGE = 1_000
 """Entries that one query searches on the event loop, in at most 2 ms; each query counts."""

@@ -22,9 +22,9 @@ from zlib import compress, decompress
 import msgspec
 
 from wenmai.scope import Scope
-from wenmai.stores.contracts import FieldValue
 from wenmai.stores.inprocess.partition import IndexedEntry
 from wenmai.stores.milvus.client import PAYLOAD_BYTES, Row
+from wenmai.stores.structs import FieldValue
 
 EPISODES, OTHERS = "conversation_episodes", "search_entries"
 """Milvus collections of episodes, and of every other library collection."""

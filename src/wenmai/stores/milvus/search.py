@@ -8,11 +8,11 @@ from weakref import WeakValueDictionary
 
 from wenmai.resilience.shielded import run_to_completion
 from wenmai.scope import Scope
-from wenmai.stores.contracts import CollectionSize, Hit, SearchEntry, SearchQuery, Where
 from wenmai.stores.milvus.client import Client
 from wenmai.stores.milvus.rows import owner_of
 from wenmai.stores.milvus.stored_partition import StoredPartition
 from wenmai.stores.search_values import check_collection, check_page, check_queries, check_removal, without_zeros
+from wenmai.stores.structs import CollectionSize, Hit, SearchEntry, SearchQuery, Where
 
 T = TypeVar("T")
 

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from secrets import token_hex
 from typing import NamedTuple
 
-from wenmai.stores.contracts import SearchEntry, Where
 from wenmai.stores.inprocess.partition import IndexedEntry, Partition, analysed
 from wenmai.stores.milvus.client import Client
 from wenmai.stores.milvus.rows import (
@@ -27,6 +26,7 @@ from wenmai.stores.milvus.rows import (
     vector_row,
 )
 from wenmai.stores.search_values import check_dimension, check_entries, check_vectors, text_digest
+from wenmai.stores.structs import SearchEntry, Where
 
 
 class _Known(NamedTuple):

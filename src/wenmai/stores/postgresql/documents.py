@@ -9,13 +9,13 @@ from msgspec.structs import replace
 from wenmai.clock import Clock, from_micros
 from wenmai.errors import InvalidInput, SessionNotFound, VersionConflict
 from wenmai.scope import Scope
-from wenmai.stores.contracts import Page, Stored
 from wenmai.stores.identity import as_created, bound_session
 from wenmai.stores.postgresql.database import Database, Row, unescape
 from wenmai.stores.postgresql.purging import purge
 from wenmai.stores.postgresql.tables import INDEXED_PREFIX, LISTING_HINT, SWEEP_BATCH, Table, by_key, table_of
 from wenmai.stores.records import RECORDS, Record, Session
 from wenmai.stores.sql.columns import make_cursor, parse_cursor
+from wenmai.stores.structs import Page, Stored
 from wenmai.stores.validation import MAX_KEYS, check_filters, check_key, check_range
 from wenmai.stores.values import check_owner, check_record
 

@@ -9,12 +9,12 @@ from typing import Any
 from wenmai.clock import Clock
 from wenmai.errors import SessionExpired, SessionNotFound
 from wenmai.scope import Scope, ThreadKey
-from wenmai.stores.contracts import ActiveThread, ActiveThreads, Appended, ThreadInfo
 from wenmai.stores.postgresql.appends import GroupCommit
 from wenmai.stores.postgresql.database import Database, Run, unescape
 from wenmai.stores.postgresql.messages import COLUMNS, batch_columns, new_message, none_if_all, to_json, to_message
 from wenmai.stores.postgresql.purging import purge
 from wenmai.stores.records import Message, NewMessage
+from wenmai.stores.structs import ActiveThread, ActiveThreads, Appended, ThreadInfo
 from wenmai.stores.validation import MAX_EXAMINED, check_key, check_range, cursor_number
 from wenmai.stores.values import check_completion, check_messages, check_owner, check_read
 

@@ -9,7 +9,6 @@ import asyncio
 from collections.abc import Sequence
 
 from wenmai.scope import Scope
-from wenmai.stores.contracts import CollectionSize, Hit, SearchEntry, SearchQuery, Where
 from wenmai.stores.postgresql.database import Database, unescape
 from wenmai.stores.postgresql.search_entries import EntryRows, VectorRows, embed_entries, replace_entries
 from wenmai.stores.postgresql.search_partitions import OWNER, Owner, lock, lock_or_create
@@ -24,6 +23,7 @@ from wenmai.stores.search_values import (
     check_removal,
     check_vectors,
 )
+from wenmai.stores.structs import CollectionSize, Hit, SearchEntry, SearchQuery, Where
 
 _SIZE = f"SELECT entries, vectors FROM search_partitions WHERE {OWNER}"
 _WITHOUT_VECTOR = f"""

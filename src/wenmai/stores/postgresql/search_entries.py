@@ -10,13 +10,13 @@ from typing import Any
 
 import msgspec
 
-from wenmai.stores.contracts import SearchEntry
 from wenmai.stores.postgresql.database import Run
 from wenmai.stores.postgresql.search_filters import sort_key
 from wenmai.stores.postgresql.search_partitions import Partition
 from wenmai.stores.postgresql.search_terms import index_term
 from wenmai.stores.postgresql.search_vectors import BYTE_ORDER
 from wenmai.stores.search_values import text_digest, values_of
+from wenmai.stores.structs import SearchEntry
 from wenmai.stores.vector_matrix import to_bytes
 from wenmai.text.cjk import terms
 

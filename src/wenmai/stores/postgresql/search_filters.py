@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from struct import pack, unpack
 from typing import Any
 
-from wenmai.stores.contracts import FieldValue, Range, Where
 from wenmai.stores.postgresql.database import escape
 from wenmai.stores.postgresql.search_terms import index_term
 from wenmai.stores.search_values import values_of
+from wenmai.stores.structs import FieldValue, Range, Where
 
 INDEXED_PREFIX = 64
 """Length of the indexed prefix of a sort key (see the table definitions)."""

@@ -6,10 +6,10 @@ from typing import Any
 import msgspec
 
 from wenmai.stores.bm25 import UNIT
-from wenmai.stores.contracts import Hit, SearchQuery
 from wenmai.stores.fusion import Scores, best, descending
 from wenmai.stores.postgresql.database import Row, unescape
 from wenmai.stores.postgresql.search_query import depth
+from wenmai.stores.structs import Hit, SearchQuery
 from wenmai.stores.word_scores import NO_WORDS, WordScores
 
 _decode_fields = msgspec.json.Decoder(dict[str, Any]).decode

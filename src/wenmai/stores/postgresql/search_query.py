@@ -9,11 +9,11 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from wenmai.stores.contracts import SearchQuery
 from wenmai.stores.postgresql.database import escape
 from wenmai.stores.postgresql.search_filters import FILTERS, MATCHES, filters_json
 from wenmai.stores.postgresql.search_partitions import OWNER, STATE
 from wenmai.stores.postgresql.search_terms import index_term
+from wenmai.stores.structs import SearchQuery
 from wenmai.stores.word_scores import Words
 from wenmai.text.cjk import query_terms
 

@@ -11,7 +11,6 @@ import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
-from wenmai.stores.contracts import Hit, SearchQuery
 from wenmai.stores.postgresql.database import Database, Row, Run
 from wenmai.stores.postgresql.search_filters import FILTERS, MATCHING, filters_json
 from wenmai.stores.postgresql.search_hits import hits_of
@@ -19,6 +18,7 @@ from wenmai.stores.postgresql.search_partitions import OWNER, STATE, Owner, stat
 from wenmai.stores.postgresql.search_query import ENTRIES, POSTINGS, Wanted, arguments, depth, terms_of
 from wenmai.stores.postgresql.search_vectors import Nearest, SnapshotVectors, Vectors
 from wenmai.stores.search_values import check_queries, without_zeros
+from wenmai.stores.structs import Hit, SearchQuery
 from wenmai.stores.vector_matrices import State
 from wenmai.stores.word_scores import CachedScores, Sums, Words, WordScores, from_lists
 

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from wenmai.stores.contracts import Where
 from wenmai.stores.postgresql.database import Run
 from wenmai.stores.postgresql.search_filters import FILTERS, MATCHING, filters_json
 from wenmai.stores.postgresql.search_partitions import Partition
+from wenmai.stores.structs import Where
 
 REMOVAL_BATCH = 1_000
 """Entries that a statement removes, so that each is short."""

@@ -6,9 +6,10 @@ from typing import TypeVar
 
 from wenmai.resilience.offload import run_by_size
 from wenmai.scope import Scope
-from wenmai.stores.contracts import Documents, Page, Stored
+from wenmai.stores.contracts import Documents
 from wenmai.stores.private.screening import LARGE, Screening, size_of
 from wenmai.stores.records import Record
+from wenmai.stores.structs import Page, Stored
 from wenmai.stores.values import check_record
 
 R = TypeVar("R", bound=Record)

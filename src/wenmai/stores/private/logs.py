@@ -6,9 +6,10 @@ from typing import Any
 
 from wenmai.resilience.offload import run_by_size
 from wenmai.scope import Scope, ThreadKey
-from wenmai.stores.contracts import ActiveThreads, Appended, Logs, ThreadInfo
+from wenmai.stores.contracts import Logs
 from wenmai.stores.private.screening import LARGE, Screening, size_of
 from wenmai.stores.records import Message, NewMessage
+from wenmai.stores.structs import ActiveThreads, Appended, ThreadInfo
 from wenmai.stores.values import check_completion, check_messages
 
 

@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from wenmai.stores.contracts import SearchEntry
 from wenmai.stores.records import Block, Message, NewMessage, Record, TurnStep
+from wenmai.stores.structs import SearchEntry
 from wenmai.stores.values import MAX_DEPTH, MAX_INTEGER, MIN_INTEGER
 from wenmai.text.redact import Kind, Redactor
 

@@ -4,9 +4,10 @@ from collections.abc import Sequence
 
 from wenmai.resilience.offload import run_by_size
 from wenmai.scope import Scope
-from wenmai.stores.contracts import CollectionSize, Hit, Search, SearchEntry, SearchQuery, Where
+from wenmai.stores.contracts import Search
 from wenmai.stores.private.screening import LARGE, Screening
 from wenmai.stores.search_values import check_entries
+from wenmai.stores.structs import CollectionSize, Hit, SearchEntry, SearchQuery, Where
 
 
 class PrivateSearch:

@@ -11,7 +11,6 @@ from msgspec.structs import replace
 from wenmai.clock import Clock, from_micros, to_micros
 from wenmai.errors import InvalidInput, SessionNotFound, VersionConflict
 from wenmai.scope import Scope
-from wenmai.stores.contracts import Page, Stored
 from wenmai.stores.identity import INCARNATION, SESSION_ID, bound_session, new_identity
 from wenmai.stores.records import Record, Session
 from wenmai.stores.records.base import stored_fields
@@ -22,6 +21,7 @@ from wenmai.stores.redis.reading import Place, Reader, indexed_fields
 from wenmai.stores.redis.removing import Remover, places_of, state_of
 from wenmai.stores.redis.retention import Retention
 from wenmai.stores.redis.rows import Row, codecs_of, decode, encode, rfc3339, text_of
+from wenmai.stores.structs import Page, Stored
 from wenmai.stores.validation import MAX_KEYS, check_filters, check_key, check_range
 from wenmai.stores.values import check_owner, check_record
 

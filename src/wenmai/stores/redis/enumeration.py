@@ -6,9 +6,9 @@ from datetime import datetime
 from wenmai.clock import to_micros
 from wenmai.errors import InvalidInput
 from wenmai.scope import Scope, ThreadKey
-from wenmai.stores.contracts import ActiveThread, ActiveThreads
 from wenmai.stores.redis.keys import Keys
 from wenmai.stores.redis.link import Link
+from wenmai.stores.structs import ActiveThread, ActiveThreads
 
 _SESSION_FIELDS = ("_user", "_ends", "_born", "updated_at")
 _START = "0"

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from wenmai.clock import Clock, to_micros
 from wenmai.errors import SessionExpired, SessionNotFound
 from wenmai.scope import Scope, ThreadKey
-from wenmai.stores.contracts import SLIDE_STEP, ActiveThreads, Appended, ThreadInfo
+from wenmai.stores.contracts import SLIDE_STEP
 from wenmai.stores.records import Message, NewMessage
 from wenmai.stores.redis.enumeration import enumerate_threads
 from wenmai.stores.redis.keys import Keys
@@ -19,6 +19,7 @@ from wenmai.stores.redis.log_scripts import ANY, APPEND, COMPLETE, ERASE, LATEST
 from wenmai.stores.redis.messages import Request, decode, decode_all, decode_appended, encode, split, words_of
 from wenmai.stores.redis.retention import Retention
 from wenmai.stores.redis.rows import rfc3339
+from wenmai.stores.structs import ActiveThreads, Appended, ThreadInfo
 from wenmai.stores.validation import MAX_EXAMINED, check_key, check_range
 from wenmai.stores.values import check_completion, check_messages, check_owner, check_read
 

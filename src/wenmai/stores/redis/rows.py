@@ -14,10 +14,10 @@ from typing import Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origi
 import msgspec
 
 from wenmai.clock import from_micros, to_micros
-from wenmai.stores.contracts import Stored
 from wenmai.stores.identity import INCARNATION
 from wenmai.stores.records import IdempotentTurn, Record, TraceRecord
 from wenmai.stores.records.base import stored_fields
+from wenmai.stores.structs import Stored
 
 R = TypeVar("R", bound=Record)
 

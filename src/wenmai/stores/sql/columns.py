@@ -11,9 +11,9 @@ import msgspec
 
 from wenmai.clock import to_micros
 from wenmai.errors import InvalidInput
-from wenmai.stores.contracts import Stored
 from wenmai.stores.records import Record
 from wenmai.stores.records.base import stored_fields
+from wenmai.stores.structs import Stored
 
 Kind = Literal["text", "boolean", "integer", "real", "timestamp", "json"]
 """The kind of a field; ``json`` is every type without a native column type."""

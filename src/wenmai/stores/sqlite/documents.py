@@ -10,13 +10,13 @@ import apsw
 from wenmai.clock import Clock, from_micros, to_micros
 from wenmai.errors import SessionNotFound, VersionConflict
 from wenmai.scope import Scope
-from wenmai.stores.contracts import Page, Stored
 from wenmai.stores.identity import as_changed, as_created, bind_to, bound_session, preserved_fields
 from wenmai.stores.records import RECORDS, Record, Session
 from wenmai.stores.sql.columns import Column, columns_of, make_cursor, parse_cursor, same
 from wenmai.stores.sqlite.connection_threads import ConnectionThreads, fetch
 from wenmai.stores.sqlite.purging import purge
 from wenmai.stores.sqlite.schema import SQL_TYPES
+from wenmai.stores.structs import Page, Stored
 from wenmai.stores.validation import MAX_KEYS, check_filters, check_key, check_range
 from wenmai.stores.values import check_owner, check_record
 

@@ -10,12 +10,13 @@ import apsw
 from wenmai.clock import Clock, from_micros, to_micros
 from wenmai.errors import SessionExpired, SessionNotFound
 from wenmai.scope import Scope, ThreadKey
-from wenmai.stores.contracts import SLIDE_STEP, ActiveThread, ActiveThreads, Appended, ThreadInfo
+from wenmai.stores.contracts import SLIDE_STEP
 from wenmai.stores.records import Message, NewMessage
 from wenmai.stores.sqlite.connection_threads import ConnectionThreads, fetch
 from wenmai.stores.sqlite.messages import COLUMNS, generated_id, to_json, to_message, to_row
 from wenmai.stores.sqlite.purging import detach, purge
 from wenmai.stores.sqlite.write_cache import CachedSession, CachedThread, ThreadRow, WriteCache
+from wenmai.stores.structs import ActiveThread, ActiveThreads, Appended, ThreadInfo
 from wenmai.stores.validation import MAX_EXAMINED, check_key, check_range, cursor_number
 from wenmai.stores.values import check_completion, check_messages, check_owner, check_read
 

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 import apsw
 
 from wenmai.scope import Scope
-from wenmai.stores.contracts import CollectionSize, Hit, SearchEntry, SearchQuery, Where
 from wenmai.stores.search_values import (
     check_collection,
     check_entries,
@@ -26,6 +25,7 @@ from wenmai.stores.sqlite.search_index import Analysed, analysed
 from wenmai.stores.sqlite.search_partition import owner_of, partition_of
 from wenmai.stores.sqlite.search_query import Reader
 from wenmai.stores.sqlite.search_vectors import BYTE_ORDER, snapshot_vectors
+from wenmai.stores.structs import CollectionSize, Hit, SearchEntry, SearchQuery, Where
 from wenmai.stores.vector_matrices import VectorMatrices
 from wenmai.stores.word_scores import CachedScores
 

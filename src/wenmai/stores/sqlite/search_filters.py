@@ -5,9 +5,9 @@ from typing import Any, NamedTuple
 
 import apsw
 
-from wenmai.stores.contracts import FieldValue, Range, Where
 from wenmai.stores.search_values import values_of
 from wenmai.stores.sqlite.connection_threads import fetch
+from wenmai.stores.structs import FieldValue, Range, Where
 
 
 class Filter(NamedTuple):

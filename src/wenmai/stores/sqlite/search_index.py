@@ -8,12 +8,12 @@ from typing import NamedTuple
 import apsw
 import msgspec
 
-from wenmai.stores.contracts import SearchEntry, Where
 from wenmai.stores.search_values import check_dimension, text_digest, values_of
 from wenmai.stores.sqlite.connection_threads import fetch
 from wenmai.stores.sqlite.search_filters import filters_of, matching_entries, narrowest_first
 from wenmai.stores.sqlite.search_partition import Owner, Partition, created_partition, first_row, partition_of, place_of
 from wenmai.stores.sqlite.search_vectors import BYTE_ORDER
+from wenmai.stores.structs import SearchEntry, Where
 from wenmai.stores.vector_matrix import to_bytes
 from wenmai.stores.word_scores import BLOCK_BITS, by_block, without_postings
 from wenmai.text.cjk import terms as text_terms

@@ -8,12 +8,12 @@ import apsw
 import msgspec
 
 from wenmai.stores.bm25 import UNIT
-from wenmai.stores.contracts import Hit, SearchQuery
 from wenmai.stores.fusion import Scores, best
 from wenmai.stores.sqlite.connection_threads import fetch
 from wenmai.stores.sqlite.search_filters import Filter, entry_matches, filters_of, matching_entries, narrowest_first
 from wenmai.stores.sqlite.search_partition import Partition, first_row, place_of
 from wenmai.stores.sqlite.search_vectors import SnapshotVectors
+from wenmai.stores.structs import Hit, SearchQuery
 from wenmai.stores.word_scores import NO_WORDS, CachedScores, Sums, Words, WordScores, from_blocks
 from wenmai.text.cjk import query_terms
 
