@@ -17,8 +17,9 @@ from answer_texts import answers, cut, cuttings
 from scripted_model import ScriptedModel, scripted_model
 from support import engine_at
 from wenmai.chat.turn import TurnAnswer, TurnEvent, TurnRequest
-from wenmai.engine import Engine
+from wenmai.engine import Engine, load_engine_settings, open_engine
 from wenmai.grounding.claims.extraction import find_claims
+from wenmai.resilience.breaker import BreakerPolicy
 from wenmai.scope import Scope
 
 CHAT = "/api/v1/npc/chat"
@@ -74,8 +75,13 @@ def parts(runner: asyncio.Runner) -> Iterator[tuple[Engine, ScriptedModel]]:
     """An engine and its model."""
 
     async def opened() -> AsyncIterator[tuple[Engine, ScriptedModel]]:
-        async with scripted_model() as script, engine_at("memory://", **script.settings) as engine:
-            yield engine, script
+        never = BreakerPolicy(consecutive_failures=1000, minimum_calls=1000)  # many examples in a row are cut off
+        async with scripted_model() as script:
+            flags = {"store": "memory://", "embedder": "none", **script.settings}
+            async with open_engine(
+                load_engine_settings(flags=flags, environment={}).values, breaker_policy=never
+            ) as engine:
+                yield engine, script
 
     opening = opened()
     yield runner.run(anext(opening))  # type: ignore[arg-type]

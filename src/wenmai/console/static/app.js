@@ -65,7 +65,8 @@ function signIn() {
     event.preventDefault();
     useKey(input.value.trim());
     byId("dialog").close();
-    await guarded(start);
+    ready = guarded(start);
+    await ready;
   };
   showDialog(text("keyNeeded"), text("close"), element("form", { onsubmit: enter },
     element("label", {}, text("key"), input), element("button", { class: "primary" }, text("signIn"))));
@@ -95,13 +96,14 @@ async function start() {
   choose(personaId);
   await sessions.load();
   const id = decodeURIComponent(location.hash.slice(1));
-  if (conversation.sessionId !== id || !id) await show(id || null);
+  const answering = byId("send").hidden;
+  if (!answering && (conversation.sessionId !== id || !id)) await show(id || null);
 }
 
 const saved = localStorage.getItem("wenmai.theme");
 if (saved) document.documentElement.dataset.theme = saved;
 translate();
-byId("language").addEventListener("click", () => { switchLanguage(); translate(); guarded(start); });
+byId("language").addEventListener("click", () => { switchLanguage(); translate(); ready = guarded(start); });
 byId("theme").addEventListener("click", switchTheme);
 byId("new-talk").addEventListener("click", () => { show(null); byId("question").focus(); });
 byId("open-sidebar").addEventListener("click", () => document.body.classList.add("sidebar-open"));
