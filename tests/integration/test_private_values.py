@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import re2
 from http_service import Service, open_service
 from redis import Redis
 
@@ -96,8 +97,10 @@ def all_bytes(folder: Path) -> bytes:
 
 
 def left_in(data: bytes, given: list[Canary]) -> list[Canary]:
-    """The canaries that the data has."""
-    return [canary for canary in given if canary.value.encode() in data]
+    """The canaries that the data has, in one pass: a server has several hundred megabytes."""
+    anyone = re2.compile("|".join(re2.escape(value) for value in sorted({each.value for each in given})).encode())
+    found = {match.group().decode() for match in anyone.finditer(data)}
+    return [canary for canary in given if any(canary.value in value for value in found)]
 
 
 @pytest.fixture

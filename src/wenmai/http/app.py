@@ -4,11 +4,10 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from importlib.metadata import version
 
-from fastapi import Depends, FastAPI
+from fastapi import FastAPI
 
 from wenmai.config.settings import Settings
 from wenmai.engine import Engine, open_engine
-from wenmai.http.authorization import authorize
 from wenmai.http.headers import HeadAsGet, PrivateResponses
 from wenmai.http.limits import MAX_UPLOAD_BYTES, BodyLimit
 from wenmai.http.metrics import Metrics, RequestMetrics
@@ -16,6 +15,7 @@ from wenmai.http.openapi import DESCRIPTION, TAGS, describe
 from wenmai.http.origin_checks import HostAndOriginCheck
 from wenmai.http.problems import UnexpectedErrors, add_problem_handlers
 from wenmai.http.routes import evidence, health, npc, pages, personas, prompts, queries, recall, sessions, states, usage
+from wenmai.http.routing import add_routes
 from wenmai.http.turn_tasks import TurnTasks
 
 ROUTERS = (npc, queries, personas, prompts, evidence, sessions, states, recall, usage, health, pages)
@@ -53,17 +53,15 @@ def _build(settings: Settings, open_: Callable[[], AbstractAsyncContextManager[E
         version=version("wenmai"),
         description=DESCRIPTION,
         openapi_tags=TAGS,
-        dependencies=[Depends(authorize)] if settings.auth == "keys" else [],
         lifespan=lifespan,
         redirect_slashes=False,
-        generate_unique_id_function=lambda route: route.name,
         docs_url=None,
         redoc_url=None,
     )
     app.state.turns = turns
     app.state.metrics = metrics
     for resource in ROUTERS:
-        app.include_router(resource.router)
+        add_routes(app, resource.router)
     add_problem_handlers(app)
     describe(app, [resource.router for resource in ROUTERS])
     # The middleware added last is the outermost.

@@ -16,6 +16,7 @@ from wenmai.http.dependencies import EngineDep
 from wenmai.http.media_types import JsonRoute
 from wenmai.http.openapi import problems
 from wenmai.http.responses import Json
+from wenmai.http.routing import resource_router
 from wenmai.http.schemas.common import CursorQuery, PageLimit
 from wenmai.http.schemas.evidence import EVIDENCE_ID, EvidenceBody, EvidenceIn, SearchBody
 from wenmai.http.scope import CallerScope
@@ -34,7 +35,7 @@ from wenmai.stores.records import EvidenceRecord
 PREFIX = "/api/v1/evidence"
 FILES_PATH = f"{PREFIX}/files"
 
-router: APIRouter = APIRouter(prefix=PREFIX, tags=["evidence"], route_class=JsonRoute)
+router: APIRouter = resource_router(PREFIX, tag="evidence", route_class=JsonRoute)
 
 EvidenceIdPath = Annotated[
     str, Path(pattern=EVIDENCE_ID, max_length=128, description="The passage's id; it may contain slashes.")

@@ -10,10 +10,11 @@ from starlette.responses import Response
 
 from wenmai.http.dependencies import AppStateDep, EngineDep
 from wenmai.http.responses import Json, StructRoute
+from wenmai.http.routing import resource_router
 from wenmai.http.views import view_of
 from wenmai.resilience.breaker import State
 
-router: APIRouter = APIRouter(tags=["health"], route_class=StructRoute)
+router: APIRouter = resource_router(tag="health", route_class=StructRoute)
 
 RETRY_SECONDS = 5
 

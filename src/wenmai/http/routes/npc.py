@@ -16,6 +16,7 @@ from wenmai.http.dependencies import AppState, AppStateDep, EngineDep
 from wenmai.http.media_types import JsonRoute
 from wenmai.http.openapi import problems
 from wenmai.http.responses import Json
+from wenmai.http.routing import resource_router
 from wenmai.http.schemas.common import ID_PATTERN, CursorQuery, PageLimit, PersonaIdQuery, SessionIdPath
 from wenmai.http.schemas.npc import ChatBody, PreferenceBody, Tag
 from wenmai.http.scope import CallerScope, IdempotencyKeyHeader, ScopeHeadersDep, TraceHeader
@@ -33,7 +34,7 @@ from wenmai.http.views.traces import (
 from wenmai.memory.preferences import PreferenceChange
 from wenmai.scope import Scope
 
-router: APIRouter = APIRouter(prefix="/api/v1/npc", tags=["npc"], route_class=JsonRoute)
+router: APIRouter = resource_router("/api/v1/npc", tag="npc", route_class=JsonRoute)
 
 TraceIdPath = Annotated[str, Path(pattern=ID_PATTERN, description="The trace's id.")]
 RecentLimit = Annotated[int, Query(ge=1, le=500, description="Maximum number of recent messages.")]

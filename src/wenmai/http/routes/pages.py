@@ -8,8 +8,9 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from wenmai.console import CONTENT_SECURITY_POLICY, page_files
+from wenmai.http.routing import resource_router
 
-router: APIRouter = APIRouter(include_in_schema=False)
+router: APIRouter = resource_router(in_schema=False)
 
 _SWAGGER = {"swagger-ui-bundle.js": "text/javascript", "swagger-ui.css": "text/css"}
 _CACHEABLE = {"Cache-Control": "private, max-age=86400"}

@@ -10,10 +10,11 @@ from wenmai.http.media_types import JsonRoute
 from wenmai.http.openapi import problems
 from wenmai.http.responses import Json
 from wenmai.http.routes.versions import add_version_routes
+from wenmai.http.routing import resource_router
 from wenmai.http.schemas.registry import PersonaBody
 from wenmai.http.scope import CallerScope
 
-router: APIRouter = APIRouter(prefix="/api/v1/personas", tags=["personas"], route_class=JsonRoute)
+router: APIRouter = resource_router("/api/v1/personas", tag="personas", route_class=JsonRoute)
 
 
 async def _registry(request: Request) -> VersionedRegistry[Any]:

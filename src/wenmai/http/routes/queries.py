@@ -13,6 +13,7 @@ from wenmai.http.dependencies import AppStateDep, EngineDep
 from wenmai.http.media_types import JsonRoute
 from wenmai.http.openapi import problems
 from wenmai.http.responses import Json
+from wenmai.http.routing import resource_router
 from wenmai.http.schemas.common import ID_PATTERN, CursorQuery, PageLimit
 from wenmai.http.schemas.queries import ROLE_LIMIT, USER_ID, QueryBody, SessionDeleteBody
 from wenmai.http.scope import (
@@ -36,7 +37,7 @@ from wenmai.http.views.queries import (
 from wenmai.http.views.sessions import Deleted
 from wenmai.scope import Scope
 
-router: APIRouter = APIRouter(prefix="/api", tags=["queries"], route_class=JsonRoute)
+router: APIRouter = resource_router("/api", tag="queries", route_class=JsonRoute)
 
 UserIdQuery = Annotated[str | None, Query(pattern=SCOPE_NAME_PATTERN, description=USER_ID)]
 SessionIdQuery = Annotated[str, Query(pattern=ID_PATTERN, description="The session's id.")]

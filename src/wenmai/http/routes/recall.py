@@ -10,12 +10,13 @@ from wenmai.http.dependencies import EngineDep
 from wenmai.http.media_types import JsonRoute
 from wenmai.http.openapi import problems
 from wenmai.http.responses import Json
+from wenmai.http.routing import resource_router
 from wenmai.http.schemas.recall import RecallBody
 from wenmai.http.scope import CallerScope
 from wenmai.memory.recalled_items import RecalledItem, RecallQuery
 from wenmai.resilience.degradation import collected_degradation
 
-router: APIRouter = APIRouter(prefix="/v1/recall", tags=["sessions"], route_class=JsonRoute)
+router: APIRouter = resource_router("/v1/recall", tag="sessions", route_class=JsonRoute)
 
 
 class RecalledItems(msgspec.Struct, frozen=True, kw_only=True):

@@ -11,6 +11,7 @@ from wenmai.http.dependencies import EngineDep
 from wenmai.http.media_types import JsonRoute
 from wenmai.http.openapi import problems
 from wenmai.http.responses import Json
+from wenmai.http.routing import resource_router
 from wenmai.http.schemas.common import CursorQuery, PageLimit, PersonaIdQuery, SessionIdPath
 from wenmai.http.schemas.sessions import ContextBody, MessagesBody, SessionBody, TitleBody
 from wenmai.http.scope import CallerScope
@@ -27,7 +28,7 @@ from wenmai.interchange import export_lines
 from wenmai.memory.context import Context
 from wenmai.memory.history import PERSONA_VARIABLE, MessagePage, default_persona
 
-router: APIRouter = APIRouter(prefix="/v1/sessions", tags=["sessions"], route_class=JsonRoute)
+router: APIRouter = resource_router("/v1/sessions", tag="sessions", route_class=JsonRoute)
 
 BeforeQuery = Annotated[str | None, Query(min_length=1, max_length=16_384, description="`next` of the previous page.")]
 

@@ -8,6 +8,7 @@ from wenmai.http.dependencies import EngineDep
 from wenmai.http.media_types import JsonRoute
 from wenmai.http.openapi import problems
 from wenmai.http.responses import Json
+from wenmai.http.routing import resource_router
 from wenmai.http.schemas.common import MAX_SAFE_INTEGER, SessionIdPath
 from wenmai.http.schemas.states import StateBody, UnderstandBody
 from wenmai.http.scope import CallerScope
@@ -16,7 +17,7 @@ from wenmai.memory.history import default_persona
 from wenmai.memory.state import MAX_CHANGES
 from wenmai.memory.state_correction import StateCorrection
 
-router: APIRouter = APIRouter(prefix="/v1/sessions/{session_id}", tags=["sessions"], route_class=JsonRoute)
+router: APIRouter = resource_router("/v1/sessions/{session_id}", tag="sessions", route_class=JsonRoute)
 
 ChangesLimit = Annotated[int, Query(ge=1, le=MAX_CHANGES, description="Maximum number of changes.")]
 BeforeVersion = Annotated[int | None, Query(ge=1, le=MAX_SAFE_INTEGER, description="Only changes before this version.")]

@@ -12,13 +12,14 @@ from wenmai.errors import InvalidInput
 from wenmai.http.dependencies import EngineDep
 from wenmai.http.openapi import problems
 from wenmai.http.responses import Json, StructRoute
+from wenmai.http.routing import resource_router
 from wenmai.http.schemas.common import ID_PATTERN
 from wenmai.http.scope import CallerScope
 from wenmai.http.views import view_of
 from wenmai.memory.usage import DayUsage
 from wenmai.stores.records import BudgetStatus, TokenUsage
 
-router: APIRouter = APIRouter(prefix="/v1/usage", tags=["usage"], route_class=StructRoute)
+router: APIRouter = resource_router("/v1/usage", tag="usage", route_class=StructRoute)
 
 MAX_DAYS = 92
 
