@@ -9,6 +9,8 @@ PROFILE ?= npc
 STORE  ?= sqlite:///$(DATA)/$(if $(filter npc,$(PROFILE)),wenmai,$(PROFILE)).db
 
 export OMP_NUM_THREADS = 1
+# Set elsewhere, it would make each of the hundreds of interpreters that tests start compile every module anew.
+export PYTHONDONTWRITEBYTECODE =
 
 .DEFAULT_GOAL := help
 .PHONY: help install serve test quick check format docs types bench bench-loaded soak lock screenshots clean
