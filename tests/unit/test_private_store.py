@@ -3,7 +3,7 @@
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -16,12 +16,13 @@ from wenmai.scope import Scope, ThreadKey
 from wenmai.stores.contracts import Store
 from wenmai.stores.opening import StorePolicy, open_store
 from wenmai.stores.private import PrivateStore
-from wenmai.stores.records import EvidenceRecord, Message, NewMessage, Session
+from wenmai.stores.records import BusinessState, EvidenceRecord, Message, NewMessage, Session, StateChange
 from wenmai.stores.structs import SearchEntry, SearchQuery
 from wenmai.text.redact import Redactor, Span
 
 SCOPE, THREAD = Scope(), ThreadKey("s1", "assistant")
 PHONE = "13800138000"
+AT = datetime(2026, 5, 1, tzinfo=UTC)
 
 
 @asynccontextmanager
@@ -85,6 +86,20 @@ async def test_the_deepest_metadata_that_a_store_accepts_is_screened() -> None:
     for _ in range(499):
         found = found["a"]
     assert found == "[REDACTED_EMAIL]"
+
+
+async def test_a_struct_that_was_screened_before_is_screened_again_with_another_value() -> None:
+    """A state is stored again with each change; of its changes only those that were clean are left unread."""
+
+    def change(version: int, customer: str) -> StateChange:
+        return StateChange(version=version, at=AT, rule="customer", current_customer_id=customer)
+
+    async with opened() as (private, _):
+        assert private.documents is not None
+        for said, kept in (("C001", "C001"), (PHONE, "[REDACTED_PHONE]"), ("C002", "C002")):
+            state = BusinessState(session_id="s1", changes=[change(1, "C001"), change(2, said)])
+            put = await private.documents.put(SCOPE, state)
+            assert [each.current_customer_id for each in put.record.changes] == ["C001", kept]
 
 
 async def test_a_streamed_answer_is_screened_when_it_is_completed() -> None:

@@ -42,7 +42,13 @@ LARGE = 8_000
 
 
 _RECENT, _RECENT_CHARACTERS = 512, 4_000
-"""How many screened texts are remembered, and their size: a turn stores its texts several times, a state its words."""
+"""How many screened texts are remembered, and their size: a turn stores its texts several times."""
+
+_CLEAN, _CLEAN_BYTES = 2_000, 2_000
+"""How many structs without private values are remembered, and their size: a state is stored with its last changes."""
+
+_NOT_ENCODED = (TypeError, ValueError, OverflowError, RecursionError)
+"""Errors of encoding a value that the store refuses."""
 
 
 class Screening:
@@ -51,6 +57,7 @@ class Screening:
     def __init__(self, redactor: Redactor) -> None:
         self._redactor = redactor
         self._recent = lru_cache(_RECENT)(redactor.redact)
+        self._clean: set[tuple[type, bytes]] = set()
 
     def record(self, record: R) -> R:
         """The record with its declared private fields screened."""
@@ -98,7 +105,7 @@ class Screening:
         """A value as it can be stored in JSON, with everything in it screened."""
         if type(value) is str or type(value) in _PLAIN:
             return self.text(value) if type(value) is str else value
-        if not isinstance(value, Mapping | list | tuple):
+        if isinstance(value, msgspec.Struct) or not isinstance(value, Mapping | list | tuple):
             return self._single(value, depth)
         if depth > MAX_DEPTH:
             return value  # the store refuses it
@@ -116,21 +123,31 @@ class Screening:
             return screened
         return value
 
+    def _struct(self, value: msgspec.Struct, depth: int) -> msgspec.Struct:
+        if _is_public(value):
+            return value
+        encoded = _encoded(value)
+        if encoded is not None and (type(value), encoded) in self._clean:
+            return value
+        fields = {name: getattr(value, name) for name in value.__struct_fields__ if name not in _UNSCREENED}
+        screened = _with_changes(value, {name: self.value(each, depth + 1) for name, each in fields.items()})
+        if screened is value and encoded is not None and len(encoded) <= _CLEAN_BYTES:
+            if len(self._clean) >= _CLEAN:
+                self._clean.clear()
+            self._clean.add((type(value), encoded))
+        return screened
+
     def _single(self, value: Any, depth: int) -> Any:
-        """A text, a struct, or another value that JSON has a form for."""
+        """A struct, a text, or another value that JSON has a form for."""
+        if isinstance(value, msgspec.Struct):
+            return self._struct(value, depth)
         if isinstance(value, str):
             return self.text(value)
-        if isinstance(value, int | float | datetime) or _is_public(value):
+        if isinstance(value, int | float | datetime):
             return value
-        if isinstance(value, msgspec.Struct):
-            fields = {name: getattr(value, name) for name in value.__struct_fields__}
-            screened_fields = {
-                name: self.value(each, depth + 1) for name, each in fields.items() if name not in _UNSCREENED
-            }
-            return _with_changes(value, screened_fields)
         try:
             plain = msgspec.to_builtins(value, str_keys=True)
-        except (TypeError, ValueError, OverflowError, RecursionError):
+        except _NOT_ENCODED:
             return value  # the store refuses it
         screened = plain if plain is value else self.value(plain, depth + 1)
         return value if screened is plain else screened
@@ -168,6 +185,14 @@ class Screening:
         return f"[REDACTED_{found[0].kind}]"
 
 
+def _encoded(value: msgspec.Struct) -> bytes | None:
+    """The struct in MessagePack; None if it has no form there."""
+    try:
+        return msgspec.msgpack.encode(value)
+    except _NOT_ENCODED:
+        return None
+
+
 def _is_public(value: Any) -> bool:
     """Whether a struct has no text of a user: a step of a turn, or a block that the site wrote."""
     return isinstance(value, TurnStep) or (isinstance(value, Block) and value.kind in _PUBLIC_BLOCKS)
@@ -179,7 +204,7 @@ def _with_changes(value: T, fields: Mapping[str, Any]) -> T:
 
 
 def size_of(value: Any, most: int, depth: int = 0) -> int:
-    """About how many characters a value has; counted up to ``most``."""
+    """About how many characters a value has; counted up to ``most``, in structs of structs as encoded."""
     if type(value) in _PLAIN:
         return 0
     if isinstance(value, str):
@@ -187,6 +212,9 @@ def size_of(value: Any, most: int, depth: int = 0) -> int:
     if depth > MAX_DEPTH or _is_public(value):
         return 0
     if isinstance(value, msgspec.Struct):
+        encoded = _encoded(value) if depth else None
+        if encoded is not None:
+            return len(encoded)
         value = [getattr(value, name) for name in value.__struct_fields__]
     parts: Any = ()
     if isinstance(value, Mapping):
