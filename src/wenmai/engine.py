@@ -131,7 +131,7 @@ async def open_engine(
         documents, logs = required(store, settings.store)
         count_tokens = model.count_tokens if model else estimate_tokens
         policy = _policy(settings, profiles, titled_by_model=model is not None)
-        evidence = EvidenceBase(documents, store.search, embedder, policy=breaker_policy)
+        evidence = EvidenceBase(documents, store.search, embedder, policy=breaker_policy, clock=clock)
         memory = Memory(
             documents,
             logs,

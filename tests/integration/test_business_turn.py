@@ -63,7 +63,7 @@ async def test_an_elliptic_question_is_searched_with_the_inherited_object(profil
         answer = await ask(engine, "那取报告呢？", "desk")
         assert "五楼东侧" in answer.answer_text
         seen = await trace(engine, answer)
-        assert seen.request_input.rewritten_query == "核磁共振 那取报告呢？"
+        assert seen.request_input.rewritten_query == "核磁共振 取报告"
         business = seen.details.business
         assert isinstance(business, StateTrace)
         assert business.operation is not None

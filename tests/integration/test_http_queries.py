@@ -70,7 +70,7 @@ async def test_an_elliptic_question_is_answered_from_the_right_manual(service: S
         "session_id": first["session_id"],
         "turn_id": 2,
         "notice": "",
-        "rewritten_query": "押品 那入库呢？",
+        "rewritten_query": "押品 入库",
     }
     operation = [second[key] for key in ("intent", "active_domain", "business_object", "operation_stage")]
     assert operation == ["system_query", ["system"], "押品", "入库"]

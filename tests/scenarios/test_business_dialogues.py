@@ -1,32 +1,73 @@
 """Dialogues of ``business/`` over the engine with the profile they are named after, with no model."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from support import engine_at
 from wenmai.chat.turn import TurnRequest
-from wenmai.engine import Engine
+from wenmai.engine import Engine, load_engine_settings, open_engine
 from wenmai.scope import Scope
 
 FOLDER = Path(__file__).parent / "business"
-PROFILES = sorted(path.stem for path in FOLDER.glob("*.yaml"))
+SET_ASIDE = {"assistant_aside": 7, "assistant_later": 7}
+"""Dialogues that were run once after the rules were settled (14 of 91 and 9 of 89 turns were wrong): the most that are."""
+TUNED = sorted({path.stem for path in FOLDER.glob("*.yaml")} - SET_ASIDE.keys())
 
 
-@pytest.mark.parametrize("profile", PROFILES)
-async def test_state_and_citation_after_each_turn_are_as_written(profile: str) -> None:
-    """Intent, object, stage and customer are exact; the passages are cited, whatever else is."""
-    dialogues = yaml.safe_load((FOLDER / f"{profile}.yaml").read_text(encoding="utf-8"))
-    async with engine_at("memory://", profile=profile) as engine:
-        wrong = [line for name, turns in dialogues.items() for line in await _wrong_turns(engine, name, turns)]
+class Clock:
+    """The time, which a test sets on."""
+
+    def __init__(self) -> None:
+        self.offset = timedelta()
+
+    def __call__(self) -> datetime:
+        return datetime.now(UTC) + self.offset
+
+
+@asynccontextmanager
+async def opened(profile: str) -> AsyncIterator[tuple[Engine, Clock]]:
+    """The engine with a profile, and its clock."""
+    flags = {"store": "memory://", "embedder": "none", "profile": profile}
+    clock = Clock()
+    async with open_engine(load_engine_settings(flags=flags, environment={}).values, clock=clock) as engine:
+        yield engine, clock
+
+
+@pytest.mark.parametrize("name", TUNED)
+async def test_state_filter_and_citation_after_each_turn_are_as_written(name: str) -> None:
+    """Intent, object, stage, customer and the search's limits are exact; the passages are cited, whatever else is."""
+    wrong, _ = await _wrong_turns(name)
     assert wrong == []
 
 
-async def _wrong_turns(engine: Engine, name: str, turns: list[Any]) -> list[str]:
+@pytest.mark.parametrize(("name", "most"), SET_ASIDE.items())
+async def test_dialogues_that_were_set_aside_go_no_worse_than_measured(name: str, most: int) -> None:
+    """What is wrong in them is a general weakness: misspelt short words, parts of one question, two intents in one."""
+    wrong, turns = await _wrong_turns(name)
+    assert len(wrong) <= most, wrong
+    assert turns > 12 * most
+
+
+async def _wrong_turns(name: str) -> tuple[list[str], int]:
+    """The turns that went otherwise than written, and the number of all."""
+    dialogues = yaml.safe_load((FOLDER / f"{name}.yaml").read_text(encoding="utf-8"))
+    async with opened(name.partition("_")[0]) as (engine, clock):
+        wrong = [line for title, turns in dialogues.items() for line in await _wrong_in(engine, clock, title, turns)]
+    return wrong, sum(turn != "expired" for turns in dialogues.values() for turn in turns)
+
+
+async def _wrong_in(engine: Engine, clock: Clock, title: str, turns: list[Any]) -> list[str]:
     session_id, wrong = None, []
-    for ask, expected, *passages in turns:
+    for turn in turns:
+        if turn == "expired":
+            clock.offset += timedelta(hours=1)
+            continue
+        ask, expected, *rest = turn
         request = TurnRequest(scope=Scope(), persona_id="assistant", query=ask, session_id=session_id)
         answer = await engine.chat.ask(request)
         session_id = answer.session_id
@@ -35,7 +76,16 @@ async def _wrong_turns(engine: Engine, name: str, turns: list[Any]) -> list[str]
         found = [now.intent, now.business_object, now.operation_stage] if now else ["", "", ""]
         seen = " ".join(each or "-" for each in [*found, state.current_customer_id])
         cited = [citation.title.rpartition(" · ")[2] for citation in answer.citations]
-        wanted = " ".join(passages).split()
-        if seen != expected or not set(wanted) <= set(cited):
-            wrong.append(f"{name}: {ask}: {seen} {cited}, expected {expected} {wanted}")
+        wanted = rest[-1].split() if rest else []
+        limits = await _limits(engine, answer.trace_id)
+        limited = len(rest) == 1 or rest[:1] in ([], [""]) or limits == rest[0]
+        if seen != expected or not set(wanted) <= set(cited) or not limited:
+            wrong.append(f"{title}: {ask}: {seen} {limits} {cited}, expected {expected} {rest}")
     return wrong
+
+
+async def _limits(engine: Engine, trace_id: str) -> str:
+    """What limited the turn's search, as a dialogue has it."""
+    details = (await engine.traces.get(Scope(), trace_id)).record.details
+    limits = details.business.filters if details.business else {}
+    return " ".join("+".join(limits[name]) for name in ("domains", "tags") if name in limits) or "-"

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import AsyncIterator, Sequence
+from datetime import datetime
 from pathlib import Path
 
 import msgspec
@@ -9,6 +10,7 @@ import pytest
 
 from wenmai.errors import InvalidInput, ModelError
 from wenmai.grounding.evidence import EvidenceBase, IngestReport, SearchResult, parse
+from wenmai.grounding.evidence.fields import record_from
 from wenmai.providers.embedders import BundledEmbedder, Embedder, open_embedder
 from wenmai.retrieval.ranking import SEMANTIC_WEIGHT, fused_order, scores
 from wenmai.scope import Scope
@@ -421,3 +423,33 @@ def test_the_examples_of_the_how_to_pages_run(page: str) -> None:
     assert blocks
     for block in blocks:
         exec(compile(block, page, "exec"), {"__name__": "example"})  # noqa: S102 - our own pages
+
+
+VERSIONS = [
+    passage("old", "抵押率的上限为65%。", source_ref="办法，2022版", effective_date="2022-01-01"),
+    passage(
+        "new", "抵押率的上限为70%。", source_ref="办法，2025版", effective_date="2025-01-01", supersedes="办法，2022版"
+    ),
+    passage(
+        "next", "抵押率的上限为75%。", source_ref="办法，2027版", effective_date="2027-01-01", supersedes="办法，2025版"
+    ),
+]
+
+
+@pytest.mark.parametrize(("day", "found"), [("2024-12-31", "old"), ("2025-01-01", "new"), ("2027-06-01", "next")])
+async def test_of_the_versions_of_a_source_the_one_in_force_is_found(store: Store, day: str, found: str) -> None:
+    """Whatever the order in which they were ingested."""
+    assert store.documents is not None
+    now = datetime.fromisoformat(f"{day}T12:00:00+00:00")
+    for order in (VERSIONS, VERSIONS[::-1]):
+        site = Scope("village", order[0].evidence_id)
+        base = EvidenceBase(store.documents, store.search, None, clock=lambda: now)
+        await base.ingest(site, order)
+        assert [each.evidence_id for each in (await base.find(site, "抵押率的上限")).passages] == [found]
+
+
+@pytest.mark.parametrize("fields", [{"effective_date": "2025-02-30"}, {"effective_date": "2025"}, {"supersedes": "a"}])
+def test_a_version_has_a_day_of_the_calendar(fields: dict[str, str]) -> None:
+    """A source that supersedes another without a day would supersede it at no time."""
+    with pytest.raises(InvalidInput):
+        record_from({"text": "抵押率的上限为70%。", **fields})

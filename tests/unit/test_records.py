@@ -56,7 +56,8 @@ NOT_PRIVATE: dict[type[Any], set[str]] = {
     PromptVersion: {"ref", "persona_id", "text", "language", "author", "note"},
     ActiveVersion: {"ref"},
     EvidenceRecord: {
-        *("evidence_id", "title", "text", "source_type", "source_ref", "source_url", "domains", "language", "tags")
+        *("evidence_id", "title", "text", "source_type", "source_ref", "source_url", "domains", "language", "tags"),
+        *("effective_date", "supersedes"),
     },
     UsageRecord: {"ref", "day", "kind", "of"},
     Marker: {"name", "value"},

@@ -47,7 +47,7 @@ async def test_the_second_question_inherits_what_it_does_not_name() -> None:
         assert current is not None
         assert (current.intent, current.active_domain, current.business_object) == ("how_to", ["manual"], "台灯")
         assert current.operation_stage == "维修"
-        assert asked.carried == ["台灯"]
+        assert asked.carried == ["台灯", "维修"]
         assert [(change.version, change.rule, change.turn) for change in await session.state_changes()] == [
             (1, "first", "assistant#1"),
             (2, "inherited", "assistant#2"),
@@ -186,7 +186,7 @@ async def test_another_object_begins_at_its_own_first_stage() -> None:
         session = await opened(memory)
         await session.understand("台灯怎么维修？")
         back = await session.understand("那报修呢？")
-        assert (back.changes[0].kept_out, back.carried) == ("报修", ["台灯"])
+        assert (back.changes[0].kept_out, back.carried) == ("报修", ["台灯", "报修"])
         state = (await session.understand("风扇呢？")).state
         assert [(each.business_object, each.operation_stage) for each in state.operation_chain] == [
             ("台灯", "维修"),

@@ -91,6 +91,11 @@ class BusinessRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         of = self.objects.get(business_object)
         return [*self.stages] if of is None or of.stages is None else of.stages
 
+    def stage_word(self, business_object: str, stage: str) -> str:
+        """A word for the stage that says more than the object's name: of a stage of that name, another of its words."""
+        words = self.stages.get(stage) if stage == business_object else None
+        return words[0] if words else stage
+
     def domains_of(self, intent: str, business_object: str) -> list[str]:
         """The domains of an operation whose message names none."""
         of, rule = self.objects.get(business_object), self.intents.get(intent)

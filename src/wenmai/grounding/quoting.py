@@ -12,7 +12,16 @@ _NAMES_SOURCE = re.compile(r"据[^：]{2,20}[，,]|(?i:according to\b)")
 
 
 def quote_sentences(passage: Passage, sentences: Sequence[str], language: str) -> str:
-    """Sentences with their source, unless they name it themselves; hearsay is marked."""
+    """Sentences with their source, unless they name it themselves; hearsay is marked, and so is a replaced version."""
+    quote = _attributed(passage, sentences, language)
+    if not passage.supersedes:
+        return quote
+    if language.startswith("en"):
+        return f"{quote} (In force since {passage.effective_date}; it supersedes “{passage.supersedes}”.)"
+    return f"{quote}（自{passage.effective_date}起施行，取代“{passage.supersedes}”。）"
+
+
+def _attributed(passage: Passage, sentences: Sequence[str], language: str) -> str:
     english = language.startswith("en")
     quote = (" " if not has_cjk(sentences[0]) else "").join(sentences)
     source = source_name(passage, english=english)

@@ -120,7 +120,7 @@ class StateBook:
         said = vocabulary.understand(query)
         if not said.named:
             state = await self.get(scope, session_id, incarnation=incarnation)
-            return StateUpdate(recognized=said, state=state, carried=carried(said, [], state))
+            return StateUpdate(recognized=said, state=state, carried=carried(said, [], state, rules))
         result = StateUpdate(recognized=said, state=empty)
 
         def advanced(state: BusinessState) -> BusinessState:
@@ -128,7 +128,7 @@ class StateBook:
             current = state.current.business_object if state.current else ""
             heard = vocabulary.understand(query, current_object=current) if said.ambiguous and current else said
             after, changes = advance(state, heard, rules, now, turn=turn)
-            words = carried(heard, changes, after)
+            words = carried(heard, changes, after, rules)
             result = StateUpdate(recognized=heard, state=after, changes=changes, carried=words)
             return after
 

@@ -148,31 +148,39 @@ def changed(state: BusinessState, change: StateChange, *, continues: bool) -> Bu
     )
 
 
-def carried(recognized: Recognized, changes: Sequence[StateChange], state: BusinessState) -> list[str]:
+def carried(
+    recognized: Recognized, changes: Sequence[StateChange], state: BusinessState, rules: BusinessRules
+) -> list[str]:
     """The object and the stage that a message refers to without naming them; for the search.
 
     Args:
         recognized: what the message says.
         changes: that it made.
         state: after them.
+        rules: of the profile.
     """
     current = state.current
-    if current is not None and is_restated(recognized, changes):
-        asked = changes[-1].kept_out or current.operation_stage
-        return [word for word in (current.business_object, asked) if word]
-    if current is None or any(each.name for each in recognized.objects):
+    if current is None:
+        return []
+    kept_out = changes[-1].kept_out if changes else ""
+    stage = rules.stage_word(current.business_object, kept_out or current.operation_stage)
+    if is_restated(recognized, changes):
+        declared = (kept_out or current.operation_stage) in rules.stages_of(current.business_object)
+        return [word for word in (current.business_object, stage) if word] if declared else []
+    if any(each.name for each in recognized.objects):
         return []
     rule = changes[-1].rule if changes else "inherited" if recognized.anaphoric else ""
     if rule == "customer":
-        return [current.business_object] if current.business_object else []
+        return [word for word in (current.business_object, stage) if word]
     if rule != "inherited":
         return []
-    asked = changes[-1].kept_out if changes else ""
     named = any(each.stage for each in recognized.objects)
-    stage = "" if named else asked or current.operation_stage
-    return [word for word in (current.business_object, stage) if word]
+    return [word for word in (current.business_object, "" if named else stage) if word]
 
 
 def is_restated(recognized: Recognized, changes: Sequence[StateChange]) -> bool:
-    """Whether a message only points to an object and a stage: a correction (不是押品，是合同), or the next stage."""
-    return bool(changes) and (changes[-1].rule == "corrected" or recognized.only_step)
+    """Whether a message only points to an object and a stage: a correction (不是押品，是合同), the next stage, or names.
+
+    A message that names several objects is about each of them.
+    """
+    return bool(changes) and (recognized.only_step or (recognized.only_names and len(recognized.objects) <= 1))

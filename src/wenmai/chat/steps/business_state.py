@@ -1,15 +1,19 @@
 """Advance the business state by the message; rewriting and retrieval use what the message inherits from it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
+from wenmai.business.understanding import Recognized, in_own_words
 from wenmai.chat.turn import TurnRun, TurnState
 from wenmai.chat.understanding.plan import JudgedOn, Plan, Query, Wording
 from wenmai.errors import Conflict, SessionNotFound, StoreUnavailable
 from wenmai.memory.state import StateUpdate
 from wenmai.resilience.degradation import note_degraded
 from wenmai.text.cjk import normalise
+
+BEGINNING = frozenset({"first", "intent", "object", "customer"})
+"""Rules by which a message begins an operation, which inherits nothing."""
 
 STATE = "state"
 """Key in ``degraded``: the business state could not be read or changed."""
@@ -41,20 +45,41 @@ async def update_state(state: TurnState, run: TurnRun) -> TurnState:
 def with_state(plan: Plan, update: StateUpdate, *, in_conversation: bool) -> Plan:
     """The plan, with what the message takes from the state.
 
-    A message that only points to an object and a stage is replaced by them. One that names several objects with a stage
-    each asks about each. Otherwise a wording with the carried words is tried: first, or last if the message names
-    nothing of the rules, since the conversation then explains it better.
+    A message that only points to an object and a stage is replaced by them, or if it names one of them also asked as it
+    is. One that names several objects with a stage each asks about each. Otherwise a wording with the carried words is
+    tried: first, or last if the message names nothing of the rules, since the conversation then explains it better. A
+    new operation is not asked about in the passages cited last. A wording in the rules' own names is tried last.
     """
-    words, objects = update.carried, update.recognized.objects
-    if update.restated:
+    words, said = update.carried, update.recognized
+    if update.restated and not (said.only_names and len(plan.queries) == 1):
         return Plan(queries=(_query([*words]),), carried=words)
-    if len(objects) > 1 and len(plan.queries) == 1 and all(each.name and each.stage for each in objects):
-        return replace(plan, queries=tuple(_query([each.name, each.stage]) for each in objects))
-    if not words:
-        return plan
+    pairs = _asked_separately(said, len(plan.queries))
+    if pairs:
+        return replace(plan, queries=tuple(_query(pair) for pair in pairs))
     first = bool(update.changes) or not in_conversation
-    queries = tuple(_with_wording(query, words, first=first) for query in plan.queries)
-    return replace(plan, queries=queries, carried=[*words, *(word for word in plan.carried if word not in words)])
+    queries = [_with_wording(query, words, first=first) if words else query for query in plan.queries]
+    if update.changes and update.changes[-1].rule in BEGINNING:
+        queries = [_without_focus(query) for query in queries]
+    queries = [_in_own_words(query, words, said.aliases) for query in queries]
+    if update.restated:
+        restated = Wording(text=" ".join(words))
+        queries = [replace(queries[0], wordings=(restated, *queries[0].wordings))]
+    carried = [*words, *(word for word in plan.carried if word not in words)]
+    return replace(plan, queries=tuple(queries), carried=carried)
+
+
+def _asked_separately(said: Recognized, questions: int) -> list[tuple[str, str]]:
+    """The objects with a stage each, or the stages of one object, where each is asked about; else nothing."""
+    pairs = [(each.name, each.stage) for each in said.objects]
+    if len(pairs) == 1 and len(said.stages) == questions:
+        pairs = [(pairs[0][0], stage) for stage in said.stages]
+    separate = len(pairs) > 1 and questions in (1, len(pairs)) and all(all(pair) for pair in pairs)
+    return pairs if separate else []
+
+
+def _without_focus(query: Query) -> Query:
+    wordings = tuple(wording for wording in query.wordings if wording.judged_on is not JudgedOn.FOCUS)
+    return replace(query, wordings=wordings or query.wordings)
 
 
 def _query(words: Sequence[str]) -> Query:
@@ -69,6 +94,15 @@ def _with_wording(query: Query, words: Sequence[str], *, first: bool) -> Query:
         return query
     wording = Wording(text=" ".join([*missing, query.asked]), judged_on=JudgedOn.BOTH)
     return replace(query, wordings=(wording, *query.wordings) if first else (*query.wordings, wording))
+
+
+def _in_own_words(query: Query, words: Sequence[str], aliases: Mapping[str, str]) -> Query:
+    """The query, with a last wording in which the rules' names stand for other words, and no customer."""
+    named = in_own_words(query.asked, aliases)
+    if named == normalise(query.asked):
+        return query
+    missing = [word for word in words if normalise(word) not in named]
+    return replace(query, wordings=(*query.wordings, Wording(text=" ".join([*missing, named]))))
 
 
 def search_filters(update: StateUpdate | None, filters: Sequence[str], allowed: Sequence[str]) -> dict[str, list[str]]:

@@ -13,10 +13,12 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from wenmai.clock import Clock, system_clock
 from wenmai.grounding.evidence.entries import EVIDENCE, in_domains, in_language, with_tags
 from wenmai.grounding.evidence.fields import check_record
 from wenmai.grounding.evidence.ranking import drop_translations, verified_first
 from wenmai.grounding.evidence.reading import FileReader
+from wenmai.grounding.evidence.versions import in_force
 from wenmai.grounding.types import Passage
 from wenmai.providers.embedders import BundledEmbedder, Embedder
 from wenmai.resilience.breaker import Breaker, BreakerPolicy
@@ -71,6 +73,7 @@ class EvidenceBase:
             question finds it empty; :meth:`reindex` builds it ahead of that.
         policy: of the circuit breakers of embedder and search.
         search_seconds: timeout of the search for a question.
+        clock: tells which versions of a source are in force.
 
     Attributes:
         breakers: of the search, and of the embedder if there is one.
@@ -86,8 +89,10 @@ class EvidenceBase:
         *,
         policy: BreakerPolicy | None = None,
         search_seconds: float = SEARCH_SECONDS,
+        clock: Clock = system_clock,
     ) -> None:
         self._documents = documents
+        self._clock = clock
         self._calibrated = embedder is not None and embedder.name == BundledEmbedder.name
         self._index = (
             LocalIndex(EVIDENCE, documents, embedder, policy=policy, search_seconds=search_seconds)
@@ -155,6 +160,8 @@ class EvidenceBase:
     ) -> SearchResult:
         """Retrieve the best passages for a question; scores and order are those of :mod:`wenmai.retrieval.ranking`.
 
+        Of a source in several versions, only the passages of the one that is in force today.
+
         Args:
             scope: the site; its user does not matter.
             query: search text, in any wording.
@@ -177,7 +184,9 @@ class EvidenceBase:
         similar = {hit.id: hit.similarity for hit in found.hits} if self._calibrated else {}
         order = fused_order(found.hits, score)
         stored = await self._documents.get_many(scope, EvidenceRecord, order)
-        records = verified_first([stored[id_].record for id_ in order if id_ in stored], score)
+        records = [stored[id_].record for id_ in order if id_ in stored]
+        records = await in_force(self._documents, scope, records, self._clock().date())
+        records = verified_first(records, score)
         chosen = drop_translations(records)[:limit]
         passages = [_passage(record, score, similar, number) for number, record in enumerate(chosen, start=1)]
         return SearchResult(passages=passages, degraded=["embedder"] if found.embedder_failed else [])
@@ -310,6 +319,8 @@ def _passage(
         domains=record.domains,
         verified=record.verified,
         confidence=record.confidence,
+        effective_date=record.effective_date,
+        supersedes=record.supersedes,
     )
 
 

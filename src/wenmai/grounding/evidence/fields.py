@@ -3,6 +3,7 @@
 import hashlib
 import re
 from collections.abc import Mapping
+from datetime import date
 from typing import Annotated, Any, TypeVar
 
 import msgspec
@@ -33,6 +34,7 @@ _Text = Annotated[str, msgspec.Meta(min_length=1, max_length=TEXT_CHARACTERS, pa
 _Short = Annotated[str, msgspec.Meta(max_length=500)]
 _Words = Annotated[list[Annotated[str, msgspec.Meta(min_length=1, max_length=100)]], msgspec.Meta(max_length=50)]
 _Language = Annotated[str, msgspec.Meta(pattern="^[A-Za-z]{2,3}(-[A-Za-z0-9]{1,8})*$")]
+_Day = Annotated[str, msgspec.Meta(pattern=r"^(\d{4}-\d{2}-\d{2})?$")]
 _Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 
 
@@ -48,6 +50,14 @@ class SourceFields(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     confidence: _Share = 1.0
     verified: bool = True
     tags: _Words = []
+    effective_date: _Day = ""
+    supersedes: _Short = ""
+
+    def __post_init__(self) -> None:
+        if self.effective_date:
+            date.fromisoformat(self.effective_date)
+        if self.supersedes and not self.effective_date:
+            raise ValueError("a source that supersedes another has an effective_date")
 
 
 class PassageFields(SourceFields, kw_only=True, forbid_unknown_fields=True):
@@ -100,6 +110,8 @@ def record_from(given: Mapping[str, Any], *, source_ref: str = "", lax: bool = F
         confidence=fields.confidence,
         verified=fields.verified,
         tags=fields.tags,
+        effective_date=fields.effective_date,
+        supersedes=fields.supersedes,
     )
 
 

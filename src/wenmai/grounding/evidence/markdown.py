@@ -87,6 +87,8 @@ def _passages(text: str, title: str, source: SourceFields, name: str, begin: int
             "confidence": source.confidence,
             "verified": source.verified,
             "tags": source.tags,
+            "effective_date": source.effective_date,
+            "supersedes": source.supersedes,
         }
         try:
             yield begin, record_from(given)

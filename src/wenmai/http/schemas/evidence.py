@@ -37,6 +37,10 @@ class EvidenceIn(StrictModel):
     confidence: float = Field(default=1.0, ge=0, le=1, strict=True, description="Reliability of the source, 0 to 1.")
     verified: StrictBool = Field(default=True, description="Whether the passage has been verified.")
     tags: Labels = Field(default=[], description="Free tags.")
+    effective_date: Annotated[StrictStr, Field(pattern=r"^(\d{4}-\d{2}-\d{2})?$")] = Field(
+        default="", description="The day from which the source is in force; needed by sources that have versions."
+    )
+    supersedes: ShortText = Field(default="", description="The `source_ref` of the earlier version that it replaces.")
 
     def provided_fields(self) -> dict[str, Any]:
         """The fields present in the request."""

@@ -265,6 +265,8 @@ def _records_of_a_site() -> list[Record]:
             confidence=0.3,
             verified=False,
             tags=["x"],
+            effective_date="2025-01-31",
+            supersedes="族谱·旧卷",
         ),
         UsageRecord(
             ref="user/游客/2031-02-28/7",

@@ -11,7 +11,7 @@ class EvidenceRecord(Record, frozen=True, kw_only=True):
     """One passage of an ingested source; the only thing that may support a fact."""
 
     spec: ClassVar[RecordSpec] = RecordSpec(
-        "evidence", key="evidence_id", shared=True, filters=("source_ref", "source_type")
+        "evidence", key="evidence_id", shared=True, filters=("source_ref", "source_type", "supersedes")
     )
 
     evidence_id: Annotated[str, Meta(description="The passage's id.")]
@@ -27,3 +27,9 @@ class EvidenceRecord(Record, frozen=True, kw_only=True):
     confidence: Annotated[float, Meta(description="Reliability of the source, 0 to 1.")] = 1.0
     verified: Annotated[bool, Meta(description="Whether the passage has been verified.")] = True
     tags: Annotated[list[str], Meta(description="Free tags.")] = []
+    effective_date: Annotated[
+        str, Meta(description="The day from which the source is in force, as `2025-01-31`; empty if it has no versions.")
+    ] = ""
+    supersedes: Annotated[
+        str, Meta(description="The `source_ref` of the earlier version that it replaces from that day on.")
+    ] = ""
