@@ -35,6 +35,7 @@ from wenmai.grounding.lexicon import Lexicon, prepare
 from wenmai.grounding.romanisation import load_readings
 from wenmai.grounding.wording.words import load_words
 from wenmai.memory.block_budget import DEFAULT_WEIGHTS, BlockWeight
+from wenmai.memory.erasure_receipts import Receipts
 from wenmai.memory.library import Memory, MemoryPolicy, required
 from wenmai.memory.recall_model import named_reranker
 from wenmai.memory.sessions import SessionTerms
@@ -58,6 +59,9 @@ __all__ = ["Engine", "load_engine_settings", "open_engine", "profile_path"]
 _log = logging.getLogger(__name__)
 
 SWEEP_SECONDS = 600.0
+
+ERASURE_SECONDS = 30.0
+"""Interval at which interrupted erasures are continued."""
 
 DRAIN_SHARE = 0.1
 """Share of ``shutdown_seconds`` for derived memory; the next sweep finds the rest."""
@@ -154,9 +158,13 @@ async def open_engine(
             helper = ModelRecall(memory, services.budgets, model, settings.recall_model_seconds)
             memory.recalls.reranker = helper if settings.reranker == "model" else memory.recalls.reranker
             memory.recalls.decomposer = helper if settings.query_decomposition == "model" else None
+        memory.erasures.receipts = Receipts.of_urls(
+            settings.store, settings.hot, settings.search, key=settings.receipt_key
+        )
         memory.derived.start()
         tasks = BackgroundTasks()
         tasks.repeat("sweep of expired records", partial(_delete_expired, documents), seconds=SWEEP_SECONDS)
+        tasks.repeat("erasures that were interrupted", memory.erasures.resume, seconds=ERASURE_SECONDS)
         chat = Chat(services, _further_services(services, profiles, lexicons))
         try:
             yield Engine(

@@ -71,10 +71,15 @@ class Chat:
         """
         streamed = None if on_event is None else StreamedAnswer(on_event)
         with collected_degradation() as degradations:
-            answer = await self._asked(_checked(request), None if streamed is None else streamed.forward, degradations)
+            answer = await self._asked(
+                self._received(request), None if streamed is None else streamed.forward, degradations
+            )
         if streamed is not None:
             await streamed.complete(answer)
         return answer
+
+    def _received(self, request: TurnRequest) -> TurnRequest:
+        return msgspec.structs.replace(_checked(request), received_at=self._services.clock())
 
     async def _asked(self, request: TurnRequest, on_event: OnEvent | None, degradations: dict[str, None]) -> TurnAnswer:
         persona = await self._persona(request)
@@ -164,7 +169,7 @@ class Chat:
         """
         if request.idempotency_key is not None:
             raise InvalidInput("idempotency_key", request.idempotency_key, "none: use Chat.ask")
-        checked = _checked(request)
+        checked = self._received(request)
         with collected_degradation() as degradations:
             persona = await self._persona(checked)
             async with self._opened(checked, persona, on_event, degradations, None) as run:

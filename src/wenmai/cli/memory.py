@@ -6,6 +6,7 @@ from datetime import timedelta
 
 from wenmai.config.settings import Settings
 from wenmai.errors import InvalidInput
+from wenmai.memory.erasure_receipts import Receipts
 from wenmai.memory.library import Memory, MemoryPolicy, open_memory
 from wenmai.memory.recall_model import named_reranker
 from wenmai.memory.window import WindowLimits
@@ -34,6 +35,7 @@ async def memory_from_settings(settings: Settings) -> AsyncIterator[Memory]:
         store_policy=settings.store_policy,
     )
     async with opening as memory:
+        memory.erasures.receipts = Receipts.of_urls(store, hot, settings.search, key=settings.receipt_key)
         memory.recalls.reranker = named_reranker(settings.reranker, settings.recall_model_seconds)
         yield memory
 

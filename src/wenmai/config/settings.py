@@ -33,6 +33,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         host, port: address of the service. Without authentication it binds to loopback addresses only.
         auth: ``none``, or ``keys``: every request needs an API key, see ``wenmai keys``.
         key_pepper: a secret that enters the digests of API keys; another one makes all of them invalid.
+        receipt_key: a secret that signs the receipts of erasures; empty for receipts without a signature.
         workers: worker processes; more than one needs a store that several processes can open.
         allowed_hosts: host names accepted in ``Host`` and ``Origin``, besides loopback.
         request_seconds: deadline for a request to arrive, headers and body; longer for a large body.
@@ -79,6 +80,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     port: Annotated[int, msgspec.Meta(ge=0, le=65535)] = 8001
     auth: Annotated[str, msgspec.Meta(pattern=r"^(none|keys)\Z")] = "none"
     key_pepper: str = ""
+    receipt_key: str = ""
     workers: Annotated[int, msgspec.Meta(ge=1, le=64)] = 1
     allowed_hosts: tuple[HostName, ...] = ()
     request_seconds: Seconds = 15.0
@@ -137,7 +139,7 @@ ALIASES = {
 }
 """Legacy environment variables; ``WENMAI_<KEY>`` takes precedence."""
 
-SECRETS = frozenset({"model_api_key", "key_pepper"})
+SECRETS = frozenset({"model_api_key", "key_pepper", "receipt_key"})
 _URLS = frozenset({"store", "hot", "search", "model_base_url"})
 _HINTS = get_type_hints(Settings, include_extras=True)
 

@@ -43,6 +43,7 @@ RIGHT_OF: Mapping[str, Right] = {
         ),
         "admin",
     ),
+    "erase_user": "erase",
 }
 """Name of a route → the right that it needs; a route that is not listed is refused."""
 

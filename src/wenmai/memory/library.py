@@ -16,6 +16,8 @@ from wenmai.memory.derived import DerivedMemory
 from wenmai.memory.derived_preferences import DerivedPreferences
 from wenmai.memory.episode_deletion import EpisodeDeletion
 from wenmai.memory.episodes import EpisodeIndex, Episodes, EpisodeVectors
+from wenmai.memory.erasure import Erasures
+from wenmai.memory.erasure_receipts import Receipts
 from wenmai.memory.first_question import DerivedFirstQuestion, FirstQuestion
 from wenmai.memory.history import ASSISTANT, History, MessagePage, SessionOverview
 from wenmai.memory.idempotency import IdempotentTurns
@@ -31,6 +33,7 @@ from wenmai.memory.summaries import Summaries, ThreadSummary
 from wenmai.memory.thread_lock import ThreadLock
 from wenmai.memory.transcript import MessageInput, Transcript
 from wenmai.memory.usage import UsageLedger
+from wenmai.memory.user_data import UserData
 from wenmai.memory.window import Window, WindowLimits
 from wenmai.providers.embedders import Embedder, open_embedder
 from wenmai.retrieval.query_embedding import QueryEmbedding
@@ -76,7 +79,7 @@ class Memory:
 
     Attributes:
         sessions, transcript, preferences, states, history, summaries, contexts, recalls, thread_lock, idempotency,
-            usage, first_questions: its parts, usable alone.
+            usage, first_questions, erasures: its parts, usable alone.
         derived: what is made from transcripts in the background, once it is started.
         episodes: the recall index; None for a store without search.
         word_functions, vector_functions: the names of the derived functions that keep it.
@@ -156,6 +159,8 @@ class Memory:
         self.derived.register(inferred)
         self.derived.register(self.summaries)
         self.episodes: EpisodeIndex | None = episodes
+        self.erasures: Erasures = Erasures(documents, UserData(documents, logs, episodes, self.usage), clock)
+        self.usage.was_erased = self.erasures.was_erased_lately
         self.word_functions: list[str] = []
         self.vector_functions: list[str] = []
         if episodes is not None:
@@ -408,6 +413,7 @@ async def open_memory(
             search=store.search,
             embedder=open_embedder(embedder, connections=connections),
         )
+        memory.erasures.receipts = Receipts.of_urls(url, hot, search)
         memory.derived.start()
         try:
             yield memory

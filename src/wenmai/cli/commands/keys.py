@@ -40,7 +40,7 @@ def keys() -> None:
 def create(
     *,
     right: Annotated[
-        list[str] | None, typer.Option(help="chat, read, write or admin; repeatable; default: chat, read, write")
+        list[str] | None, typer.Option(help="chat, read, write, admin or erase; repeatable; default: chat, read, write")
     ] = None,
     name: Annotated[str, typer.Option(help="Whose it is, or what for")] = "",
     tenant: Tenant = DEFAULT_SCOPE.tenant_id,

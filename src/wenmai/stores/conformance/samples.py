@@ -12,6 +12,7 @@ from wenmai.stores.records import (
     BusinessState,
     ConversationSummary,
     Cut,
+    ErasureRecord,
     EvidenceRecord,
     HistoryCut,
     IdempotentTurn,
@@ -193,6 +194,20 @@ def full_records() -> list[Record]:
             expires_at=TIMESTAMP,
             revoked_at=TIMESTAMP,
         ),
+        ErasureRecord(
+            erasure_id="era-full",
+            subject="00ff",
+            state="issued",
+            for_tenant="yan",
+            for_site="网站",
+            for_user="游客",
+            started_at=TIMESTAMP,
+            finished_at=TIMESTAMP,
+            counted=True,
+            incarnations=["i"],
+            removed={"messages": 2},
+            receipt={"left": 0},
+        ),
     ]
 
 
@@ -299,6 +314,7 @@ def bare_records() -> list[Record]:
         BusinessState(session_id="session-bare"),
         StateAudit(ref="bare", session_id="session-bare", changes=[]),
         ApiKeyRecord(key_id="bare", digest="", for_tenant=""),
+        ErasureRecord(erasure_id="bare", subject="", for_tenant="", for_site="", for_user="", started_at=TIMESTAMP),
     ]
 
 

@@ -9,6 +9,7 @@ JSON.
 from typing import Literal
 
 from wenmai.stores.records.base import Record, RecordSpec
+from wenmai.stores.records.erasures import ErasureRecord
 from wenmai.stores.records.evidence import EvidenceRecord
 from wenmai.stores.records.keys import ApiKeyRecord
 from wenmai.stores.records.maintenance import Lease, Watermark
@@ -52,6 +53,7 @@ __all__ = [
     "BusinessState",
     "ConversationSummary",
     "Cut",
+    "ErasureRecord",
     "EvidenceRecord",
     "HistoryCut",
     "IdempotentTurn",
@@ -105,6 +107,7 @@ RECORDS: list[type[Record]] = [
     BusinessState,
     StateAudit,
     ApiKeyRecord,
+    ErasureRecord,
 ]
 """All document types, in the order in which a backend creates their tables; read when a store is opened or used."""
 

@@ -1,0 +1,25 @@
+"""Erasures of users."""
+
+from alembic import op
+
+from wenmai.stores.postgresql.ddl import table_ddl
+from wenmai.stores.records.base import RecordSpec
+
+revision = "0010"
+down_revision = "0009"
+
+TEXT = 'text COLLATE "C" NOT NULL'
+COLUMNS = {
+    **dict.fromkeys(("erasure_id", "subject", "state", "for_tenant", "for_site", "for_user"), TEXT),
+    "started_at": "timestamptz NOT NULL",
+    "finished_at": "timestamptz",
+    "counted": "boolean NOT NULL",
+    **dict.fromkeys(("incarnations", "removed", "receipt"), "json NOT NULL"),
+}
+
+
+def upgrade() -> None:
+    """Only add; processes of version 9 erase no users."""
+    spec = RecordSpec("erasures", key="erasure_id", shared=True, filters=("subject", "state"))
+    for statement in table_ddl(spec, list(COLUMNS.items())):
+        op.execute(statement)
