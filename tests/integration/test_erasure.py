@@ -1,14 +1,18 @@
 """Erasing a user removes everything, everywhere, also what a running turn stores later and what a crash interrupts."""
 
 import asyncio
+from contextlib import closing
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
 
+import apsw
 import msgspec
 import pytest
 from cli_process import SECONDS, environment, wenmai
 from program import Program
 
+from opensearch_server import OpenSearchServer
 from postgres_server import PostgresServer
 from scripted_model import scripted_model
 from support import engine_at
@@ -84,6 +88,38 @@ async def test_an_erased_user_leaves_nothing_and_other_users_keep_everything(eng
     again = await engine.memory.erasures.erase(ERIN)
     assert (again.erased, again.left) == ([], 0)
     assert again.erasure_id != receipt.erasure_id
+
+
+@pytest.mark.parametrize(
+    "backend",
+    [
+        pytest.param("opensearch", marks=pytest.mark.xdist_group("opensearch")),
+        pytest.param("milvus", marks=pytest.mark.xdist_group("milvus")),
+    ],
+)
+async def test_a_user_is_erased_from_other_search_stores(
+    backend: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    """Where they have the messages too, and where they have the recall index alone."""
+    store, search, where = f"sqlite:///{tmp_path}/wenmai.db", "", "milvus"
+    if backend == "opensearch":
+        server: OpenSearchServer = request.getfixturevalue("opensearch_server")
+        store, where = f"{server.url(f'test{token_hex(4)}')}?timeout=20", "opensearch"
+    else:
+        search = request.getfixturevalue("conformance_milvus")
+    erin = Scope("erasure", token_hex(4), "erin")
+    other = erin._replace(user_id="other")
+    async with open_memory(store, search=search) as memory:
+        for scope in (erin, other):
+            session = await memory.session(scope=scope)
+            await session.append([{"role": "user", "content": "I live in Leeds."}] * 3)
+        await memory.derived.catch_up(30)
+        receipt = await memory.erasures.erase(erin)
+        entries = next(item for item in receipt.erased if item.what == "search entries")
+        assert (entries.where, entries.count, receipt.left) == (where, 3, 0)
+        assert any(text.startswith(where) for text in receipt.later)
+        assert await memory.recall("Where do I live?", scope=erin) == []
+        assert len(await memory.recall("Where do I live?", scope=other, unit="message")) == 3
 
 
 async def test_what_a_running_turn_stores_later_is_erased_too(engine_settings: dict[str, str]) -> None:
@@ -209,6 +245,12 @@ def test_the_command_prints_a_receipt_that_can_be_verified(tmp_path: Path) -> No
     file.write_text(erased.stdout, encoding="utf-8")
     valid = wenmai("erase", "--verify", file, folder=tmp_path, settings=key)
     assert "valid: erin of default/default was erased at" in valid.stdout
+    with closing(apsw.Connection(str(tmp_path / "wenmai.db"))) as connection:
+        connection.execute("VACUUM")
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    left = b"".join(path.read_bytes() for path in tmp_path.glob("wenmai.db*")).lower()
+    assert b"erasures" in left
+    assert b"leeds" not in left, "after what the receipt names, it is in no byte"
     assert not Receipts(key="another").is_valid(receipt)
     assert not Receipts(key="of this test").is_valid(msgspec.structs.replace(receipt, user_id="other"))
 
@@ -217,3 +259,4 @@ async def _say(url: str) -> None:
     async with open_memory(url) as memory:
         session = await memory.session("s-erin", scope=Scope(user_id="erin"))
         await session.append([{"role": "user", "content": "I live in Leeds."}])
+        await memory.derived.catch_up(10)

@@ -19,8 +19,8 @@ T = TypeVar("T")
 
 MESSAGES, ENTRIES = "messages", "search entries"
 
-_PAGE = 200
-_CONCURRENT = 16
+_PAGE = 50
+_CONCURRENT = 8
 _SAMPLES = 20
 _SAMPLE_CHARACTERS = 200
 
