@@ -8,10 +8,11 @@ from wenmai.errors import ScopeNotFound
 from wenmai.http.dependencies import EngineDep
 from wenmai.http.openapi import problems
 from wenmai.http.responses import Json, StructRoute
+from wenmai.http.routing import resource_router
 from wenmai.http.scope import SCOPE_NAME_PATTERN, ScopeHeadersDep
 from wenmai.memory.erasure_receipts import ErasureReceipt
 
-router: APIRouter = APIRouter(prefix="/v1/users", tags=["users"], route_class=StructRoute)
+router: APIRouter = resource_router("/v1/users", tag="users", route_class=StructRoute)
 
 UserId = Annotated[str, Path(pattern=SCOPE_NAME_PATTERN, description="The user's id.")]
 
