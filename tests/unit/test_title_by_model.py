@@ -14,13 +14,14 @@ from scripted_model import COMPLETION_TOKENS, PROMPT_TOKENS, ScriptedModel, scri
 from support import engine_at
 from wenmai.chat.title_wording import extract_title, is_past_title
 from wenmai.chat.titles import Titles
-from wenmai.chat.trace import TraceLedger, trace_ref
+from wenmai.chat.trace import TraceLedger
 from wenmai.chat.turn import TurnAnswer, TurnRequest
 from wenmai.clock import MovableClock
 from wenmai.engine import Engine
 from wenmai.errors import StoreUnavailable
 from wenmai.memory import derived
 from wenmai.memory.sessions import title_from_question
+from wenmai.memory.trace_archive import trace_ref
 from wenmai.resilience import work_queue
 from wenmai.scope import Scope
 from wenmai.stores.inprocess.documents import InProcessDocuments

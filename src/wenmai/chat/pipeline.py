@@ -16,7 +16,6 @@ from wenmai.chat.roles import in_role
 from wenmai.chat.steps.complete import record_usage, trace_of
 from wenmai.chat.steps.generate import OFFLINE
 from wenmai.chat.streamed_answer import StreamedAnswer
-from wenmai.chat.trace import trace_ref
 from wenmai.chat.turn import (
     QUERY_LIMIT,
     OnEvent,
@@ -31,6 +30,7 @@ from wenmai.errors import BudgetExhausted, InvalidInput, StoreError, TraceNotFou
 from wenmai.grounding.types import PolicyMode
 from wenmai.memory.idempotency import Claim, WorkResult, checked_key
 from wenmai.memory.ids import checked_id, new_trace_id
+from wenmai.memory.trace_archive import trace_ref
 from wenmai.resilience.degradation import collected_degradation
 from wenmai.scope import Scope, ThreadKey
 from wenmai.stores.records import TraceRecord

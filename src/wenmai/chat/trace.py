@@ -7,16 +7,12 @@ from datetime import timedelta
 from wenmai.clock import Clock
 from wenmai.errors import Conflict, SessionNotFound, TraceNotFound, VersionConflict
 from wenmai.memory.ids import new_trace_id
+from wenmai.memory.trace_archive import trace_ref
 from wenmai.scope import Scope
 from wenmai.stores.contracts import Documents
 from wenmai.stores.records import TraceRecord
 from wenmai.stores.structs import Page, Stored
 from wenmai.stores.update import update
-
-
-def trace_ref(scope: Scope, trace_id: str) -> str:
-    """The key of a trace: callers choose ids, which must not collide between users. An id has no slash."""
-    return f"{scope.user_id}/{trace_id}"
 
 
 class TraceLedger:

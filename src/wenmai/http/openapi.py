@@ -30,7 +30,7 @@ TAGS = [
     {"name": "evidence", "description": "Passages that answers may cite as facts."},
     {"name": "sessions", "description": "The plain memory API, for applications with their own model."},
     {"name": "usage", "description": "Token usage and cost of model calls, and budgets."},
-    {"name": "users", "description": "Erasure of users, with a receipt."},
+    {"name": "users", "description": "Export and erasure of users."},
     {"name": "health", "description": "Liveness, readiness, metrics."},
 ]
 

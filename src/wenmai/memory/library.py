@@ -26,11 +26,13 @@ from wenmai.memory.preferences import PreferenceBook, PreferenceChange, SessionP
 from wenmai.memory.recall import Recall
 from wenmai.memory.recalled_items import RecalledItem, RecallQuery
 from wenmai.memory.recent_messages import RecentMessages
+from wenmai.memory.retention import RetentionPolicy
 from wenmai.memory.sessions import OpenedSession, Sessions, SessionTerms
 from wenmai.memory.state import StateBook, StateUpdate
 from wenmai.memory.state_correction import StateCorrection
 from wenmai.memory.summaries import Summaries, ThreadSummary
 from wenmai.memory.thread_lock import ThreadLock
+from wenmai.memory.trace_archive import TraceArchive
 from wenmai.memory.transcript import MessageInput, Transcript
 from wenmai.memory.usage import UsageLedger
 from wenmai.memory.user_data import UserData
@@ -58,6 +60,7 @@ class MemoryPolicy(msgspec.Struct, frozen=True, kw_only=True):
         history_cap: the most messages that any window reaches back.
         language: the default, until the user chooses or uses another.
         topic_words: words that can become interest tags, if a user mentions them repeatedly.
+        retention: how long what is stored is kept.
         block_weights: how a prompt's budget is divided; see :mod:`wenmai.memory.block_budget`.
         rule_titles_final: False if a model makes the titles of sessions; the rule's are then provisional.
         business: the rules of the business state; None recognizes nothing.
@@ -69,6 +72,7 @@ class MemoryPolicy(msgspec.Struct, frozen=True, kw_only=True):
     history_cap: int = 500
     language: str = "zh"
     topic_words: Sequence[str] = ()
+    retention: RetentionPolicy = RetentionPolicy()
     block_weights: Mapping[str, BlockWeight] = DEFAULT_WEIGHTS
     rule_titles_final: bool = True
     business: BusinessRules | None = None
@@ -78,8 +82,8 @@ class Memory:
     """The memory over one store.
 
     Attributes:
-        sessions, transcript, preferences, states, history, summaries, contexts, recalls, thread_lock, idempotency,
-            usage, first_questions, erasures: its parts, usable alone.
+        sessions, transcript, preferences, states, traces, history, summaries, contexts, recalls, thread_lock,
+            idempotency, usage, first_questions, erasures: its parts, usable alone.
         derived: what is made from transcripts in the background, once it is started.
         episodes: the recall index; None for a store without search.
         word_functions, vector_functions: the names of the derived functions that keep it.
@@ -121,6 +125,7 @@ class Memory:
         )
         self.preferences: PreferenceBook = PreferenceBook(documents, default_language=self.policy.language)
         self.states: StateBook = StateBook(documents, clock, self.policy.business)
+        self.traces: TraceArchive = TraceArchive(documents, clock, self.policy.retention)
         self.history: History = History(self.sessions, self.transcript, self.preferences)
         self.summaries: Summaries = Summaries(
             documents, logs, self.transcript, window=self.policy.window, count_tokens=count_tokens

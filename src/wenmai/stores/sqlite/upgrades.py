@@ -406,6 +406,7 @@ _BLOCKS = (
 )
 
 _ERASURES = (
+    "ALTER TABLE conversations ADD COLUMN began_at INTEGER",
     """CREATE TABLE erasures (
   row INTEGER PRIMARY KEY,
   tenant_id TEXT NOT NULL,

@@ -1,4 +1,4 @@
-"""Erasures of users."""
+"""Erasures of users, and when imported sessions began."""
 
 from alembic import op
 
@@ -20,6 +20,7 @@ COLUMNS = {
 
 def upgrade() -> None:
     """Only add; processes of version 9 erase no users."""
+    op.execute("ALTER TABLE conversations ADD COLUMN began_at timestamptz")
     spec = RecordSpec("erasures", key="erasure_id", shared=True, filters=("subject", "state"))
     for statement in table_ddl(spec, list(COLUMNS.items())):
         op.execute(statement)
