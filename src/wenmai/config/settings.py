@@ -62,7 +62,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         session_lifetime_seconds: inactivity after which a session expires.
         session_ids: template of generated session ids, with the fields ``{user}``, ``{seconds}`` (Unix time) and
             ``{hex4}``, ``{hex8}`` or ``{hex16}`` (random digits).
+        session_retention_days: how long sessions with all their messages are kept after their end; 0 for ever.
         trace_retention_days: retention of traces.
+        episode_retention_days: how long a message can be recalled; 0 for as long as it is kept.
         prompt_budget_tokens: maximum size of a prompt.
         language: default language of users.
         sample_sites: ``tenant/site`` pairs that get the profile's sample evidence if they have no evidence.
@@ -110,7 +112,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     history_cap: Positive = 500
     session_lifetime_seconds: Positive = 30 * 86_400
     session_ids: Annotated[str, msgspec.Meta(pattern=ID_TEMPLATE)] = SESSION_IDS
+    session_retention_days: NotNegative = 0
     trace_retention_days: Positive = 30
+    episode_retention_days: NotNegative = 0
     prompt_budget_tokens: Annotated[int, msgspec.Meta(ge=500)] = 8000
     language: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*\Z")] = "zh"
     sample_sites: tuple[Annotated[str, msgspec.Meta(pattern=r"^[^/]+/[^/]+\Z")], ...] = ("default/default",)

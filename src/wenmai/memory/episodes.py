@@ -132,6 +132,11 @@ class EpisodeIndex:
         for collection in await self._collections(scope):
             await self._search.remove(scope, collection, where={"incarnation": incarnations})
 
+    async def remove_before(self, scope: Scope, micros: int) -> None:
+        """Remove the user's entries of messages before that time."""
+        for collection in await self._collections(scope):
+            await self._search.remove(scope, collection, where={"at": Range(high=micros)})
+
     async def count(self, scope: Scope) -> int:
         """How many entries the user has, those of other embedders included."""
         return sum([(await self._search.size(scope, each)).entries for each in await self._collections(scope)])

@@ -27,6 +27,7 @@ from wenmai.memory.recall import Recall
 from wenmai.memory.recalled_items import RecalledItem, RecallQuery
 from wenmai.memory.recent_messages import RecentMessages
 from wenmai.memory.retention import RetentionPolicy
+from wenmai.memory.retention_sweep import RetentionSweep
 from wenmai.memory.sessions import OpenedSession, Sessions, SessionTerms
 from wenmai.memory.state import StateBook, StateUpdate
 from wenmai.memory.state_correction import StateCorrection
@@ -83,7 +84,7 @@ class Memory:
 
     Attributes:
         sessions, transcript, preferences, states, traces, history, summaries, contexts, recalls, thread_lock,
-            idempotency, usage, first_questions, erasures: its parts, usable alone.
+            idempotency, usage, first_questions, erasures, retention: its parts, usable alone.
         derived: what is made from transcripts in the background, once it is started.
         episodes: the recall index; None for a store without search.
         word_functions, vector_functions: the names of the derived functions that keep it.
@@ -165,6 +166,9 @@ class Memory:
         self.derived.register(self.summaries)
         self.episodes: EpisodeIndex | None = episodes
         self.erasures: Erasures = Erasures(documents, UserData(documents, logs, episodes, self.usage), clock)
+        self.retention: RetentionSweep = RetentionSweep(
+            documents, logs, self.sessions, episodes, clock, self.policy.retention
+        )
         self.usage.was_erased = self.erasures.was_erased_lately
         self.word_functions: list[str] = []
         self.vector_functions: list[str] = []

@@ -19,6 +19,14 @@ class Retention(msgspec.Struct, frozen=True, kw_only=True):
     traces: timedelta | None = timedelta(days=30)
     episodes: timedelta | None = None
 
+    @classmethod
+    def of_days(
+        cls, *, sessions: int | None = None, traces: int | None = None, episodes: int | None = None
+    ) -> "Retention":
+        """The retention for these days; None or 0 for ever."""
+        kept = {"sessions": sessions, "traces": traces, "episodes": episodes}
+        return cls(**{kind: timedelta(days=days) if days else None for kind, days in kept.items()})
+
 
 class RetentionPolicy(msgspec.Struct, frozen=True, kw_only=True):
     """The retention of all tenants.
@@ -30,6 +38,12 @@ class RetentionPolicy(msgspec.Struct, frozen=True, kw_only=True):
 
     default: Retention = Retention()
     tenants: Mapping[str, Retention] = {}
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether sessions or entries of any tenant end; traces always end by themselves."""
+        kinds = [(each.sessions, each.episodes) for each in (self.default, *self.tenants.values())]
+        return any(kept is not None for pair in kinds for kept in pair)
 
     def of(self, tenant_id: str) -> Retention:
         """The retention of a tenant."""
