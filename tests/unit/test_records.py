@@ -10,6 +10,7 @@ from wenmai.stores.records import (
     RECORDS,
     ActiveVersion,
     ApiKeyRecord,
+    AuditEntry,
     BusinessState,
     ConversationSummary,
     ErasureRecord,
@@ -64,6 +65,7 @@ NOT_PRIVATE: dict[type[Any], set[str]] = {
     BusinessState: {"session_id", "incarnation"},
     StateAudit: {"ref", "session_id", "incarnation"},
     ApiKeyRecord: {"key_id", "name", "digest", "for_tenant", "for_sites", "for_user", "rights"},
+    AuditEntry: {"ref", "act", "actor", "details", "previous", "digest"},
     ErasureRecord: {
         *("erasure_id", "subject", "state", "for_tenant", "for_site", "for_user", "incarnations", "receipt")
     },

@@ -15,6 +15,7 @@ from wenmai.http.openapi import DESCRIPTION, TAGS, describe
 from wenmai.http.origin_checks import HostAndOriginCheck
 from wenmai.http.problems import UnexpectedErrors, add_problem_handlers
 from wenmai.http.routes import (
+    audit,
     evidence,
     health,
     npc,
@@ -31,7 +32,7 @@ from wenmai.http.routes import (
 from wenmai.http.routing import add_routes
 from wenmai.http.turn_tasks import TurnTasks
 
-ROUTERS = (npc, queries, personas, prompts, evidence, sessions, states, recall, usage, users, health, pages)
+ROUTERS = (npc, queries, personas, prompts, evidence, sessions, states, recall, usage, users, audit, health, pages)
 
 
 def create_app(engine: Engine) -> FastAPI:

@@ -39,7 +39,7 @@ RIGHT_OF: Mapping[str, Right] = {
             *("activate_persona", "delete_persona_version"),
             *("create_prompt", "list_prompts", "read_prompt", "list_prompt_versions", "read_prompt_version"),
             *("activate_prompt", "delete_prompt_version"),
-            *("usage", "metrics"),
+            *("usage", "metrics", "audit"),
         ),
         "admin",
     ),

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from wenmai.clock import Clock
 from wenmai.errors import Conflict
+from wenmai.memory.audit import AuditLog
 from wenmai.memory.erasure_receipts import ErasedItems, ErasureReceipt, Receipts
 from wenmai.memory.user_data import ENTRIES, UserData
 from wenmai.scope import Scope
@@ -51,22 +52,27 @@ class Erasures:
         receipts: issues the receipts.
     """
 
-    def __init__(self, documents: Documents, data: UserData, clock: Clock) -> None:
+    def __init__(self, documents: Documents, data: UserData, audit: AuditLog, clock: Clock) -> None:
         self._documents = documents
         self._data = data
+        self._audit = audit
         self._clock = clock
         self.receipts: Receipts = Receipts()
 
-    async def erase(self, scope: Scope) -> ErasureReceipt:
+    async def erase(self, scope: Scope, *, actor: str = "") -> ErasureReceipt:
         """Erase everything that is stored of the user, and that a running turn of the user stores meanwhile.
 
-        An erasure of the user that was interrupted is continued.
+        An erasure of the user that was interrupted is continued. Begin and end are in the audit log, without the user.
+
+        Args:
+            scope: the user.
+            actor: who erases, for the audit log.
 
         Raises:
             Conflict: the user writes so much that the erasure is left to the background.
             StoreError: a store failed; the erasure is continued in the background.
         """
-        return await self._run(scope, await self._begun(scope))
+        return await self._run(scope, await self._begun(scope, actor))
 
     async def was_erased(self, scope: Scope, since: datetime) -> bool:
         """Whether an erasure of the user has begun since then."""
@@ -102,7 +108,7 @@ class Erasures:
             await self._data.remove(scope)
         await self._change(record, state="final", incarnations=[], for_user="")
 
-    async def _begun(self, scope: Scope) -> Stored[ErasureRecord]:
+    async def _begun(self, scope: Scope, actor: str) -> Stored[ErasureRecord]:
         running = await self._newest(scope)
         if running is not None and running.record.state == "running":
             return running
@@ -115,7 +121,9 @@ class Erasures:
             for_user=user_id,
             started_at=self._clock(),
         )
-        return await self._documents.put(ERASURES_SCOPE, record, expected=0)
+        stored = await self._documents.put(ERASURES_SCOPE, record, expected=0)
+        await self._audit.record(tenant_id, "erasure_began", actor=actor, site=site_id, erasure=record.erasure_id)
+        return stored
 
     async def _run(self, scope: Scope, stored: Stored[ErasureRecord]) -> ErasureReceipt:
         record = stored.record
@@ -157,6 +165,9 @@ class Erasures:
         )
         kept = msgspec.to_builtins(receipt) | {"user_id": ""}
         await self._change(record, state="issued", finished_at=receipt.finished_at, receipt=kept)
+        await self._audit.record(
+            scope.tenant_id, "user_erased", site=scope.site_id, erasure=record.erasure_id, signature=receipt.signature
+        )
         return receipt
 
     async def _newest(self, scope: Scope) -> Stored[ErasureRecord] | None:

@@ -10,6 +10,7 @@ import msgspec
 from wenmai.business.rules import BusinessRules
 from wenmai.clock import Clock, system_clock
 from wenmai.errors import InvalidInput, SessionNotFound
+from wenmai.memory.audit import AuditLog
 from wenmai.memory.block_budget import DEFAULT_WEIGHTS, BlockWeight
 from wenmai.memory.context import Context, ContextBuilder
 from wenmai.memory.derived import DerivedMemory
@@ -84,7 +85,7 @@ class Memory:
 
     Attributes:
         sessions, transcript, preferences, states, traces, history, summaries, contexts, recalls, thread_lock,
-            idempotency, usage, first_questions, erasures, retention: its parts, usable alone.
+            idempotency, usage, first_questions, audit, erasures, retention: its parts, usable alone.
         derived: what is made from transcripts in the background, once it is started.
         episodes: the recall index; None for a store without search.
         word_functions, vector_functions: the names of the derived functions that keep it.
@@ -165,7 +166,9 @@ class Memory:
         self.derived.register(inferred)
         self.derived.register(self.summaries)
         self.episodes: EpisodeIndex | None = episodes
-        self.erasures: Erasures = Erasures(documents, UserData(documents, logs, episodes, self.usage), clock)
+        self.audit: AuditLog = AuditLog(documents, clock)
+        data = UserData(documents, logs, episodes, self.usage)
+        self.erasures: Erasures = Erasures(documents, data, self.audit, clock)
         self.retention: RetentionSweep = RetentionSweep(
             documents, logs, self.sessions, episodes, clock, self.policy.retention
         )

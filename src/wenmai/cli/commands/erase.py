@@ -59,4 +59,4 @@ def _verify(path: Path, settings: Settings) -> None:
 
 async def _erase(settings: Settings, scope: Scope) -> ErasureReceipt:
     async with memory_from_settings(settings) as memory:
-        return await memory.erasures.erase(scope)
+        return await memory.erasures.erase(scope, actor="cli")

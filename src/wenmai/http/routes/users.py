@@ -6,6 +6,7 @@ from fastapi import APIRouter, Path, Query, Response
 from fastapi.responses import StreamingResponse
 
 from wenmai.errors import ScopeNotFound
+from wenmai.http.auditing import AuditorDep
 from wenmai.http.dependencies import EngineDep
 from wenmai.http.jsonl import JSONL, in_chunks, jsonl_response
 from wenmai.http.openapi import problems
@@ -42,14 +43,16 @@ async def export_user(
 
 
 @router.delete("/{user_id}", summary="Erase a user", responses=problems(404, 409))
-async def erase_user(user_id: UserId, headers: ScopeHeadersDep, engine: EngineDep) -> Json[ErasureReceipt]:
+async def erase_user(
+    user_id: UserId, headers: ScopeHeadersDep, engine: EngineDep, auditor: AuditorDep
+) -> Json[ErasureReceipt]:
     """Erase everything that is stored of the user in the site, search for what could be left, and return the receipt.
 
     Sessions, messages, traces, preferences, business states, summaries, search entries and usage are removed, and what
     a running turn of the user still stores. An erasure that is interrupted continues in the background; a repeated
     request continues it. `X-User-ID` may name the same user; another one is not found.
     """
-    return Json(await engine.memory.erasures.erase(_scope(headers, user_id)))
+    return Json(await engine.memory.erasures.erase(_scope(headers, user_id), actor=auditor.actor))
 
 
 def _scope(headers: ScopeHeaders, user_id: str) -> Scope:

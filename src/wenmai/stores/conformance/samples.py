@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from wenmai.stores.records import (
     ActiveVersion,
     ApiKeyRecord,
+    AuditEntry,
     Block,
     BusinessState,
     ConversationSummary,
@@ -208,6 +209,16 @@ def full_records() -> list[Record]:
             removed={"messages": 2},
             receipt={"left": 0},
         ),
+        AuditEntry(
+            ref="000000000001",
+            number=2**40,
+            at=TIMESTAMP,
+            act="user_erased",
+            actor="cli",
+            details={"site": "网站"},
+            previous="00",
+            digest="ff",
+        ),
     ]
 
 
@@ -314,6 +325,7 @@ def bare_records() -> list[Record]:
         BusinessState(session_id="session-bare"),
         StateAudit(ref="bare", session_id="session-bare", changes=[]),
         ApiKeyRecord(key_id="bare", digest="", for_tenant=""),
+        AuditEntry(ref="bare", number=1, at=TIMESTAMP, act=""),
         ErasureRecord(erasure_id="bare", subject="", for_tenant="", for_site="", for_user="", started_at=TIMESTAMP),
     ]
 

@@ -8,6 +8,7 @@ JSON.
 
 from typing import Literal
 
+from wenmai.stores.records.audit import AuditEntry
 from wenmai.stores.records.base import Record, RecordSpec
 from wenmai.stores.records.erasures import ErasureRecord
 from wenmai.stores.records.evidence import EvidenceRecord
@@ -47,6 +48,7 @@ __all__ = [
     "RECORDS",
     "ActiveVersion",
     "ApiKeyRecord",
+    "AuditEntry",
     "Block",
     "BudgetKind",
     "BudgetStatus",
@@ -108,6 +110,7 @@ RECORDS: list[type[Record]] = [
     StateAudit,
     ApiKeyRecord,
     ErasureRecord,
+    AuditEntry,
 ]
 """All document types, in the order in which a backend creates their tables; read when a store is opened or used."""
 

@@ -434,6 +434,27 @@ _ERASURES = (
     "CREATE INDEX erasures_by_end ON erasures (keep_until) WHERE keep_until IS NOT NULL",
     "CREATE INDEX erasures_by_subject ON erasures (tenant_id, site_id, subject, created_at, erasure_id)",
     "CREATE INDEX erasures_by_state ON erasures (tenant_id, site_id, state, created_at, erasure_id)",
+    """CREATE TABLE audit_entries (
+  row INTEGER PRIMARY KEY,
+  tenant_id TEXT NOT NULL,
+  site_id TEXT NOT NULL,
+  user_id TEXT NOT NULL,
+  ref TEXT,
+  number INTEGER,
+  at INTEGER,
+  act TEXT,
+  actor TEXT,
+  details TEXT,
+  previous TEXT,
+  digest TEXT,
+  version INTEGER NOT NULL,
+  created_at INTEGER NOT NULL,
+  updated_at INTEGER NOT NULL,
+  keep_until INTEGER,
+  UNIQUE (tenant_id, site_id, ref)
+) STRICT""",
+    "CREATE INDEX audit_entries_by_age ON audit_entries (tenant_id, site_id, created_at, ref)",
+    "CREATE INDEX audit_entries_by_end ON audit_entries (keep_until) WHERE keep_until IS NOT NULL",
 )
 
 UPGRADES: Mapping[int, Sequence[str]] = {

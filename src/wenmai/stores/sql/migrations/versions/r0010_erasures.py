@@ -1,4 +1,4 @@
-"""Erasures of users, and when imported sessions began."""
+"""Erasures of users, the audit log, and when imported sessions began."""
 
 from alembic import op
 
@@ -9,7 +9,7 @@ revision = "0010"
 down_revision = "0009"
 
 TEXT = 'text COLLATE "C" NOT NULL'
-COLUMNS = {
+ERASURES = {
     **dict.fromkeys(("erasure_id", "subject", "state", "for_tenant", "for_site", "for_user"), TEXT),
     "started_at": "timestamptz NOT NULL",
     "finished_at": "timestamptz",
@@ -17,10 +17,23 @@ COLUMNS = {
     **dict.fromkeys(("incarnations", "removed", "receipt"), "json NOT NULL"),
 }
 
+AUDIT_ENTRIES = {
+    "ref": TEXT,
+    "number": "bigint NOT NULL",
+    "at": "timestamptz NOT NULL",
+    **dict.fromkeys(("act", "actor"), TEXT),
+    "details": "json NOT NULL",
+    **dict.fromkeys(("previous", "digest"), TEXT),
+}
+TABLES = (
+    (RecordSpec("erasures", key="erasure_id", shared=True, filters=("subject", "state")), ERASURES),
+    (RecordSpec("audit_entries", key="ref", shared=True), AUDIT_ENTRIES),
+)
+
 
 def upgrade() -> None:
     """Only add; processes of version 9 erase no users."""
     op.execute("ALTER TABLE conversations ADD COLUMN began_at timestamptz")
-    spec = RecordSpec("erasures", key="erasure_id", shared=True, filters=("subject", "state"))
-    for statement in table_ddl(spec, list(COLUMNS.items())):
-        op.execute(statement)
+    for spec, columns in TABLES:
+        for statement in table_ddl(spec, list(columns.items())):
+            op.execute(statement)
