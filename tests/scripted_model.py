@@ -26,12 +26,12 @@ class ScriptedModel:
         breaks_off: whether an answer ends in the middle, without its end and its usage.
         pieces: how an answer is cut; in two halves if it is empty.
         reason: why it says that an answer ends; it just closes the connection if that is empty.
-        titles: lets titles be answered; a test clears it to hold them.
+        titles, answers: let titles or questions be answered; a test clears one to hold them.
         order, questions: what it says when it is asked to order messages, or to split a question; None never answers.
         asked_to_help: what it was shown for these.
         verdicts: what it says when it is asked to verify an answer; None never answers.
         asked, asked_for_titles, asked_for_summaries, asked_to_verify: what it was shown, request by request.
-        title_wanted: set when a title has been asked for.
+        title_wanted, answer_wanted: set when a title or an answer has been asked for.
     """
 
     def __init__(self) -> None:
@@ -46,6 +46,9 @@ class ScriptedModel:
         self.titles = asyncio.Event()
         self.titles.set()
         self.title_wanted = asyncio.Event()
+        self.answers = asyncio.Event()
+        self.answers.set()
+        self.answer_wanted = asyncio.Event()
         self.verdicts: str | None = '{"verdicts": []}'
         self.order: str | None = '{"order": []}'
         self.questions: str | None = '{"questions": []}'
@@ -99,6 +102,8 @@ class ScriptedModel:
             text = self.verdicts or ""
         else:
             self.asked.append(shown)
+            self.answer_wanted.set()
+            await self.answers.wait()
             text, pieces, reason = self.answer, self.pieces, self.reason
         head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n"
         half = len(text) // 2

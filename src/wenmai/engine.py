@@ -35,8 +35,10 @@ from wenmai.grounding.lexicon import Lexicon, prepare
 from wenmai.grounding.romanisation import load_readings
 from wenmai.grounding.wording.words import load_words
 from wenmai.memory.block_budget import DEFAULT_WEIGHTS, BlockWeight
+from wenmai.memory.erasure_receipts import Receipts
 from wenmai.memory.library import Memory, MemoryPolicy, required
 from wenmai.memory.recall_model import named_reranker
+from wenmai.memory.retention import Retention, RetentionPolicy
 from wenmai.memory.sessions import SessionTerms
 from wenmai.memory.window import WindowLimits
 from wenmai.providers.embedders import open_embedder
@@ -46,7 +48,7 @@ from wenmai.resilience.background import BackgroundTasks
 from wenmai.resilience.breaker import MODEL, Breaker, BreakerPolicy
 from wenmai.scope import Scope
 from wenmai.stores.contracts import Documents, Store
-from wenmai.stores.key_prefix import with_key_prefix
+from wenmai.stores.key_prefix import with_kept_days, with_key_prefix
 from wenmai.stores.opening import open_stores
 from wenmai.stores.records import EvidenceRecord
 from wenmai.text.cjk import load_dictionaries
@@ -58,6 +60,12 @@ __all__ = ["Engine", "load_engine_settings", "open_engine", "profile_path"]
 _log = logging.getLogger(__name__)
 
 SWEEP_SECONDS = 600.0
+
+ERASURE_SECONDS = 30.0
+"""Interval at which interrupted erasures are continued."""
+
+RETENTION_SECONDS, RETENTION_DELAY = 3600.0, 60.0
+"""Interval at which sessions past their retention are removed, and delay of the first time."""
 
 DRAIN_SHARE = 0.1
 """Share of ``shutdown_seconds`` for derived memory; the next sweep finds the rest."""
@@ -119,6 +127,7 @@ async def open_engine(
     for lexicon in lexicons:
         await _load_words(lexicon, verifies=model is not None)
     store_url, hot_url = (with_key_prefix(url, settings.key_prefix) for url in (settings.store, settings.hot))
+    store_url = with_kept_days(store_url, settings.session_retention_days)
     opening = open_stores(
         store_url,
         hot_url,
@@ -154,9 +163,19 @@ async def open_engine(
             helper = ModelRecall(memory, services.budgets, model, settings.recall_model_seconds)
             memory.recalls.reranker = helper if settings.reranker == "model" else memory.recalls.reranker
             memory.recalls.decomposer = helper if settings.query_decomposition == "model" else None
+        memory.erasures.receipts = Receipts.of_urls(
+            settings.store, settings.hot, settings.search, key=settings.receipt_key
+        )
         memory.derived.start()
         tasks = BackgroundTasks()
         tasks.repeat("sweep of expired records", partial(_delete_expired, documents), seconds=SWEEP_SECONDS)
+        tasks.repeat(
+            "sweep of what is past its retention",
+            memory.retention.run,
+            seconds=RETENTION_SECONDS,
+            first_after=RETENTION_DELAY,
+        )
+        tasks.repeat("erasures that were interrupted", memory.erasures.resume, seconds=ERASURE_SECONDS)
         chat = Chat(services, _further_services(services, profiles, lexicons))
         try:
             yield Engine(
@@ -224,7 +243,7 @@ def _services(
         personas=PersonaRegistry(documents, [persona for each in profiles for persona in each.profile.personas]),
         prompts=PromptRegistry(documents),
         suggestions=Suggestions(evidence, profile, lexicon),
-        traces=TraceLedger(documents, clock, retention=timedelta(days=settings.trace_retention_days)),
+        traces=TraceLedger(documents, clock, retention=memory.policy.retention),
         budgets=BudgetKeeper(profile.budgets, memory, clock),
         profile=profile,
         lexicon=lexicon,
@@ -284,8 +303,28 @@ def _policy(settings: Settings, profiles: Sequence[LoadedProfile], *, titled_by_
             **{kind: BlockWeight(share.weight, share.limit) for kind, share in profile.blocks.items()},
         },
         rule_titles_final=not titled_by_model,
+        retention=_retention(settings, [each.profile for each in profiles]),
         business=next((each.profile.business for each in profiles if each.profile.business), None),
     )
+
+
+def _retention(settings: Settings, profiles: Sequence[Profile]) -> RetentionPolicy:
+    """That of the settings, and of the tenants that a profile names.
+
+    Raises:
+        InvalidInput: a tenant's sessions are to be kept longer than the settings allow.
+    """
+    days = (settings.session_retention_days, settings.trace_retention_days, settings.episode_retention_days)
+    tenants = {}
+    for tenant_id, own in [each for profile in profiles for each in profile.retention.items()]:
+        if own.session_days and 0 < settings.session_retention_days < own.session_days:
+            allowed = f"at most session_retention_days, {settings.session_retention_days}"
+            raise InvalidInput(f"retention.{tenant_id}.session_days", own.session_days, allowed)
+        named = (own.session_days, own.trace_days, own.episode_days)
+        sessions, traces, episodes = (mine or default for mine, default in zip(named, days, strict=True))
+        tenants[tenant_id] = Retention.of_days(sessions=sessions, traces=traces, episodes=episodes)
+    default = Retention.of_days(sessions=days[0], traces=days[1], episodes=days[2])
+    return RetentionPolicy(default=default, tenants=tenants)
 
 
 def _model(settings: Settings, profile: Profile, breaker: Breaker) -> ChatModel | None:

@@ -17,7 +17,7 @@ from wenmai.http.app import serve_app
 pytestmark = pytest.mark.xdist_group("schemathesis")
 
 EXAMPLES = 25
-KNOWN = {"session_id": "s1", "npc_id": "doctor", "trace_id": "t1", "evidence_id": "e1", "number": 1}
+KNOWN = {"user_id": "u1", "session_id": "s1", "npc_id": "doctor", "trace_id": "t1", "evidence_id": "e1", "number": 1}
 """Path parameter → an existing value."""
 
 

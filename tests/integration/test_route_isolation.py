@@ -3,6 +3,7 @@
 A route with a path parameter but without a row here fails the test.
 """
 
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -68,7 +69,10 @@ ROWS = {
     **{(method, f"/api/v1/personas{path}"): row for (method, path), row in VERSIONS.items()},
     **{(method, f"/api/v1/prompts{path}"): row for (method, path), row in VERSIONS.items()},
 }
-ROUTES = [(method, path) for method, path in documented_operations() if "{" in path]
+USER = "/v1/users/{user_id}"
+"""The id is a user's own name, which every scope has; it has a test of its own."""
+
+ROUTES = [(method, path) for method, path in documented_operations() if "{" in path and not path.startswith(USER)]
 LISTS = {
     "/v1/sessions": "sessions",
     "/api/v1/npc/traces": "traces",
@@ -162,3 +166,29 @@ async def test_a_question_in_a_foreign_session_creates_a_new_one(service: Servic
         assert answer.json()["session_id"] != "own-session"
     mine = await service.client_of(**OWNER).get("/v1/sessions/own-session/messages")
     assert len(mine.json()["messages"]) == 2
+
+
+async def test_an_erasure_and_an_export_reach_no_other_scope(service: Service) -> None:
+    """Another user is not found; the same id in another site or tenant has other data."""
+    own, absent = USER.format(user_id="u1"), USER.format(user_id="no-user")
+    for method, path in (("DELETE", ""), ("GET", "/export")):
+        stranger = service.client_of(**OTHERS["user"])
+        refused = [await stranger.request(method, user + path) for user in (own, absent)]
+        assert [response.status_code for response in refused] == [404, 404]
+        assert refused[0].content == refused[1].content
+    for who in ("site", "tenant"):
+        exported = await service.client_of(**OTHERS[who]).get(f"{own}/export")
+        assert (exported.status_code, exported.content) == (200, b""), who
+        erased = await service.client_of(**OTHERS[who]).delete(own)
+        assert (erased.status_code, erased.json()["erased"]) == (200, []), who
+    assert (await service.client_of(**OWNER).get("/v1/sessions/own-session")).status_code == 200
+    exported = await service.client_of(**OWNER).get(f"{own}/export", params={"traces": True})
+    assert [json.loads(line)["type"] for line in exported.text.splitlines()] == [
+        "session",
+        "message",
+        "message",
+        "trace",
+    ]
+    mine = await service.client_of(**OWNER).delete(own)
+    assert {item["what"]: item["count"] for item in mine.json()["erased"]}["messages"] == 2
+    assert (await service.client_of(**OWNER).get("/v1/sessions/own-session")).status_code == 404

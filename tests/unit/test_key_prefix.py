@@ -3,7 +3,7 @@
 import pytest
 
 from wenmai.errors import InvalidInput
-from wenmai.stores.key_prefix import with_key_prefix
+from wenmai.stores.key_prefix import with_kept_days, with_key_prefix
 from wenmai.stores.redis.address import parse_address
 
 
@@ -41,3 +41,10 @@ def test_a_prefix_that_is_not_allowed_names_the_setting() -> None:
     """Before any server is asked."""
     with pytest.raises(InvalidInput, match=r"key_prefix.*A-Z a-z 0-9"):
         with_key_prefix("redis://host", "村:")
+
+
+def test_the_retention_of_sessions_is_an_option_of_a_redis_url() -> None:
+    """Not of other stores, not if the URL has its own, and not without a limit."""
+    assert parse_address(with_kept_days("redis://host?prefix=p", 9)).kept_days == 9
+    for url, days in (("redis://host?kept_days=1", 9), ("redis://host", 0), ("sqlite:///file.db", 9)):
+        assert with_kept_days(url, days) == url

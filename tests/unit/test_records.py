@@ -10,8 +10,10 @@ from wenmai.stores.records import (
     RECORDS,
     ActiveVersion,
     ApiKeyRecord,
+    AuditEntry,
     BusinessState,
     ConversationSummary,
+    ErasureRecord,
     EvidenceRecord,
     IdempotentTurn,
     Lease,
@@ -64,6 +66,10 @@ NOT_PRIVATE: dict[type[Any], set[str]] = {
     BusinessState: {"session_id", "incarnation"},
     StateAudit: {"ref", "session_id", "incarnation"},
     ApiKeyRecord: {"key_id", "name", "digest", "for_tenant", "for_sites", "for_user", "rights"},
+    AuditEntry: {"ref", "act", "actor", "details", "previous", "digest"},
+    ErasureRecord: {
+        *("erasure_id", "subject", "state", "for_tenant", "for_site", "for_user", "incarnations", "receipt")
+    },
     Message: {"id", "persona_id", "role", "tool_call_id"},
 }
 """The fields that can hold text and are not private: ids, closed sets of words, what the site's editors wrote."""

@@ -3,7 +3,6 @@
 import asyncio
 import logging
 from collections.abc import AsyncIterator
-from datetime import timedelta
 from pathlib import Path
 from typing import TypeVar
 
@@ -14,13 +13,15 @@ from scripted_model import COMPLETION_TOKENS, PROMPT_TOKENS, ScriptedModel, scri
 from support import engine_at
 from wenmai.chat.title_wording import extract_title, is_past_title
 from wenmai.chat.titles import Titles
-from wenmai.chat.trace import TraceLedger, trace_ref
+from wenmai.chat.trace import TraceLedger
 from wenmai.chat.turn import TurnAnswer, TurnRequest
 from wenmai.clock import MovableClock
 from wenmai.engine import Engine
 from wenmai.errors import StoreUnavailable
 from wenmai.memory import derived
+from wenmai.memory.retention import RetentionPolicy
 from wenmai.memory.sessions import title_from_question
+from wenmai.memory.trace_archive import trace_ref
 from wenmai.resilience import work_queue
 from wenmai.scope import Scope
 from wenmai.stores.inprocess.documents import InProcessDocuments
@@ -307,7 +308,7 @@ async def test_a_trace_deleted_while_it_is_amended_is_not_recreated() -> None:
     """Its session was deleted, and must remain so with all its records."""
     clock = MovableClock()
     documents = VanishingDocuments(clock)
-    ledger = TraceLedger(documents, clock, retention=timedelta(days=1))
+    ledger = TraceLedger(documents, clock, retention=RetentionPolicy())
     trace = TraceRecord(ref=trace_ref(USER, "trace-1"), trace_id="trace-1", started_at=clock(), completed_at=clock())
     await ledger.save(USER, trace)
     await ledger.amend(USER, "trace-1", lambda trace: msgspec.structs.replace(trace, answer="x"))

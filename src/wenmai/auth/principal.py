@@ -7,9 +7,9 @@ import msgspec
 from wenmai.errors import Forbidden, ScopeNotFound
 from wenmai.scope import Scope
 
-Right = Literal["chat", "read", "write", "admin"]
+Right = Literal["chat", "read", "write", "admin", "erase"]
 """``chat``: ask personas. ``read``: sessions, messages, recall, evidence. ``write``: sessions, messages, preferences.
-``admin``: evidence, prompts, personas, usage, metrics. None includes another."""
+``admin``: evidence, prompts, personas, usage, metrics. ``erase``: users. None includes another."""
 
 RIGHTS: tuple[Right, ...] = get_args(Right)
 

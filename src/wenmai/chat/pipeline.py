@@ -16,7 +16,6 @@ from wenmai.chat.roles import in_role
 from wenmai.chat.steps.complete import record_usage, trace_of
 from wenmai.chat.steps.generate import OFFLINE
 from wenmai.chat.streamed_answer import StreamedAnswer
-from wenmai.chat.trace import trace_ref
 from wenmai.chat.turn import (
     QUERY_LIMIT,
     OnEvent,
@@ -31,6 +30,7 @@ from wenmai.errors import BudgetExhausted, InvalidInput, StoreError, TraceNotFou
 from wenmai.grounding.types import PolicyMode
 from wenmai.memory.idempotency import Claim, WorkResult, checked_key
 from wenmai.memory.ids import checked_id, new_trace_id
+from wenmai.memory.trace_archive import trace_ref
 from wenmai.resilience.degradation import collected_degradation
 from wenmai.scope import Scope, ThreadKey
 from wenmai.stores.records import TraceRecord
@@ -71,10 +71,15 @@ class Chat:
         """
         streamed = None if on_event is None else StreamedAnswer(on_event)
         with collected_degradation() as degradations:
-            answer = await self._asked(_checked(request), None if streamed is None else streamed.forward, degradations)
+            answer = await self._asked(
+                self._received(request), None if streamed is None else streamed.forward, degradations
+            )
         if streamed is not None:
             await streamed.complete(answer)
         return answer
+
+    def _received(self, request: TurnRequest) -> TurnRequest:
+        return msgspec.structs.replace(_checked(request), received_at=self._services.clock())
 
     async def _asked(self, request: TurnRequest, on_event: OnEvent | None, degradations: dict[str, None]) -> TurnAnswer:
         persona = await self._persona(request)
@@ -164,7 +169,7 @@ class Chat:
         """
         if request.idempotency_key is not None:
             raise InvalidInput("idempotency_key", request.idempotency_key, "none: use Chat.ask")
-        checked = _checked(request)
+        checked = self._received(request)
         with collected_degradation() as degradations:
             persona = await self._persona(checked)
             async with self._opened(checked, persona, on_event, degradations, None) as run:

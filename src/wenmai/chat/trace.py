@@ -2,11 +2,13 @@
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from datetime import timedelta
+from datetime import datetime
 
 from wenmai.clock import Clock
 from wenmai.errors import Conflict, SessionNotFound, TraceNotFound, VersionConflict
 from wenmai.memory.ids import new_trace_id
+from wenmai.memory.retention import RetentionPolicy
+from wenmai.memory.trace_archive import trace_ref
 from wenmai.scope import Scope
 from wenmai.stores.contracts import Documents
 from wenmai.stores.records import TraceRecord
@@ -14,18 +16,17 @@ from wenmai.stores.structs import Page, Stored
 from wenmai.stores.update import update
 
 
-def trace_ref(scope: Scope, trace_id: str) -> str:
-    """The key of a trace: callers choose ids, which must not collide between users. An id has no slash."""
-    return f"{scope.user_id}/{trace_id}"
-
-
 class TraceLedger:
     """Stores and finds traces."""
 
-    def __init__(self, documents: Documents, clock: Clock, *, retention: timedelta) -> None:
+    def __init__(self, documents: Documents, clock: Clock, *, retention: RetentionPolicy) -> None:
         self._documents = documents
         self._clock = clock
         self._retention = retention
+
+    def _end(self, scope: Scope) -> datetime | None:
+        kept = self._retention.of(scope.tenant_id).traces
+        return None if kept is None else self._clock() + kept
 
     async def reserve(self, scope: Scope, wanted: str | None) -> str:
         """The id of a new trace: the wanted one unless the user already has a trace of that id, else a new one."""
@@ -36,7 +37,7 @@ class TraceLedger:
             ref=trace_ref(scope, wanted), trace_id=wanted, started_at=now, completed_at=now, error="unfinished"
         )
         try:
-            await self._documents.put(scope, blank, expected=0, keep_until=now + self._retention)
+            await self._documents.put(scope, blank, expected=0, keep_until=self._end(scope))
         except VersionConflict:
             return new_trace_id()
         return wanted
@@ -44,7 +45,7 @@ class TraceLedger:
     async def save(self, scope: Scope, trace: TraceRecord) -> None:
         """Store the trace of a turn; not if its session was deleted meanwhile."""
         try:
-            await self._documents.put(scope, trace, keep_until=self._clock() + self._retention)
+            await self._documents.put(scope, trace, keep_until=self._end(scope))
         except SessionNotFound:
             await self.drop(scope, trace.trace_id)
 
@@ -60,7 +61,7 @@ class TraceLedger:
                 raise TraceNotFound(trace_id)
             return edit(stored.record)
 
-        end = self._clock() + self._retention
+        end = self._end(scope)
         with suppress(TraceNotFound, SessionNotFound, Conflict):
             await update(self._documents, scope, TraceRecord, trace_ref(scope, trace_id), edited, keep_until=end)
 

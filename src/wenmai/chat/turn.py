@@ -20,7 +20,7 @@ from wenmai.chat.understanding.focus import CitedTurns
 from wenmai.chat.understanding.plan import Plan
 from wenmai.chat.understanding.rewrite import Rewrite
 from wenmai.chat.verifier import ModelVerifier
-from wenmai.clock import Clock
+from wenmai.clock import Clock, from_micros
 from wenmai.config.profile import Profile
 from wenmai.grounding.answerability import Verdict
 from wenmai.grounding.evidence import EvidenceBase
@@ -58,6 +58,7 @@ class TurnRequest(msgspec.Struct, frozen=True, kw_only=True):
         idempotency_key: a repeated key returns the first answer.
         on_conflict: what to do if another turn of the thread runs.
         role: of the user, one of the profile's; None for no role.
+        received_at: set when the request is asked.
     """
 
     scope: Scope
@@ -69,6 +70,7 @@ class TurnRequest(msgspec.Struct, frozen=True, kw_only=True):
     idempotency_key: str | None = None
     on_conflict: OnConflict = "wait"
     role: str | None = None
+    received_at: datetime = from_micros(0)
 
 
 class TurnBegan(msgspec.Struct, frozen=True):

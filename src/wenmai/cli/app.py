@@ -2,10 +2,12 @@
 
 import typer
 
+from wenmai.cli.commands.audit import audit
 from wenmai.cli.commands.chat import chat
 from wenmai.cli.commands.config import config
 from wenmai.cli.commands.conformance import conformance
 from wenmai.cli.commands.doctor import doctor
+from wenmai.cli.commands.erase import erase
 from wenmai.cli.commands.eval import eval_app
 from wenmai.cli.commands.export import export_
 from wenmai.cli.commands.graph import graph
@@ -27,7 +29,21 @@ app: typer.Typer = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (serve, chat, ingest, recall, redact, config, doctor, migrate, conformance, graph, version):
+for command in (
+    serve,
+    chat,
+    ingest,
+    recall,
+    redact,
+    erase,
+    audit,
+    config,
+    doctor,
+    migrate,
+    conformance,
+    graph,
+    version,
+):
     app.command()(command)
 app.command("import")(import_)
 app.command("export")(export_)

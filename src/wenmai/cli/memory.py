@@ -6,10 +6,12 @@ from datetime import timedelta
 
 from wenmai.config.settings import Settings
 from wenmai.errors import InvalidInput
+from wenmai.memory.erasure_receipts import Receipts
 from wenmai.memory.library import Memory, MemoryPolicy, open_memory
 from wenmai.memory.recall_model import named_reranker
+from wenmai.memory.retention import Retention, RetentionPolicy
 from wenmai.memory.window import WindowLimits
-from wenmai.stores.key_prefix import with_key_prefix
+from wenmai.stores.key_prefix import with_kept_days, with_key_prefix
 
 
 @asynccontextmanager
@@ -22,9 +24,11 @@ async def memory_from_settings(settings: Settings) -> AsyncIterator[Memory]:
         language=settings.language,
         window=WindowLimits(**settings.window),
         history_cap=settings.history_cap,
+        retention=RetentionPolicy(default=Retention.of_days(traces=settings.trace_retention_days)),
         rule_titles_final=settings.model in ("", "offline"),
     )
     store, hot = (with_key_prefix(url, settings.key_prefix) for url in (settings.store, settings.hot))
+    store = with_kept_days(store, settings.session_retention_days)
     opening = open_memory(
         store,
         hot=hot,
@@ -34,6 +38,7 @@ async def memory_from_settings(settings: Settings) -> AsyncIterator[Memory]:
         store_policy=settings.store_policy,
     )
     async with opening as memory:
+        memory.erasures.receipts = Receipts.of_urls(store, hot, settings.search, key=settings.receipt_key)
         memory.recalls.reranker = named_reranker(settings.reranker, settings.recall_model_seconds)
         yield memory
 

@@ -113,6 +113,14 @@ class BlockShare(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     limit: Annotated[int, msgspec.Meta(ge=0)] | None = None
 
 
+class TenantRetention(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Retention of a tenant, in days, where it differs from the settings."""
+
+    session_days: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    trace_days: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    episode_days: Annotated[int, msgspec.Meta(ge=1)] | None = None
+
+
 class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """See the module's docstring.
 
@@ -129,6 +137,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         lexicon: the words of its field; in the file, a mapping or the name of a YAML file beside it.
         business: the rules of the business state, likewise; None recognizes nothing.
         queries: who answers questions that name no persona, and the roles of users.
+        retention: of single tenants, by id.
     """
 
     name: str
@@ -145,6 +154,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     lexicon: LexiconWords = LexiconWords()
     business: BusinessRules | None = None
     queries: Queries = Queries()
+    retention: dict[str, TenantRetention] = {}
 
 
 def load_profile(path: Path) -> Profile:

@@ -33,6 +33,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         host, port: address of the service. Without authentication it binds to loopback addresses only.
         auth: ``none``, or ``keys``: every request needs an API key, see ``wenmai keys``.
         key_pepper: a secret that enters the digests of API keys; another one makes all of them invalid.
+        receipt_key: a secret that signs the receipts of erasures; empty for receipts without a signature.
         workers: worker processes; more than one needs a store that several processes can open.
         allowed_hosts: host names accepted in ``Host`` and ``Origin``, besides loopback.
         request_seconds: deadline for a request to arrive, headers and body; longer for a large body.
@@ -61,7 +62,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         session_lifetime_seconds: inactivity after which a session expires.
         session_ids: template of generated session ids, with the fields ``{user}``, ``{seconds}`` (Unix time) and
             ``{hex4}``, ``{hex8}`` or ``{hex16}`` (random digits).
+        session_retention_days: how long sessions with all their messages are kept after their end; 0 for ever.
         trace_retention_days: retention of traces.
+        episode_retention_days: how long a message can be recalled; 0 for as long as it is kept.
         prompt_budget_tokens: maximum size of a prompt.
         language: default language of users.
         sample_sites: ``tenant/site`` pairs that get the profile's sample evidence if they have no evidence.
@@ -79,6 +82,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     port: Annotated[int, msgspec.Meta(ge=0, le=65535)] = 8001
     auth: Annotated[str, msgspec.Meta(pattern=r"^(none|keys)\Z")] = "none"
     key_pepper: str = ""
+    receipt_key: str = ""
     workers: Annotated[int, msgspec.Meta(ge=1, le=64)] = 1
     allowed_hosts: tuple[HostName, ...] = ()
     request_seconds: Seconds = 15.0
@@ -108,7 +112,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     history_cap: Positive = 500
     session_lifetime_seconds: Positive = 30 * 86_400
     session_ids: Annotated[str, msgspec.Meta(pattern=ID_TEMPLATE)] = SESSION_IDS
+    session_retention_days: NotNegative = 0
     trace_retention_days: Positive = 30
+    episode_retention_days: NotNegative = 0
     prompt_budget_tokens: Annotated[int, msgspec.Meta(ge=500)] = 8000
     language: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*\Z")] = "zh"
     sample_sites: tuple[Annotated[str, msgspec.Meta(pattern=r"^[^/]+/[^/]+\Z")], ...] = ("default/default",)
@@ -137,7 +143,7 @@ ALIASES = {
 }
 """Legacy environment variables; ``WENMAI_<KEY>`` takes precedence."""
 
-SECRETS = frozenset({"model_api_key", "key_pepper"})
+SECRETS = frozenset({"model_api_key", "key_pepper", "receipt_key"})
 _URLS = frozenset({"store", "hot", "search", "model_base_url"})
 _HINTS = get_type_hints(Settings, include_extras=True)
 

@@ -14,11 +14,25 @@ from wenmai.http.metrics import Metrics, RequestMetrics
 from wenmai.http.openapi import DESCRIPTION, TAGS, describe
 from wenmai.http.origin_checks import HostAndOriginCheck
 from wenmai.http.problems import UnexpectedErrors, add_problem_handlers
-from wenmai.http.routes import evidence, health, npc, pages, personas, prompts, queries, recall, sessions, states, usage
+from wenmai.http.routes import (
+    audit,
+    evidence,
+    health,
+    npc,
+    pages,
+    personas,
+    prompts,
+    queries,
+    recall,
+    sessions,
+    states,
+    usage,
+    users,
+)
 from wenmai.http.routing import add_routes
 from wenmai.http.turn_tasks import TurnTasks
 
-ROUTERS = (npc, queries, personas, prompts, evidence, sessions, states, recall, usage, health, pages)
+ROUTERS = (npc, queries, personas, prompts, evidence, sessions, states, recall, usage, users, audit, health, pages)
 
 
 def create_app(engine: Engine) -> FastAPI:

@@ -16,7 +16,7 @@ RIGHT_OF: Mapping[str, Right] = {
     **dict.fromkeys(
         (
             *("read_conversation", "list_traces", "read_trace", "recall"),
-            *("list_sessions", "read_session", "list_messages", "build_context", "export_session"),
+            *("list_sessions", "read_session", "list_messages", "build_context", "export_session", "export_user"),
             *("session_list", "conversation_history", "quick_questions"),
             *("read_state", "list_state_changes"),
             *("search", "list_evidence", "read_evidence"),
@@ -39,10 +39,11 @@ RIGHT_OF: Mapping[str, Right] = {
             *("activate_persona", "delete_persona_version"),
             *("create_prompt", "list_prompts", "read_prompt", "list_prompt_versions", "read_prompt_version"),
             *("activate_prompt", "delete_prompt_version"),
-            *("usage", "metrics"),
+            *("usage", "metrics", "audit"),
         ),
         "admin",
     ),
+    "erase_user": "erase",
 }
 """Name of a route → the right that it needs; a route that is not listed is refused."""
 

@@ -30,6 +30,8 @@ TAGS = [
     {"name": "evidence", "description": "Passages that answers may cite as facts."},
     {"name": "sessions", "description": "The plain memory API, for applications with their own model."},
     {"name": "usage", "description": "Token usage and cost of model calls, and budgets."},
+    {"name": "users", "description": "Export and erasure of users."},
+    {"name": "audit", "description": "The audit log of administrative acts."},
     {"name": "health", "description": "Liveness, readiness, metrics."},
 ]
 

@@ -13,13 +13,14 @@ from typing import Any
 import msgspec
 
 from wenmai.errors import InvalidInput, SessionNotFound
-from wenmai.interchange.items import BadLine, BadValueError, MessageItem, Note, SessionItem, StateItem
+from wenmai.interchange.items import BadLine, BadValueError, MessageItem, Note, RecordItem, SessionItem, StateItem
 from wenmai.interchange.reading import FORMATS, read_items
 from wenmai.memory.first_question import FirstQuestion, first_question_of, rule_title
 from wenmai.memory.history import ASSISTANT
 from wenmai.memory.ids import checked_id
 from wenmai.memory.library import Memory
 from wenmai.scope import Scope
+from wenmai.stores.records import BusinessState, Preferences
 
 BATCH = 500
 """Messages per append."""
@@ -30,7 +31,7 @@ BUFFER, BUFFER_CHARACTERS = 4_000, 4_000_000
 MAX_REPORTED_BAD_LINES = 1_000
 _KNOWN_SESSIONS = 10_000
 
-Entry = SessionItem | StateItem | MessageItem
+Entry = SessionItem | StateItem | RecordItem | MessageItem
 
 _INDEX = re.compile(r"messages\[(\d+)\]\.?")
 
@@ -200,6 +201,10 @@ class _Writer:
             for item in items:
                 self._skip(item.line, reason)
             return
+        # Before the messages, from which preferences would be inferred otherwise.
+        for item in items:
+            if isinstance(item, StateItem | RecordItem):
+                await self._restore(item)
         threads: dict[str, list[MessageItem]] = {}
         for item in items:
             if isinstance(item, MessageItem):
@@ -207,16 +212,19 @@ class _Writer:
         for messages in threads.values():
             for start in range(0, len(messages), BATCH):
                 await self._append(messages[start : start + BATCH])
-        for item in items:
-            if isinstance(item, StateItem):
-                await self._restore(item)
 
-    async def _restore(self, item: StateItem) -> None:
-        """Store the state, unless the session has one."""
+    async def _restore(self, item: StateItem | RecordItem) -> None:
+        """Store a record of the session, unless it has one."""
         session = (await self._memory.sessions.get(self._scope, item.session_id)).record
-        state = msgspec.structs.replace(item.state, incarnation=session.incarnation)
+        given = item.state if isinstance(item, StateItem) else item.record
+        record = msgspec.structs.replace(given, incarnation=session.incarnation)
         try:
-            await self._memory.states.restore(self._scope, state)
+            if isinstance(record, BusinessState):
+                await self._memory.states.restore(self._scope, record)
+            elif isinstance(record, Preferences):
+                await self._memory.preferences.restore(self._scope, record)
+            else:
+                await self._memory.traces.restore(self._scope, record)
         except InvalidInput as problem:
             self._skip(item.line, str(problem))
 

@@ -12,7 +12,7 @@ import msgspec
 from wenmai.errors import InvalidInput, bounded_repr
 from wenmai.memory.ids import checked_id
 from wenmai.scope import ThreadKey
-from wenmai.stores.records import BusinessState, NewMessage
+from wenmai.stores.records import BusinessState, NewMessage, Preferences, TraceRecord
 
 REASON_CHARACTERS = 500
 """Maximum length of a reason, as field names in it may be of any length."""
@@ -53,6 +53,14 @@ class StateItem(msgspec.Struct, frozen=True):
     line: int
 
 
+class RecordItem(msgspec.Struct, frozen=True):
+    """A session's preferences, or one of its traces; bound to the session when it is stored."""
+
+    session_id: str
+    record: Preferences | TraceRecord
+    line: int
+
+
 class MessageItem(msgspec.Struct, frozen=True):
     """A message and its thread; its id is its own or a derived one.
 
@@ -66,7 +74,7 @@ class MessageItem(msgspec.Struct, frozen=True):
     where: str = ""
 
 
-Item = SessionItem | StateItem | MessageItem | BadLine | Note
+Item = SessionItem | StateItem | RecordItem | MessageItem | BadLine | Note
 
 
 class BadValueError(Exception):

@@ -20,11 +20,12 @@ from wenmai.interchange.items import (
     parse_timestamp,
     valid_id,
 )
-from wenmai.interchange.states import STATE, read_state
+from wenmai.interchange.records import READERS
 from wenmai.memory.chat_messages import EXTRA_FIELDS, to_message_fields
-from wenmai.memory.sessions import checked_title
+from wenmai.memory.sessions import began_at, checked_title
 from wenmai.scope import ThreadKey
 from wenmai.stores.records import Message, NewMessage, Role, Session
+from wenmai.stores.structs import Stored
 
 
 class MessageLine(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,6 +56,7 @@ class SessionLine(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     title: str | msgspec.UnsetType = msgspec.UNSET
     title_by: Literal["", "rule", "model", "user"] | msgspec.UnsetType = msgspec.UNSET
     first_question: str | msgspec.UnsetType = msgspec.UNSET
+    created_at: datetime | msgspec.UnsetType = msgspec.UNSET
     expires_at: datetime | msgspec.UnsetType = msgspec.UNSET
     lifetime_seconds: int | msgspec.UnsetType = msgspec.UNSET
     context: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
@@ -73,16 +75,16 @@ def message_line(session_id: str, message: Message) -> bytes:
     return msgspec.json.encode(MessageLine(session_id=session_id, **fields)) + b"\n"
 
 
-def session_line(session: Session) -> bytes:
+def session_line(stored: Stored[Session]) -> bytes:
     """The line of a session's record, including the line break."""
-    fields = msgspec.structs.asdict(session)
-    del fields["incarnation"]  # specific to this store; the imported session gets another
+    fields = msgspec.structs.asdict(stored.record) | {"created_at": began_at(stored)}
+    del fields["began_at"], fields["incarnation"]  # specific to this store; the imported session gets another
     return msgspec.json.encode(SessionLine(**fields)) + b"\n"
 
 
 def is_line(value: Json) -> bool:
     """Whether the object is a line of this format."""
-    return "session_id" in value or value.get("type") in ("session", "message", STATE)
+    return "session_id" in value or value.get("type") in ("session", "message", *READERS)
 
 
 def read_line(source: Source, value: Json, line: int) -> Iterator[Item]:
@@ -90,11 +92,12 @@ def read_line(source: Source, value: Json, line: int) -> Iterator[Item]:
     if value.get("type") == "session":
         yield _session(value, line)
         return
-    if value.get("type") == STATE:
-        yield read_state(value, line)
+    if (read := READERS.get(str(value.get("type")))) is not None:
+        yield read(value, line)
         return
     if value.get("type", "message") != "message":
-        raise BadValueError(f"type: {bounded_repr(value['type'])} is not session, message or state")
+        named = ", ".join(["session", "message", *READERS])
+        raise BadValueError(f"type: {bounded_repr(value['type'])} is not one of {named}")
     if "session_id" not in value:
         raise BadValueError("session_id is missing")
     thread = ThreadKey(
@@ -143,6 +146,8 @@ def _session(value: Json, line: int) -> SessionItem:
     }
     if "expires_at" in fields:
         fields["expires_at"] = parse_timestamp("expires_at", value["expires_at"])
+    if fields.pop("created_at", None) is not None:
+        fields["began_at"] = parse_timestamp("created_at", value["created_at"])
     if fields.get("lifetime_seconds", 1) < 1:
         raise BadValueError("lifetime_seconds: less than 1")
     try:

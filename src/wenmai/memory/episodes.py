@@ -122,6 +122,30 @@ class EpisodeIndex:
         for collection in await self._collections(scope):
             await self._search.remove(scope, collection, where=_after(thread, last))
 
+    async def remove_user(self, scope: Scope) -> None:
+        """Remove all entries of the user."""
+        for collection in await self._collections(scope):
+            await self._search.remove(scope, collection, where={"seq": Range(low=0)})
+
+    async def remove_sessions(self, scope: Scope, incarnations: Sequence[str]) -> None:
+        """Remove the entries of these sessions of the user."""
+        for collection in await self._collections(scope):
+            await self._search.remove(scope, collection, where={"incarnation": incarnations})
+
+    async def remove_before(self, scope: Scope, micros: int) -> None:
+        """Remove the user's entries of messages before that time."""
+        for collection in await self._collections(scope):
+            await self._search.remove(scope, collection, where={"at": Range(high=micros)})
+
+    async def count(self, scope: Scope) -> int:
+        """How many entries the user has, those of other embedders included."""
+        return sum([(await self._search.size(scope, each)).entries for each in await self._collections(scope)])
+
+    async def count_hits(self, scope: Scope, queries: Sequence[SearchQuery]) -> int:
+        """How many entries of the user the queries find, in all collections."""
+        found = [await self._search.query(scope, each, queries) for each in await self._collections(scope)]
+        return sum(len(hits) for results in found for hits in results)
+
     async def _collections(self, scope: Scope) -> list[str]:
         """The collections of the site, those of other embedders included."""
         names, cursor, more = {self._collection: None}, None, True

@@ -10,12 +10,15 @@ import msgspec
 from wenmai.business.rules import BusinessRules
 from wenmai.clock import Clock, system_clock
 from wenmai.errors import InvalidInput, SessionNotFound
+from wenmai.memory.audit import AuditLog
 from wenmai.memory.block_budget import DEFAULT_WEIGHTS, BlockWeight
 from wenmai.memory.context import Context, ContextBuilder
 from wenmai.memory.derived import DerivedMemory
 from wenmai.memory.derived_preferences import DerivedPreferences
 from wenmai.memory.episode_deletion import EpisodeDeletion
 from wenmai.memory.episodes import EpisodeIndex, Episodes, EpisodeVectors
+from wenmai.memory.erasure import Erasures
+from wenmai.memory.erasure_receipts import Receipts
 from wenmai.memory.first_question import DerivedFirstQuestion, FirstQuestion
 from wenmai.memory.history import ASSISTANT, History, MessagePage, SessionOverview
 from wenmai.memory.idempotency import IdempotentTurns
@@ -24,13 +27,17 @@ from wenmai.memory.preferences import PreferenceBook, PreferenceChange, SessionP
 from wenmai.memory.recall import Recall
 from wenmai.memory.recalled_items import RecalledItem, RecallQuery
 from wenmai.memory.recent_messages import RecentMessages
+from wenmai.memory.retention import RetentionPolicy
+from wenmai.memory.retention_sweep import RetentionSweep
 from wenmai.memory.sessions import OpenedSession, Sessions, SessionTerms
 from wenmai.memory.state import StateBook, StateUpdate
 from wenmai.memory.state_correction import StateCorrection
 from wenmai.memory.summaries import Summaries, ThreadSummary
 from wenmai.memory.thread_lock import ThreadLock
+from wenmai.memory.trace_archive import TraceArchive
 from wenmai.memory.transcript import MessageInput, Transcript
 from wenmai.memory.usage import UsageLedger
+from wenmai.memory.user_data import UserData
 from wenmai.memory.window import Window, WindowLimits
 from wenmai.providers.embedders import Embedder, open_embedder
 from wenmai.retrieval.query_embedding import QueryEmbedding
@@ -55,6 +62,7 @@ class MemoryPolicy(msgspec.Struct, frozen=True, kw_only=True):
         history_cap: the most messages that any window reaches back.
         language: the default, until the user chooses or uses another.
         topic_words: words that can become interest tags, if a user mentions them repeatedly.
+        retention: how long what is stored is kept.
         block_weights: how a prompt's budget is divided; see :mod:`wenmai.memory.block_budget`.
         rule_titles_final: False if a model makes the titles of sessions; the rule's are then provisional.
         business: the rules of the business state; None recognizes nothing.
@@ -66,6 +74,7 @@ class MemoryPolicy(msgspec.Struct, frozen=True, kw_only=True):
     history_cap: int = 500
     language: str = "zh"
     topic_words: Sequence[str] = ()
+    retention: RetentionPolicy = RetentionPolicy()
     block_weights: Mapping[str, BlockWeight] = DEFAULT_WEIGHTS
     rule_titles_final: bool = True
     business: BusinessRules | None = None
@@ -75,8 +84,8 @@ class Memory:
     """The memory over one store.
 
     Attributes:
-        sessions, transcript, preferences, states, history, summaries, contexts, recalls, thread_lock, idempotency,
-            usage, first_questions: its parts, usable alone.
+        sessions, transcript, preferences, states, traces, history, summaries, contexts, recalls, thread_lock,
+            idempotency, usage, first_questions, audit, erasures, retention: its parts, usable alone.
         derived: what is made from transcripts in the background, once it is started.
         episodes: the recall index; None for a store without search.
         word_functions, vector_functions: the names of the derived functions that keep it.
@@ -118,6 +127,7 @@ class Memory:
         )
         self.preferences: PreferenceBook = PreferenceBook(documents, default_language=self.policy.language)
         self.states: StateBook = StateBook(documents, clock, self.policy.business)
+        self.traces: TraceArchive = TraceArchive(documents, clock, self.policy.retention)
         self.history: History = History(self.sessions, self.transcript, self.preferences)
         self.summaries: Summaries = Summaries(
             documents, logs, self.transcript, window=self.policy.window, count_tokens=count_tokens
@@ -156,6 +166,13 @@ class Memory:
         self.derived.register(inferred)
         self.derived.register(self.summaries)
         self.episodes: EpisodeIndex | None = episodes
+        self.audit: AuditLog = AuditLog(documents, clock)
+        data = UserData(documents, logs, episodes, self.usage)
+        self.erasures: Erasures = Erasures(documents, data, self.audit, clock)
+        self.retention: RetentionSweep = RetentionSweep(
+            documents, logs, self.sessions, episodes, clock, self.policy.retention
+        )
+        self.usage.was_erased = self.erasures.was_erased_lately
         self.word_functions: list[str] = []
         self.vector_functions: list[str] = []
         if episodes is not None:
@@ -408,6 +425,7 @@ async def open_memory(
             search=store.search,
             embedder=open_embedder(embedder, connections=connections),
         )
+        memory.erasures.receipts = Receipts.of_urls(url, hot, search)
         memory.derived.start()
         try:
             yield memory

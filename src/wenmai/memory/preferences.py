@@ -5,12 +5,13 @@ A choice overrides an inference: fields that the user set are in ``chosen``, and
 
 import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import get_args, get_type_hints
 
 import msgspec
 
-from wenmai.errors import InvalidInput, SessionNotFound
+from wenmai.errors import InvalidInput, SessionNotFound, VersionConflict
 from wenmai.memory.inference import REMOVED_TAG, TAG, Inferred, infer
 from wenmai.scope import Scope
 from wenmai.stores.contracts import Documents
@@ -86,6 +87,19 @@ class PreferenceBook:
         """
         checked = _checked(change)
         return await self._update(scope, session_id, incarnation, lambda current: _chosen(current, checked))
+
+    async def restore(self, scope: Scope, preferences: Preferences) -> None:
+        """Store preferences as they are, unless the session has some.
+
+        Raises:
+            InvalidInput: a value is not allowed.
+            SessionNotFound: the session is absent, foreign, or another incarnation.
+        """
+        checked_language(preferences.language)
+        if len(_checked_tags("interest_tags", preferences.interest_tags)) > MAX_TAGS:
+            raise InvalidInput("interest_tags", preferences.interest_tags, f"at most {MAX_TAGS} tags")
+        with suppress(VersionConflict):
+            await self._documents.put(scope, preferences, expected=0)
 
     async def infer(
         self,

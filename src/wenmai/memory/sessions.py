@@ -9,7 +9,7 @@ import re
 import unicodedata
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -306,6 +306,11 @@ class Sessions:
     async def _delete(self, scope: Scope, session: Session) -> bool:
         async with self._on_delete(scope, session.thread("")):
             return await self._documents.delete(scope, Session, session.session_id, identity=session.incarnation)
+
+
+def began_at(stored: Stored[Session]) -> datetime:
+    """When the session began, also if it was imported later."""
+    return stored.record.began_at or stored.created_at
 
 
 def checked_title(title: str) -> str:

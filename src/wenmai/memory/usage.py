@@ -8,7 +8,7 @@ as one batch. A read takes a fixed number of records per day, however many sessi
 import asyncio
 import hashlib
 import random
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import date, timedelta
 from typing import Annotated, Literal, NamedTuple
 
@@ -74,10 +74,12 @@ class UsageLedger:
 
     Attributes:
         process_total: usage of this process, all tenants, since the ledger was created.
+        was_erased: whether the user was erased lately; the usage of a deleted session is then the tenant's alone.
     """
 
     def __init__(self, documents: Documents, sessions: Sessions, clock: Clock) -> None:
         self.process_total: TokenUsage = TokenUsage()
+        self.was_erased: Callable[[Scope], Awaitable[bool]] | None = None
         self._documents = documents
         self._sessions = sessions
         self._clock = clock
@@ -115,19 +117,35 @@ class UsageLedger:
             for day, (user, tenant) in zip(days, counters, strict=True)
         ]
 
+    async def keys_of_user(self, scope: Scope) -> list[str]:
+        """The keys of the user's daily counters that are stored."""
+        today = self._clock().date()
+        days = [today - timedelta(days=back) for back in range(-1, RETENTION.days + 1)]
+        keys = [key for day in days for key in _counters(scope, day)[0].keys]
+        return list(await self._read(_counters(scope, today)[0].scope, keys))
+
+    async def forget_user(self, scope: Scope) -> None:
+        """Delete the user's daily counters; what they counted stays in those of the tenant."""
+        owner = _counters(scope, self._clock().date())[0].scope
+        for key in await self.keys_of_user(scope):
+            await self._documents.delete(owner, UsageRecord, key)
+
     async def _add(self, scope: Scope, session_id: str | None, usage: TokenUsage, incarnation: str | None) -> None:
         user, tenant = _counters(scope, self._clock().date())
-        await asyncio.gather(
+        found, *_ = await asyncio.gather(
             self._add_to_session(scope, session_id, usage, incarnation),
             asyncio.shield(self._enqueue(user, usage)),
             asyncio.shield(self._enqueue(tenant, usage)),
         )
+        if not found and self.was_erased is not None and await self.was_erased(scope):
+            await self.forget_user(scope)
 
     async def _add_to_session(
         self, scope: Scope, session_id: str | None, usage: TokenUsage, incarnation: str | None
-    ) -> None:
+    ) -> bool:
+        """False if the session was deleted."""
         if session_id is None:
-            return
+            return True
 
         def added(session: Session) -> Session:
             return msgspec.structs.replace(
@@ -139,7 +157,8 @@ class UsageLedger:
         try:
             await self._sessions.change(scope, session_id, added, incarnation=incarnation)
         except SessionNotFound:
-            return
+            return False
+        return True
 
     def _enqueue(self, counter: _Counter, usage: TokenUsage) -> asyncio.Task[None]:
         """Add to the pending batch; returns the task that writes it."""

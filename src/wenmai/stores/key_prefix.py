@@ -1,4 +1,4 @@
-"""The prefix of all Redis keys: what is allowed, and the default from a setting for a URL without one."""
+"""Settings that become options of a Redis URL: the prefix of all keys, and how long ended sessions are kept."""
 
 import re
 from urllib.parse import parse_qsl, quote
@@ -16,10 +16,24 @@ def with_key_prefix(url: str, prefix: str) -> str:
     Raises:
         InvalidInput: the prefix would be used and is not allowed.
     """
-    scheme, _, rest = url.partition("://")
-    query = rest.partition("?")[2]
-    if scheme.lower() not in _SCHEMES or "prefix" in dict(parse_qsl(query, keep_blank_values=True)):
+    if not _lacks(url, "prefix"):
         return url
     if not PREFIX.fullmatch(prefix):
         raise InvalidInput("key_prefix", prefix, ALLOWED)
-    return f"{url}{'&' if '?' in rest else '?'}prefix={quote(prefix, safe='')}"
+    return _with(url, "prefix", prefix)
+
+
+def with_kept_days(url: str, days: int) -> str:
+    """The URL with ``?kept_days=…`` if it is a Redis URL without it, and there are any days; else unchanged."""
+    return _with(url, "kept_days", str(days)) if days and _lacks(url, "kept_days") else url
+
+
+def _lacks(url: str, option: str) -> bool:
+    """Whether it is a Redis URL without the option."""
+    scheme, _, rest = url.partition("://")
+    query = rest.partition("?")[2]
+    return scheme.lower() in _SCHEMES and option not in dict(parse_qsl(query, keep_blank_values=True))
+
+
+def _with(url: str, option: str, value: str) -> str:
+    return f"{url}{'&' if '?' in url.partition('://')[2] else '?'}{option}={quote(value, safe='')}"

@@ -6,13 +6,13 @@ from contextlib import suppress
 import msgspec
 
 from wenmai.chat.steps.business_state import search_filters
-from wenmai.chat.trace import trace_ref
 from wenmai.chat.turn import TurnAnswer, TurnRun, TurnState
 from wenmai.chat.understanding.focus import CITED
 from wenmai.config.texts import in_language
 from wenmai.errors import SessionNotFound
 from wenmai.grounding.types import PolicyMode
 from wenmai.memory.first_question import with_first_question
+from wenmai.memory.trace_archive import trace_ref
 from wenmai.resilience.shielded import all_of, run_to_completion
 from wenmai.stores.records import (
     Cut,

@@ -6,6 +6,7 @@ from wenmai.chat.turn import Opened, TurnBegan, TurnRun, TurnStarted, TurnState
 from wenmai.errors import SessionExpired, SessionNotFound
 from wenmai.memory.derived_preferences import INCOGNITO
 from wenmai.memory.idempotency import ClaimLost
+from wenmai.memory.sessions import OpenedSession
 from wenmai.memory.window import EMPTY_WINDOW
 from wenmai.stores.records import NewMessage
 
@@ -37,6 +38,8 @@ async def open_turn(state: TurnState, run: TurnRun) -> TurnState:
             request.scope, request.session_id, fallback_ids=fallback_ids, terms=run.services.terms
         )
         thread = session.thread(request.persona_id)
+        if session.created or session.stored.created_at >= request.received_at:
+            await _refuse_erased(session, run)
         try:
             await run.resources.enter_async_context(memory.thread_lock.hold(request.scope, thread, request.on_conflict))
             if claim is not None and not await claim.is_held():
@@ -63,3 +66,20 @@ async def open_turn(state: TurnState, run: TurnRun) -> TurnState:
         first=not session.stored.record.first_question,
     )
     return {"opened": opened, "request": msgspec.structs.replace(request, session_id=thread.session_id)}
+
+
+async def _refuse_erased(session: OpenedSession, run: TurnRun) -> None:
+    """Refuse a question that was received before its user was erased.
+
+    Checked once the session exists: either the erasure sees the session, or this sees the erasure.
+
+    Raises:
+        SessionNotFound: an erasure of the user has begun since the request.
+    """
+    request, memory = run.state["request"], run.services.memory
+    if await memory.erasures.was_erased(request.scope, request.received_at):
+        record = session.stored.record
+        if session.created:
+            await memory.sessions.delete(request.scope, record.session_id, incarnation=record.incarnation)
+        await run.services.traces.drop(request.scope, run.trace_id)
+        raise SessionNotFound(record.session_id)

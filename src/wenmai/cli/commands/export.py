@@ -30,6 +30,7 @@ def export_(
             help="Id of a session to export; repeatable; default: all sessions of the user", show_default=False
         ),
     ] = None,
+    traces: Annotated[bool, typer.Option("--traces", help="Export the traces too")] = False,
     tenant: Tenant = DEFAULT_SCOPE.tenant_id,
     site: Site = DEFAULT_SCOPE.site_id,
     user: User = DEFAULT_SCOPE.user_id,
@@ -43,10 +44,10 @@ def export_(
         settings = load(config, store=store, profile=profile).values
         require_existing_store(settings.store)
         if output is None:
-            asyncio.run(_export(sys.stdout.buffer, settings, scope, session))
+            asyncio.run(_export(sys.stdout.buffer, settings, scope, session, traces=traces))
             return
         with _atomic_file(output) as file:
-            sessions, messages = asyncio.run(_export(file, settings, scope, session))
+            sessions, messages = asyncio.run(_export(file, settings, scope, session, traces=traces))
     print_stderr(f"{output}: {pluralize(sessions, 'session')}, {pluralize(messages, 'message')}")
 
 
@@ -64,14 +65,17 @@ def _atomic_file(path: Path) -> Iterator[BinaryIO]:
         part.unlink(missing_ok=True)
 
 
-async def _export(file: BinaryIO, settings: Settings, scope: Scope, sessions: Sequence[str] | None) -> tuple[int, int]:
+async def _export(
+    file: BinaryIO, settings: Settings, scope: Scope, sessions: Sequence[str] | None, *, traces: bool
+) -> tuple[int, int]:
     """Export; the numbers of sessions and messages written."""
     written = {"session": 0, "message": 0}
     with bar("export") as progress:
         async with memory_from_settings(settings) as memory:
-            async for line in export_lines(memory, scope, sessions):
+            async for line in export_lines(memory, scope, sessions, traces=traces):
                 file.write(line)
-                written["message" if line.startswith(b'{"type":"message"') else "session"] += 1
+                kind = line.partition(b'":"')[2].partition(b'"')[0].decode()
+                written[kind] = written.get(kind, 0) + 1
                 progress.show(sum(written.values()), pluralize(written["message"], "message"))
     file.flush()
     return written["session"], written["message"]

@@ -23,6 +23,7 @@ from wenmai.cli.terminal.output import expected_errors, print_stderr, printable
 from wenmai.clock import system_clock
 from wenmai.config.settings import Settings
 from wenmai.errors import InvalidInput
+from wenmai.memory.audit import AuditLog
 from wenmai.stores.key_prefix import with_key_prefix
 from wenmai.stores.opening import open_store
 from wenmai.stores.records import ApiKeyRecord
@@ -40,7 +41,7 @@ def keys() -> None:
 def create(
     *,
     right: Annotated[
-        list[str] | None, typer.Option(help="chat, read, write or admin; repeatable; default: chat, read, write")
+        list[str] | None, typer.Option(help="chat, read, write, admin or erase; repeatable; default: chat, read, write")
     ] = None,
     name: Annotated[str, typer.Option(help="Whose it is, or what for")] = "",
     tenant: Tenant = DEFAULT_SCOPE.tenant_id,
@@ -63,8 +64,8 @@ def create(
         settings = load(config, store=store, profile=profile).values
 
         async def created() -> tuple[str, ApiKeyRecord]:
-            async with _api_keys(settings) as api_keys:
-                return await api_keys.create(
+            async with _opened(settings) as (api_keys, audit):
+                made = await api_keys.create(
                     tenant_id=tenant,
                     rights=rights,
                     sites=site or [],
@@ -72,6 +73,8 @@ def create(
                     name=name,
                     expires_at=None if days is None else system_clock() + timedelta(days=days),
                 )
+                await audit.record(tenant, "key_created", actor="cli", key=made[1].key_id, rights=" ".join(rights))
+                return made
 
         text, record = asyncio.run(created())
     print_stderr(f"{record.key_id}: {_of(record)}")
@@ -85,7 +88,7 @@ def list_(*, store: StoreUrl = None, profile: ProfileName = None, config: Config
         settings = load(config, store=store, profile=profile).values
 
         async def listed() -> list[Stored[ApiKeyRecord]]:
-            async with _api_keys(settings) as api_keys:
+            async with _opened(settings) as (api_keys, _):
                 return await api_keys.all()
 
         for stored in asyncio.run(listed()):
@@ -108,8 +111,10 @@ def revoke(
         settings = load(config, store=store, profile=profile).values
 
         async def revoked() -> ApiKeyRecord:
-            async with _api_keys(settings) as api_keys:
-                return await api_keys.revoke(key_id)
+            async with _opened(settings) as (api_keys, audit):
+                record = await api_keys.revoke(key_id)
+                await audit.record(record.for_tenant, "key_revoked", actor="cli", key=key_id)
+                return record
 
         record = asyncio.run(revoked())
     typer.echo(f"{record.key_id}: {_state(record)}")
@@ -132,8 +137,9 @@ def _of(record: ApiKeyRecord) -> str:
 
 
 @asynccontextmanager
-async def _api_keys(settings: Settings) -> AsyncIterator[ApiKeys]:
+async def _opened(settings: Settings) -> AsyncIterator[tuple[ApiKeys, AuditLog]]:
     async with open_store(with_key_prefix(settings.store, settings.key_prefix)) as store:
         if store.documents is None:
             raise InvalidInput("store", store.name, "a store with documents, such as sqlite or postgresql")
-        yield ApiKeys(store.documents, system_clock, pepper=settings.key_pepper)
+        api_keys = ApiKeys(store.documents, system_clock, pepper=settings.key_pepper)
+        yield api_keys, AuditLog(store.documents, system_clock)

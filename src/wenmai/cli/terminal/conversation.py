@@ -18,6 +18,7 @@ from wenmai.errors import WenmaiError
 from wenmai.grounding.evidence.fields import detect_language
 from wenmai.grounding.types import PolicyMode
 from wenmai.memory.preferences import PreferenceChange
+from wenmai.memory.sessions import began_at
 from wenmai.scope import Scope
 
 _MAX_SESSIONS = 20
@@ -206,7 +207,7 @@ class Conversation:
         for stored in page.items:
             mark = "›" if stored.record.session_id == self._session_id else " "
             title = stored.record.title or ui_text("untitled", self.language)
-            when = stored.created_at.astimezone().strftime("%Y-%m-%d %H:%M")
+            when = began_at(stored).astimezone().strftime("%Y-%m-%d %H:%M")
             table.add_row(mark, stored.record.session_id, when, Text(printable(title)))
         self._console.print(table)
 

@@ -1,6 +1,5 @@
 """The plain memory API, for applications with their own model: sessions, messages, context."""
 
-from collections.abc import AsyncIterator
 from typing import Annotated
 
 from fastapi import APIRouter, Query
@@ -8,6 +7,7 @@ from starlette.responses import Response, StreamingResponse
 
 from wenmai.errors import SessionNotFound
 from wenmai.http.dependencies import EngineDep
+from wenmai.http.jsonl import JSONL, in_chunks, jsonl_response
 from wenmai.http.media_types import JsonRoute
 from wenmai.http.openapi import problems
 from wenmai.http.responses import Json
@@ -31,10 +31,6 @@ from wenmai.memory.history import PERSONA_VARIABLE, MessagePage, default_persona
 router: APIRouter = resource_router("/v1/sessions", tag="sessions", route_class=JsonRoute)
 
 BeforeQuery = Annotated[str | None, Query(min_length=1, max_length=16_384, description="`next` of the previous page.")]
-
-CHUNK_BYTES = 32_768
-
-_JSONL = "application/jsonl"
 
 
 @router.post(
@@ -148,31 +144,9 @@ async def build_context(
     "/{session_id}/export",
     summary="Export a session",
     response_class=StreamingResponse,
-    responses=problems(404)
-    | {
-        200: {
-            "description": "The session, then one message per line, thread by thread, oldest first",
-            "content": {
-                _JSONL: {
-                    "schema": {"type": "string"},
-                    "example": '{"type":"session","session_id":"my-session","title":"Planning the trip"}\n',
-                }
-            },
-        }
-    },
+    responses=problems(404) | jsonl_response("The session, then one message per line, thread by thread, oldest first"),
 )
 async def export_session(session_id: SessionIdPath, scope: CallerScope, engine: EngineDep) -> Response:
     """The format of `wenmai import`: the session, then its messages."""
     await engine.memory.sessions.get(scope, session_id)
-    return StreamingResponse(_chunks(export_lines(engine.memory, scope, [session_id])), media_type=_JSONL)
-
-
-async def _chunks(lines: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    chunk = bytearray()
-    async for line in lines:
-        chunk += line
-        if len(chunk) >= CHUNK_BYTES:
-            yield bytes(chunk)
-            chunk.clear()
-    if chunk:
-        yield bytes(chunk)
+    return StreamingResponse(in_chunks(export_lines(engine.memory, scope, [session_id])), media_type=JSONL)

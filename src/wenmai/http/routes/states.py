@@ -4,6 +4,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
+from wenmai.http.auditing import AuditorDep
 from wenmai.http.dependencies import EngineDep
 from wenmai.http.media_types import JsonRoute
 from wenmai.http.openapi import problems
@@ -32,20 +33,25 @@ async def read_state(session_id: SessionIdPath, scope: CallerScope, engine: Engi
 
 @router.patch("/state", summary="Correct the business state", responses=problems(404, 409, 413))
 async def correct_state(
-    session_id: SessionIdPath, body: StateBody, scope: CallerScope, engine: EngineDep
+    session_id: SessionIdPath, body: StateBody, scope: CallerScope, engine: EngineDep, auditor: AuditorDep
 ) -> Json[StateView]:
     """Set the customer, or what the current operation is about; the correction is in the audit."""
     session = (await engine.memory.sessions.get(scope, session_id)).record
     correction = StateCorrection(**body.model_dump())
-    states = engine.memory.states
-    return Json(state_view(await states.correct(scope, session_id, correction, incarnation=session.incarnation)))
+    state = await engine.memory.states.correct(scope, session_id, correction, incarnation=session.incarnation)
+    await auditor.record("state_corrected", incarnation=session.incarnation, version=state.state_version)
+    return Json(state_view(state))
 
 
 @router.delete("/state", summary="Reset the business state", responses=problems(404))
-async def reset_state(session_id: SessionIdPath, scope: CallerScope, engine: EngineDep) -> Json[StateView]:
+async def reset_state(
+    session_id: SessionIdPath, scope: CallerScope, engine: EngineDep, auditor: AuditorDep
+) -> Json[StateView]:
     """Forget customer and operations. The audit stays until the session is deleted."""
     session = (await engine.memory.sessions.get(scope, session_id)).record
-    return Json(state_view(await engine.memory.states.reset(scope, session_id, incarnation=session.incarnation)))
+    state = await engine.memory.states.reset(scope, session_id, incarnation=session.incarnation)
+    await auditor.record("state_reset", incarnation=session.incarnation, version=state.state_version)
+    return Json(state_view(state))
 
 
 @router.get("/state/changes", summary="List changes of the business state", responses=problems(404))

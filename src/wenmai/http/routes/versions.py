@@ -10,6 +10,7 @@ from starlette.responses import Response
 
 from wenmai.chat.versioning import Activation, Version, VersionedRegistry
 from wenmai.errors import NotFound
+from wenmai.http.auditing import AuditorDep
 from wenmai.http.openapi import problems
 from wenmai.http.responses import Json
 from wenmai.http.schemas.common import MAX_SAFE_INTEGER, CursorQuery, PageLimit, PersonaIdPath
@@ -112,9 +113,12 @@ def _add_write_routes(router: APIRouter, what: str, get_registry: RegistryDepend
         body: ActivationBody,
         scope: CallerScope,
         registry: Annotated[VersionedRegistry[Any], Depends(get_registry)],
+        auditor: AuditorDep,
     ) -> Json[Activation]:
         """Takes effect with the next turn. With `expected`, only if that version is active (compare-and-set)."""
-        return Json(await registry.set_active(scope, persona_id, body.number, expected=body.expected))
+        activation = await registry.set_active(scope, persona_id, body.number, expected=body.expected)
+        await auditor.record(f"{what}_activated", npc_id=persona_id, version=body.number)
+        return Json(activation)
 
     @router.delete(
         "/{npc_id}/versions/{number}",
@@ -128,7 +132,9 @@ def _add_write_routes(router: APIRouter, what: str, get_registry: RegistryDepend
         number: NumberPath,
         scope: CallerScope,
         registry: Annotated[VersionedRegistry[Any], Depends(get_registry)],
+        auditor: AuditorDep,
     ) -> Response:
         """Delete a version that is neither active nor from the profile; its number is not reused."""
         await registry.delete(scope, persona_id, number)
+        await auditor.record(f"{what}_version_deleted", npc_id=persona_id, version=number)
         return Response(status_code=204)

@@ -10,6 +10,7 @@ from wenmai.chat.queries import QueryAnswer
 from wenmai.chat.turn import Replacement, Token, TurnEvent, TurnStarted, TurnUnderstood
 from wenmai.grounding.types import Citation, PolicyMode
 from wenmai.http.views import view_of
+from wenmai.memory.sessions import began_at
 from wenmai.stores.records import Message, Operation, Role, Session
 from wenmai.stores.structs import Stored
 
@@ -138,7 +139,7 @@ def query_event(event: TurnEvent) -> msgspec.Struct | None:
 
 def session_record(stored: Stored[Session]) -> SessionRecord:
     """A session in the list."""
-    times = {"created_at": stored.created_at, "updated_at": stored.updated_at}
+    times = {"created_at": began_at(stored), "updated_at": stored.updated_at}
     return view_of(stored.record, SessionRecord, user_id=stored.user_id, **times)
 
 

@@ -9,6 +9,7 @@ from msgspec import Meta
 from wenmai.http.views import view_of
 from wenmai.memory.history import SessionOverview, default_persona
 from wenmai.memory.preferences import SessionPreferences
+from wenmai.memory.sessions import began_at
 from wenmai.scope import Scope
 from wenmai.stores.records import Message, Role, Session
 from wenmai.stores.structs import Stored, ThreadInfo
@@ -132,6 +133,6 @@ def _places(scope: Scope, stored: Stored[Session]) -> dict[str, Any]:
     return {
         **scope._asdict(),
         "persona_id": default_persona(stored.record),
-        "created_at": stored.created_at,
+        "created_at": began_at(stored),
         "updated_at": stored.updated_at,
     }

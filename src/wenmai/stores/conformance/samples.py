@@ -8,10 +8,12 @@ from msgspec.structs import replace
 from wenmai.stores.records import (
     ActiveVersion,
     ApiKeyRecord,
+    AuditEntry,
     Block,
     BusinessState,
     ConversationSummary,
     Cut,
+    ErasureRecord,
     EvidenceRecord,
     HistoryCut,
     IdempotentTurn,
@@ -193,6 +195,30 @@ def full_records() -> list[Record]:
             expires_at=TIMESTAMP,
             revoked_at=TIMESTAMP,
         ),
+        ErasureRecord(
+            erasure_id="era-full",
+            subject="00ff",
+            state="issued",
+            for_tenant="yan",
+            for_site="网站",
+            for_user="游客",
+            started_at=TIMESTAMP,
+            finished_at=TIMESTAMP,
+            counted=True,
+            incarnations=["i"],
+            removed={"messages": 2},
+            receipt={"left": 0},
+        ),
+        AuditEntry(
+            ref="000000000001",
+            number=2**40,
+            at=TIMESTAMP,
+            act="user_erased",
+            actor="cli",
+            details={"site": "网站"},
+            previous="00",
+            digest="ff",
+        ),
     ]
 
 
@@ -301,6 +327,8 @@ def bare_records() -> list[Record]:
         BusinessState(session_id="session-bare"),
         StateAudit(ref="bare", session_id="session-bare", changes=[]),
         ApiKeyRecord(key_id="bare", digest="", for_tenant=""),
+        AuditEntry(ref="bare", number=1, at=TIMESTAMP, act=""),
+        ErasureRecord(erasure_id="bare", subject="", for_tenant="", for_site="", for_user="", started_at=TIMESTAMP),
     ]
 
 

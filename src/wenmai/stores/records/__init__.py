@@ -8,7 +8,9 @@ JSON.
 
 from typing import Literal
 
+from wenmai.stores.records.audit import AuditEntry
 from wenmai.stores.records.base import Record, RecordSpec
+from wenmai.stores.records.erasures import ErasureRecord
 from wenmai.stores.records.evidence import EvidenceRecord
 from wenmai.stores.records.keys import ApiKeyRecord
 from wenmai.stores.records.maintenance import Lease, Watermark
@@ -46,12 +48,14 @@ __all__ = [
     "RECORDS",
     "ActiveVersion",
     "ApiKeyRecord",
+    "AuditEntry",
     "Block",
     "BudgetKind",
     "BudgetStatus",
     "BusinessState",
     "ConversationSummary",
     "Cut",
+    "ErasureRecord",
     "EvidenceRecord",
     "HistoryCut",
     "IdempotentTurn",
@@ -105,6 +109,8 @@ RECORDS: list[type[Record]] = [
     BusinessState,
     StateAudit,
     ApiKeyRecord,
+    ErasureRecord,
+    AuditEntry,
 ]
 """All document types, in the order in which a backend creates their tables; read when a store is opened or used."""
 

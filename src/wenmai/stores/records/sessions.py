@@ -16,6 +16,7 @@ class Session(Record, frozen=True, kw_only=True):
         expires_at: past this moment the session is not continued; it slides with activity.
         lifetime_seconds: how far activity moves ``expires_at``.
         title_by: the source of the title; ``user`` is final.
+        began_at: when the session began, if that was before its record was created, as in an import.
     """
 
     spec: ClassVar[RecordSpec] = RecordSpec(
@@ -38,6 +39,7 @@ class Session(Record, frozen=True, kw_only=True):
     metadata: dict[str, Any] = {}
     total_tokens_used: int = 0
     total_cost_usd: float = 0.0
+    began_at: datetime | None = None
 
     def thread(self, persona_id: str) -> ThreadKey:
         """The persona's thread of this incarnation, even if another session reuses the id."""

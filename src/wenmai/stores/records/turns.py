@@ -42,7 +42,7 @@ class TraceRecord(Record, frozen=True, kw_only=True):
     """Trace of one turn: request, context, decisions and answer.
 
     Attributes:
-        ref: user id and trace id, joined by :func:`wenmai.chat.trace.trace_ref`.
+        ref: user id and trace id, joined by :func:`wenmai.memory.trace_archive.trace_ref`.
     """
 
     spec: ClassVar[RecordSpec] = RecordSpec(

@@ -7,14 +7,16 @@ its process, and never a part of a session.
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import timedelta
 
 from wenmai.clock import Clock
 from wenmai.stores.contracts import Search
-from wenmai.stores.redis.address import parse_address
+from wenmai.stores.redis.address import Address, parse_address
 from wenmai.stores.redis.documents import RedisDocuments
 from wenmai.stores.redis.keys import Keys
 from wenmai.stores.redis.link import STORE, Link
 from wenmai.stores.redis.logs import RedisLogs
+from wenmai.stores.redis.retention import Retention
 
 
 class RedisStore:
@@ -22,11 +24,12 @@ class RedisStore:
 
     name = STORE
 
-    def __init__(self, link: Link, prefix: str, clock: Clock) -> None:
+    def __init__(self, link: Link, address: Address, clock: Clock) -> None:
         self._link = link
-        keys = Keys(prefix)
-        self.documents: RedisDocuments = RedisDocuments(link, keys, clock)
-        self.logs: RedisLogs = RedisLogs(link, keys, clock)
+        keys = Keys(address.prefix)
+        retention = Retention(link, keys, clock, timedelta(days=address.kept_days))
+        self.documents: RedisDocuments = RedisDocuments(link, keys, clock, retention)
+        self.logs: RedisLogs = RedisLogs(link, keys, clock, retention)
         self.search: Search | None = None
 
     async def ping(self) -> None:
@@ -54,7 +57,7 @@ async def attach_store(url: str, *, clock: Clock) -> AsyncIterator[RedisStore]:
     address = parse_address(url)
     link = Link(address)
     try:
-        yield RedisStore(link, address.prefix, clock)
+        yield RedisStore(link, address, clock)
     finally:
         await link.close()
 

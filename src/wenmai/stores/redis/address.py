@@ -16,6 +16,7 @@ _FORM = "redis://[user:password@]host[:port][/database][?option=value&…]"
 _SENTINEL_FORM = "redis+sentinel://[user:password@]host[:port][,host[:port]…]/service[/database][?option=value&…]"
 _LONGEST_SECONDS = 60.0
 _MOST_CONNECTIONS = 1_000
+_MOST_DAYS = 36_500
 
 
 class Address(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,6 +30,7 @@ class Address(msgspec.Struct, frozen=True, kw_only=True):
         connect_timeout: of a connection, authentication included, in seconds.
         command_timeout: of a command, in seconds.
         max_connections: of this process; further callers wait for one of them.
+        kept_days: how long after its end a session can still be read.
     """
 
     host: str
@@ -43,6 +45,7 @@ class Address(msgspec.Struct, frozen=True, kw_only=True):
     connect_timeout: float = 0.3
     command_timeout: float = 0.5
     max_connections: int = 32
+    kept_days: float = 30.0
 
     @property
     def hash_tag(self) -> bool:
@@ -115,10 +118,12 @@ def _options(parts: SplitResult, setting: str) -> dict[str, str | float | int]:
             options[name] = _prefix(text, setting)
         elif name in ("connect_timeout", "command_timeout"):
             options[name] = _number(f"{setting} {name}", text, _LONGEST_SECONDS)
+        elif name == "kept_days":
+            options[name] = _number(f"{setting} {name}", text, _MOST_DAYS)
         elif name == "max_connections":
             options[name] = max(1, int(_number(f"{setting} {name}", text, _MOST_CONNECTIONS)))
         else:
-            known = "prefix, connect_timeout, command_timeout, max_connections"
+            known = "prefix, connect_timeout, command_timeout, max_connections, kept_days"
             raise InvalidInput(setting, f"?{name}=…", f"an option of a Redis URL ({known})")
     return options
 

@@ -39,11 +39,11 @@ class RedisDocuments:
     and a put over a record that is gone first read the record, and then change it if it is still the same.
     """
 
-    def __init__(self, link: Link, keys: Keys, clock: Clock) -> None:
+    def __init__(self, link: Link, keys: Keys, clock: Clock, retention: Retention) -> None:
         self._link = link
         self._keys = keys
         self._clock = clock
-        self._retention = Retention(link, keys, clock)
+        self._retention = retention
         self._reader = Reader(link, keys, clock)
         self._remover = Remover(link, keys, clock, self._reader)
 

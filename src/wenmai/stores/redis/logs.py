@@ -37,11 +37,11 @@ class RedisLogs:
     and so does at most one append in a hundred, which extends the expiries of all keys of its session.
     """
 
-    def __init__(self, link: Link, keys: Keys, clock: Clock) -> None:
+    def __init__(self, link: Link, keys: Keys, clock: Clock, retention: Retention) -> None:
         self._link = link
         self._keys = keys
         self._clock = clock
-        self._retention = Retention(link, keys, clock)
+        self._retention = retention
 
     async def append(
         self,

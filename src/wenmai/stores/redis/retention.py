@@ -1,7 +1,7 @@
 """Expiry on the server of records and threads that no delete or sweep has removed.
 
 Every record with an end, and every key of a session, has an expiry, so that nothing stays for ever if its indexes are
-lost. A session's keys expire :data:`KEPT` after its end, which each activity moves. Its threads, and the records bound
+lost. A session's keys expire ``kept`` after its end, which each activity moves. Its threads, and the records bound
 to it that have no end of their own, expire up to twice :data:`SLACK` later than the session's record; they are extended
 together, once a day at most, when its expiry has caught up with theirs.
 """
@@ -17,9 +17,6 @@ from wenmai.stores.records import Record, Session
 from wenmai.stores.redis.keys import Keys
 from wenmai.stores.redis.link import Link, Script
 from wenmai.stores.redis.reading import Reader
-
-KEPT = timedelta(days=30)
-"""How long after its end a session can still be read."""
 
 GRACE = timedelta(hours=1)
 """How long after its end the server expires a record that no sweep has removed."""
@@ -63,9 +60,16 @@ KEYS: a session's record, then the keys of its threads, then the records bound t
 
 
 class Retention:
-    """Computes expiries. There are none if the clock is not the system's, since the server has its own."""
+    """Computes expiries. There are none if the clock is not the system's, since the server has its own.
 
-    def __init__(self, link: Link, keys: Keys, clock: Clock) -> None:
+    Args:
+        link, keys: of the store.
+        clock: of the store.
+        kept: how long after its end a session can still be read.
+    """
+
+    def __init__(self, link: Link, keys: Keys, clock: Clock, kept: timedelta) -> None:
+        self._kept = kept
         self._link = link
         self._keys = keys
         self._reader = Reader(link, keys, clock)
@@ -74,7 +78,7 @@ class Retention:
     @property
     def kept_micros(self) -> tuple[int, int]:
         """How long a session is kept after its end, and after its ``keep_until``; zeros if nothing expires."""
-        return ((KEPT + GRACE) // _MICROSECOND, GRACE // _MICROSECOND) if self._server_time else (0, 0)
+        return ((self._kept + GRACE) // _MICROSECOND, GRACE // _MICROSECOND) if self._server_time else (0, 0)
 
     def expiry(self, record: Record, keep_until: datetime | None) -> int | None:
         """When the server expires the record, in microseconds; None if never."""
@@ -82,7 +86,7 @@ class Retention:
             return None
         if keep_until is not None:
             return to_micros(keep_until + GRACE)
-        return to_micros(record.expires_at + KEPT + GRACE) if isinstance(record, Session) else None
+        return to_micros(record.expires_at + self._kept + GRACE) if isinstance(record, Session) else None
 
     def companion(self, scope: Scope, record: Record) -> str:
         """The companion key of a record: a session's threads, or the session of a bound record; "" if none.

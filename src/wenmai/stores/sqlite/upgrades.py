@@ -405,6 +405,58 @@ _BLOCKS = (
     "DROP TABLE rows",
 )
 
+_ERASURES = (
+    "ALTER TABLE conversations ADD COLUMN began_at INTEGER",
+    """CREATE TABLE erasures (
+  row INTEGER PRIMARY KEY,
+  tenant_id TEXT NOT NULL,
+  site_id TEXT NOT NULL,
+  user_id TEXT NOT NULL,
+  erasure_id TEXT,
+  subject TEXT,
+  state TEXT,
+  for_tenant TEXT,
+  for_site TEXT,
+  for_user TEXT,
+  started_at INTEGER,
+  finished_at INTEGER,
+  counted INTEGER,
+  incarnations TEXT,
+  removed TEXT,
+  receipt TEXT,
+  version INTEGER NOT NULL,
+  created_at INTEGER NOT NULL,
+  updated_at INTEGER NOT NULL,
+  keep_until INTEGER,
+  UNIQUE (tenant_id, site_id, erasure_id)
+) STRICT""",
+    "CREATE INDEX erasures_by_age ON erasures (tenant_id, site_id, created_at, erasure_id)",
+    "CREATE INDEX erasures_by_end ON erasures (keep_until) WHERE keep_until IS NOT NULL",
+    "CREATE INDEX erasures_by_subject ON erasures (tenant_id, site_id, subject, created_at, erasure_id)",
+    "CREATE INDEX erasures_by_state ON erasures (tenant_id, site_id, state, created_at, erasure_id)",
+    """CREATE TABLE audit_entries (
+  row INTEGER PRIMARY KEY,
+  tenant_id TEXT NOT NULL,
+  site_id TEXT NOT NULL,
+  user_id TEXT NOT NULL,
+  ref TEXT,
+  number INTEGER,
+  at INTEGER,
+  act TEXT,
+  actor TEXT,
+  details TEXT,
+  previous TEXT,
+  digest TEXT,
+  version INTEGER NOT NULL,
+  created_at INTEGER NOT NULL,
+  updated_at INTEGER NOT NULL,
+  keep_until INTEGER,
+  UNIQUE (tenant_id, site_id, ref)
+) STRICT""",
+    "CREATE INDEX audit_entries_by_age ON audit_entries (tenant_id, site_id, created_at, ref)",
+    "CREATE INDEX audit_entries_by_end ON audit_entries (keep_until) WHERE keep_until IS NOT NULL",
+)
+
 UPGRADES: Mapping[int, Sequence[str]] = {
     2: _USAGE,
     3: _INCARNATIONS,
@@ -415,6 +467,7 @@ UPGRADES: Mapping[int, Sequence[str]] = {
     8: _STATES,
     9: _KEYS,
     10: _BLOCKS,
+    11: _ERASURES,
 }
 """Version → upgrade from the version before; frozen SQL, independent of later record declarations."""
 

@@ -1,0 +1,122 @@
+"""The audit log of a tenant: entries that are only appended, each with the digest of the one before.
+
+Changing or removing an entry breaks the chain from there on. Whoever can write to the store can make a new chain, or
+cut off its end: compare the newest digest with one that was kept elsewhere.
+"""
+
+import hashlib
+
+import msgspec
+from msgspec.structs import replace
+
+from wenmai.clock import Clock
+from wenmai.errors import VersionConflict
+from wenmai.scope import Scope
+from wenmai.stores.contracts import Documents
+from wenmai.stores.records import AuditEntry
+
+_DIGITS = 12
+_PAGE = 200
+
+
+class AuditStatus(msgspec.Struct, frozen=True):
+    """The result of a verification.
+
+    Attributes:
+        entries: how many there are.
+        newest: the digest of the last one that is right.
+        broken_at: the number of the first entry that is missing or wrong; None if there is none.
+    """
+
+    entries: int
+    newest: str
+    broken_at: int | None
+
+
+class AuditLog:
+    """The audit logs of all tenants."""
+
+    def __init__(self, documents: Documents, clock: Clock) -> None:
+        self._documents = documents
+        self._clock = clock
+
+    async def record(self, tenant_id: str, act: str, *, actor: str = "", **details: str) -> AuditEntry:
+        """Append an entry; durable on return.
+
+        Raises:
+            StoreError: it may not be stored.
+        """
+        scope = _scope(tenant_id)
+        last = await self._last(scope)
+        while True:
+            number = last.number + 1 if last else 1
+            entry = AuditEntry(
+                ref=_ref(number),
+                number=number,
+                at=self._clock(),
+                act=act,
+                actor=actor,
+                details=details,
+                previous=last.digest if last else "",
+            )
+            entry = replace(entry, digest=_digest(entry))
+            try:
+                return (await self._documents.put(scope, entry, expected=0)).record
+            except VersionConflict:
+                last = await self._last(scope, number)
+
+    async def entries(self, tenant_id: str, *, limit: int = 50, before: int | None = None) -> list[AuditEntry]:
+        """The newest entries, newest first; ``before`` is the number of one."""
+        scope = _scope(tenant_id)
+        last = await self._last(scope)
+        newest = min(last.number if last else 0, before - 1 if before is not None else 2**62)
+        return (await self._read(scope, max(1, newest - limit + 1), newest))[::-1]
+
+    async def verify(self, tenant_id: str) -> AuditStatus:
+        """Check every entry of the tenant."""
+        scope = _scope(tenant_id)
+        last = await self._last(scope)
+        count, previous = last.number if last else 0, ""
+        for start in range(1, count + 1, _PAGE):
+            end = min(start + _PAGE - 1, count)
+            found = {entry.number: entry for entry in await self._read(scope, start, end)}
+            for number in range(start, end + 1):
+                entry = found.get(number)
+                if entry is None or entry.previous != previous or entry.digest != _digest(entry):
+                    return AuditStatus(count, previous, number)
+                previous = entry.digest
+        return AuditStatus(count, previous, None)
+
+    async def _last(self, scope: Scope, known: int = 0) -> AuditEntry | None:
+        """The entry with the highest number, at least ``known``, whatever clocks of several processes say."""
+        page = await self._documents.list(scope, AuditEntry, limit=1)
+        number = max([known, *(stored.record.number for stored in page.items)])
+        last: AuditEntry | None = None
+        while found := await self._read(scope, number, number + _PAGE - 1):
+            last = found[-1]
+            if last.number < number + _PAGE - 1:
+                break
+            number += _PAGE
+        return last
+
+    async def _read(self, scope: Scope, first: int, last: int) -> list[AuditEntry]:
+        found = []
+        for start in range(first, last + 1, _PAGE):
+            keys = [_ref(number) for number in range(start, min(start + _PAGE, last + 1))]
+            stored = await self._documents.get_many(scope, AuditEntry, keys)
+            found += [stored[key].record for key in keys if key in stored]
+        return found
+
+
+def _scope(tenant_id: str) -> Scope:
+    """Where no request can write: no site is named ``*``."""
+    return Scope(tenant_id, "*", "")
+
+
+def _ref(number: int) -> str:
+    return f"{number:0{_DIGITS}d}"
+
+
+def _digest(entry: AuditEntry) -> str:
+    content = msgspec.json.encode(replace(entry, digest=""), order="deterministic")
+    return hashlib.sha256(content).hexdigest()

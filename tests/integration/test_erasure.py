@@ -1,0 +1,262 @@
+"""Erasing a user removes everything, everywhere, also what a running turn stores later and what a crash interrupts."""
+
+import asyncio
+from contextlib import closing
+from pathlib import Path
+from secrets import token_hex
+from typing import Any
+
+import apsw
+import msgspec
+import pytest
+from cli_process import SECONDS, environment, wenmai
+from program import Program
+
+from opensearch_server import OpenSearchServer
+from postgres_server import PostgresServer
+from scripted_model import scripted_model
+from support import engine_at
+from wenmai.chat.turn import TurnAnswer, TurnRequest
+from wenmai.clock import MovableClock
+from wenmai.engine import Engine
+from wenmai.errors import SessionNotFound
+from wenmai.memory.episode_entries import entries_of
+from wenmai.memory.erasure import ERASURES_SCOPE, GRACE
+from wenmai.memory.erasure_receipts import ErasureReceipt, Receipts
+from wenmai.memory.library import open_memory
+from wenmai.memory.preferences import PreferenceChange
+from wenmai.memory.user_data import user_records
+from wenmai.scope import Scope, ThreadKey
+from wenmai.stores.records import ErasureRecord, Message
+
+ERIN, OTHER = Scope("default", "default", "erin"), Scope("default", "default", "other")
+PERSONA = "ancestor_yan"
+
+
+@pytest.fixture
+def clock() -> MovableClock:
+    """A clock that the test moves."""
+    return MovableClock()
+
+
+async def ask(engine: Engine, scope: Scope, query: str, **fields: Any) -> TurnAnswer:
+    """One question of the user."""
+    return await engine.chat.ask(TurnRequest(scope=scope, persona_id=PERSONA, query=query, **fields))
+
+
+async def converse(engine: Engine, scope: Scope) -> None:
+    """Two sessions with records of many kinds."""
+    session_id = f"s-{scope.user_id}"
+    await ask(engine, scope, "请问严氏家训有哪些？", session_id=session_id, trace_id="own-trace")
+    await ask(engine, scope, "第一条是什么？", session_id=session_id, idempotency_key="k")
+    await ask(engine, scope, "祠堂是哪一年建的？", session_id=f"{session_id}-2")
+    await engine.memory.preferences.set(scope, session_id, PreferenceChange(tone="casual"))
+    await engine.memory.derived.catch_up(10)
+
+
+async def stored(engine: Engine, scope: Scope) -> dict[str, int]:
+    """What is stored of the user, by kind."""
+    found: dict[str, int] = {}
+    documents = engine.store.documents
+    assert documents is not None
+    for of in user_records():
+        found[of.spec.collection] = len((await documents.list(scope, of, limit=500)).items)
+    for session_id in (f"s-{scope.user_id}", f"s-{scope.user_id}-2"):
+        assert engine.store.logs is not None
+        for thread in await engine.store.logs.threads(scope, session_id):
+            found["messages"] = found.get("messages", 0) + thread.message_count
+    found["usage"] = len(await engine.memory.usage.keys_of_user(scope))
+    if engine.memory.episodes is not None:
+        found["search entries"] = await engine.memory.episodes.count(scope)
+    return {kind: count for kind, count in found.items() if count}
+
+
+@pytest.mark.each_store
+async def test_an_erased_user_leaves_nothing_and_other_users_keep_everything(engine: Engine) -> None:
+    """The receipt counts what was stored, and a search finds nothing of the user."""
+    await converse(engine, ERIN)
+    await converse(engine, OTHER)
+    before, others = await stored(engine, ERIN), await stored(engine, OTHER)
+
+    receipt = await engine.memory.erasures.erase(ERIN)
+
+    assert {item.what: item.count for item in receipt.erased} == before
+    assert before["messages"] == 6
+    assert receipt.left == 0
+    assert await stored(engine, ERIN) == {}
+    assert await stored(engine, OTHER) == others
+    again = await engine.memory.erasures.erase(ERIN)
+    assert (again.erased, again.left) == ([], 0)
+    assert again.erasure_id != receipt.erasure_id
+
+
+@pytest.mark.parametrize(
+    "backend",
+    [
+        pytest.param("opensearch", marks=pytest.mark.xdist_group("opensearch")),
+        pytest.param("milvus", marks=pytest.mark.xdist_group("milvus")),
+    ],
+)
+async def test_a_user_is_erased_from_other_search_stores(
+    backend: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    """Where they have the messages too, and where they have the recall index alone."""
+    store, search, where = f"sqlite:///{tmp_path}/wenmai.db", "", "milvus"
+    if backend == "opensearch":
+        server: OpenSearchServer = request.getfixturevalue("opensearch_server")
+        store, where = f"{server.url(f'test{token_hex(4)}')}?timeout=20", "opensearch"
+    else:
+        search = request.getfixturevalue("conformance_milvus")
+    erin = Scope("erasure", token_hex(4), "erin")
+    other = erin._replace(user_id="other")
+    async with open_memory(store, search=search) as memory:
+        for scope in (erin, other):
+            session = await memory.session(scope=scope)
+            await session.append([{"role": "user", "content": "I live in Leeds."}] * 3)
+        await memory.derived.catch_up(30)
+        receipt = await memory.erasures.erase(erin)
+        entries = next(item for item in receipt.erased if item.what == "search entries")
+        assert (entries.where, entries.count, receipt.left) == (where, 3, 0)
+        assert any(text.startswith(where) for text in receipt.later)
+        assert await memory.recall("Where do I live?", scope=erin) == []
+        assert len(await memory.recall("Where do I live?", scope=other, unit="message")) == 3
+
+
+async def test_what_a_running_turn_stores_later_is_erased_too(engine_settings: dict[str, str]) -> None:
+    """The turn that a model answers stores nothing any more; those that waited for the thread are refused."""
+    async with scripted_model() as model, engine_at(**engine_settings, **model.settings) as engine:
+        await converse(engine, ERIN)
+        model.answers.clear()
+        model.answer_wanted.clear()
+        said = {"session_id": "s-erin", "query": "严氏祠堂是哪一年建的？"}
+        running = asyncio.create_task(ask(engine, ERIN, **said, trace_id="running"))
+        await model.answer_wanted.wait()
+        waiting = [
+            asyncio.create_task(ask(engine, ERIN, **said, trace_id="waiting")),
+            asyncio.create_task(ask(engine, ERIN, **said, idempotency_key="waiting")),
+        ]
+        await asyncio.sleep(0.1)
+        receipt = await engine.memory.erasures.erase(ERIN)
+        model.answers.set()
+        await running
+        refused = await asyncio.gather(*waiting, return_exceptions=True)
+        await engine.memory.derived.catch_up(10)
+
+        assert [type(each) for each in refused] == [SessionNotFound, SessionNotFound]
+        assert receipt.left == 0
+        left = await stored(engine, ERIN)
+        assert set(left) <= {"idempotent_turns"}, "a claim without a text, until the erasure is final"
+        await ask(engine, ERIN, "请问严氏家训有哪些？", session_id="s-erin")
+        assert (await stored(engine, ERIN))["messages"] == 2
+
+
+ERASE_AND_DIE = """
+import asyncio, os, signal, sys
+from wenmai.memory import user_data
+from wenmai.memory.library import open_memory
+from wenmai.scope import Scope
+from wenmai.stores.records import Session
+
+async def main():
+    async with open_memory(sys.argv[1]) as memory:
+        documents = memory.erasures._data._documents
+        delete, deleted = documents.delete, []
+
+        async def mortal(scope, of, key, **how):
+            if of is Session:
+                deleted.append(key)
+                if len(deleted) == 4:
+                    os.kill(os.getpid(), signal.SIGKILL)
+            return await delete(scope, of, key, **how)
+
+        documents.delete = mortal
+        user_data._CONCURRENT = 1
+        await memory.erasures.erase(Scope(user_id="erin"))
+
+asyncio.run(main())
+"""
+"""Is killed when three of the user's sessions are removed."""
+
+SESSIONS = 8
+
+
+@pytest.mark.parametrize("backend", ["sqlite", "postgresql"])
+@pytest.mark.xdist_group("postgresql")
+async def test_an_erasure_that_a_kill_cut_short_is_completed(
+    backend: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    """The service that starts next removes the rest; the receipt counts everything."""
+    server: PostgresServer = request.getfixturevalue("postgres_server")
+    url = server.database() if backend == "postgresql" else f"sqlite:///{tmp_path}/wenmai.db"
+    erin = Scope(user_id="erin")
+    async with open_memory(url) as memory:
+        for number in range(SESSIONS):
+            session = await memory.session(f"s-{number}", scope=erin)
+            await session.append([{"role": "user", "content": "I live in Leeds."}])
+        await memory.derived.catch_up(10)
+    program = tmp_path / "erase_and_die.py"
+    program.write_text(ERASE_AND_DIE, encoding="utf-8")
+    killed = Program([str(program), url], env=environment())
+    assert await asyncio.to_thread(killed.wait, SECONDS) == -9
+
+    async with engine_at(url) as engine:
+        documents = engine.store.documents
+        assert documents is not None
+        await engine.memory.erasures.resume()  # or the run at the start, which may be faster
+        receipt = (await documents.list(ERASURES_SCOPE, ErasureRecord)).items[0].record.receipt
+        assert await stored(engine, erin) == {}
+    assert {item["what"]: item["count"] for item in receipt["erased"]}["messages"] == SESSIONS
+    assert (receipt["left"], receipt["user_id"]) == (0, "")
+
+
+async def test_entries_of_killed_work_go_when_the_erasure_has_settled(clock: MovableClock) -> None:
+    """Entries that nothing else would ever remove; those of a session that the user has begun since are kept."""
+    async with open_memory("memory://", clock=clock) as memory:
+        before = await memory.session("before", scope=ERIN)
+        incarnation = (await before.record()).incarnation
+        await memory.erasures.erase(ERIN)
+        after = await memory.session("after", scope=ERIN)
+        await after.append([{"role": "user", "content": "I live in York."}])
+        await memory.derived.catch_up(10)
+        assert memory.episodes is not None
+        message = Message(
+            id="m", seq=1, turn_id=1, role="user", content="I live in Leeds.", timestamp=clock(), persona_id="assistant"
+        )
+        late = entries_of(ThreadKey("before", "assistant", incarnation), [message], 1)
+        await memory.episodes.add(ERIN, list(late))
+        assert await memory.episodes.count(ERIN) == 2
+        await memory.erasures.resume()
+        assert await memory.episodes.count(ERIN) == 2, "work may still run"
+        clock.advance(GRACE)
+        await memory.erasures.resume()
+        assert await memory.episodes.count(ERIN) == 1
+        assert [item.text for item in await memory.recall("Where do I live?", scope=ERIN)] == ["I live in York."]
+
+
+def test_the_command_prints_a_receipt_that_can_be_verified(tmp_path: Path) -> None:
+    """Signed with the secret of the settings; a changed receipt, and another secret, are noticed."""
+    url, key = f"sqlite:///{tmp_path}/wenmai.db", {"WENMAI_RECEIPT_KEY": "of this test"}
+    asyncio.run(_say(url))
+    erased = wenmai("erase", "--user", "erin", "--store", url, folder=tmp_path, settings=key)
+    receipt = msgspec.json.decode(erased.stdout, type=ErasureReceipt)
+    assert {item.what: item.count for item in receipt.erased}["messages"] == 1
+    assert any("VACUUM" in text for text in receipt.later)
+    file = tmp_path / "receipt.json"
+    file.write_text(erased.stdout, encoding="utf-8")
+    valid = wenmai("erase", "--verify", file, folder=tmp_path, settings=key)
+    assert "valid: erin of default/default was erased at" in valid.stdout
+    with closing(apsw.Connection(str(tmp_path / "wenmai.db"))) as connection:
+        connection.execute("VACUUM")
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    left = b"".join(path.read_bytes() for path in tmp_path.glob("wenmai.db*")).lower()
+    assert b"erasures" in left
+    assert b"leeds" not in left, "after what the receipt names, it is in no byte"
+    assert not Receipts(key="another").is_valid(receipt)
+    assert not Receipts(key="of this test").is_valid(msgspec.structs.replace(receipt, user_id="other"))
+
+
+async def _say(url: str) -> None:
+    async with open_memory(url) as memory:
+        session = await memory.session("s-erin", scope=Scope(user_id="erin"))
+        await session.append([{"role": "user", "content": "I live in Leeds."}])
+        await memory.derived.catch_up(10)
