@@ -60,6 +60,14 @@ async def tables_with(url: str, text: str) -> list[str]:
     return [name for (name,) in tables if text in str(await query_readonly(url, f"SELECT * FROM {name}"))]  # noqa: S608
 
 
+async def test_the_version_in_force_is_quoted_and_the_earlier_one_named(service: Service) -> None:
+    """The sample has two versions of one policy."""
+    said = (await ask(service, "住宅押品的抵押率上限是多少？"))["answer"]
+    assert "住宅为70%" in said
+    assert "65%" not in said
+    assert "取代“信贷管理制度汇编，押品管理办法，2022年1月1日起施行”" in said
+
+
 async def test_an_elliptic_question_is_answered_from_the_right_manual(service: Service) -> None:
     """The answer says how it was understood; user ids are texts or integers, by default 10000."""
     first = await ask(service, "怎么创建押品？")

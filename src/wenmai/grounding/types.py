@@ -75,7 +75,7 @@ class Passage(msgspec.Struct, frozen=True, kw_only=True):
         float | None, Meta(description="Its cosine with the query; null without the bundled embedder.")
     ] = None
     confidence: Annotated[float, Meta(description="Reliability of the source, 0 to 1.")] = 1.0
-    effective_date: Annotated[str, Meta(description="The day from which the source is in force; empty if unknown.")] = ""
+    effective_date: Annotated[str, Meta(description="The day from which its source is in force, or empty.")] = ""
     supersedes: Annotated[str, Meta(description="The earlier version of the source that it replaces.")] = ""
 
 

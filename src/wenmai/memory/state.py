@@ -12,7 +12,7 @@ from collections.abc import Callable
 import msgspec
 
 from wenmai.business.rules import BusinessRules
-from wenmai.business.understanding import Recognized, Vocabulary
+from wenmai.business.understanding import Recognized, Vocabulary, in_own_words
 from wenmai.clock import Clock
 from wenmai.errors import SessionNotFound, VersionConflict
 from wenmai.memory.state_audit import ARCHIVED, StateAudits
@@ -48,6 +48,10 @@ class StateUpdate(msgspec.Struct, frozen=True, kw_only=True):
     def restated(self) -> bool:
         """Whether ``carried`` says all that the message asks: it only points to an object and a stage."""
         return bool(self.carried) and is_restated(self.recognized, self.changes)
+
+    def in_own_words(self, text: str) -> str:
+        """A part of the message, normalised, in the names of the rules; without customers and what was not meant."""
+        return in_own_words(text, self.recognized.aliases)
 
     def search_text(self, query: str) -> str:
         """The message with what it refers to, for a search."""

@@ -179,7 +179,7 @@ def carried(
 
 
 def is_restated(recognized: Recognized, changes: Sequence[StateChange]) -> bool:
-    """Whether a message only points to an object and a stage: a correction (不是押品，是合同), the next stage, or names.
+    """Whether a message only points to an object and a stage: by their names, or as the next stage.
 
     A message that names several objects is about each of them.
     """

@@ -1,10 +1,9 @@
 """Advance the business state by the message; rewriting and retrieval use what the message inherits from it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from wenmai.business.understanding import Recognized, in_own_words
 from wenmai.chat.turn import TurnRun, TurnState
 from wenmai.chat.understanding.plan import JudgedOn, Plan, Query, Wording
 from wenmai.errors import Conflict, SessionNotFound, StoreUnavailable
@@ -53,14 +52,14 @@ def with_state(plan: Plan, update: StateUpdate, *, in_conversation: bool) -> Pla
     words, said = update.carried, update.recognized
     if update.restated and not (said.only_names and len(plan.queries) == 1):
         return Plan(queries=(_query([*words]),), carried=words)
-    pairs = _asked_separately(said, len(plan.queries))
+    pairs = _asked_separately(update, len(plan.queries))
     if pairs:
         return replace(plan, queries=tuple(_query(pair) for pair in pairs))
     first = bool(update.changes) or not in_conversation
     queries = [_with_wording(query, words, first=first) if words else query for query in plan.queries]
     if update.changes and update.changes[-1].rule in BEGINNING:
         queries = [_without_focus(query) for query in queries]
-    queries = [_in_own_words(query, words, said.aliases) for query in queries]
+    queries = [_in_own_words(query, words, update) for query in queries]
     if update.restated:
         restated = Wording(text=" ".join(words))
         queries = [replace(queries[0], wordings=(restated, *queries[0].wordings))]
@@ -68,8 +67,9 @@ def with_state(plan: Plan, update: StateUpdate, *, in_conversation: bool) -> Pla
     return replace(plan, queries=tuple(queries), carried=carried)
 
 
-def _asked_separately(said: Recognized, questions: int) -> list[tuple[str, str]]:
+def _asked_separately(update: StateUpdate, questions: int) -> list[tuple[str, str]]:
     """The objects with a stage each, or the stages of one object, where each is asked about; else nothing."""
+    said = update.recognized
     pairs = [(each.name, each.stage) for each in said.objects]
     if len(pairs) == 1 and len(said.stages) == questions:
         pairs = [(pairs[0][0], stage) for stage in said.stages]
@@ -96,9 +96,9 @@ def _with_wording(query: Query, words: Sequence[str], *, first: bool) -> Query:
     return replace(query, wordings=(wording, *query.wordings) if first else (*query.wordings, wording))
 
 
-def _in_own_words(query: Query, words: Sequence[str], aliases: Mapping[str, str]) -> Query:
+def _in_own_words(query: Query, words: Sequence[str], update: StateUpdate) -> Query:
     """The query, with a last wording in which the rules' names stand for other words, and no customer."""
-    named = in_own_words(query.asked, aliases)
+    named = update.in_own_words(query.asked)
     if named == normalise(query.asked):
         return query
     missing = [word for word in words if normalise(word) not in named]

@@ -28,7 +28,7 @@ class EvidenceRecord(Record, frozen=True, kw_only=True):
     verified: Annotated[bool, Meta(description="Whether the passage has been verified.")] = True
     tags: Annotated[list[str], Meta(description="Free tags.")] = []
     effective_date: Annotated[
-        str, Meta(description="The day from which the source is in force, as `2025-01-31`; empty if it has no versions.")
+        str, Meta(description="The day from which the source is in force, as `2025-01-31`; empty without versions.")
     ] = ""
     supersedes: Annotated[
         str, Meta(description="The `source_ref` of the earlier version that it replaces from that day on.")

@@ -457,6 +457,13 @@ _ERASURES = (
     "CREATE INDEX audit_entries_by_end ON audit_entries (keep_until) WHERE keep_until IS NOT NULL",
 )
 
+_VERSIONS = (
+    "ALTER TABLE evidence ADD COLUMN effective_date TEXT",
+    "ALTER TABLE evidence ADD COLUMN supersedes TEXT",
+    "UPDATE evidence SET effective_date = '', supersedes = ''",
+    "CREATE INDEX evidence_by_supersedes ON evidence (tenant_id, site_id, supersedes, created_at, evidence_id)",
+)
+
 UPGRADES: Mapping[int, Sequence[str]] = {
     2: _USAGE,
     3: _INCARNATIONS,
@@ -468,6 +475,7 @@ UPGRADES: Mapping[int, Sequence[str]] = {
     9: _KEYS,
     10: _BLOCKS,
     11: _ERASURES,
+    12: _VERSIONS,
 }
 """Version → upgrade from the version before; frozen SQL, independent of later record declarations."""
 
