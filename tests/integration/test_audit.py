@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from test_http_registry import body_of
 
 from wenmai.engine import Engine
-from wenmai.memory.audit import AuditLog, AuditStatus
+from wenmai.memory.audit import AuditLog, AuditStatus, digest_of
 from wenmai.scope import Scope
 from wenmai.stores.records import AuditEntry
 
@@ -36,6 +36,9 @@ async def test_a_chain_shows_what_was_changed_or_removed(engine: Engine) -> None
     assert stored is not None
     await documents.put(scope, replace(stored.record, details={"what": "another"}))
     assert (await log.verify("acme")).broken_at == 7
+    forged = replace(stored.record, details={"what": "another"})
+    await documents.put(scope, replace(forged, digest=digest_of(forged)))
+    assert (await log.verify("acme")).broken_at == 8, "the next one has the digest of the former"
     await documents.delete(scope, AuditEntry, key)
     assert (await log.verify("acme")).broken_at == 7
     await documents.put(scope, stored.record)

@@ -1,7 +1,8 @@
 """Erasing a user removes everything, everywhere, also what a running turn stores later and what a crash interrupts."""
 
 import asyncio
-from contextlib import closing
+from contextlib import closing, suppress
+from datetime import datetime
 from pathlib import Path
 from secrets import token_hex
 from typing import Any
@@ -148,6 +149,40 @@ async def test_what_a_running_turn_stores_later_is_erased_too(engine_settings: d
         assert set(left) <= {"idempotent_turns"}, "a claim without a text, until the erasure is final"
         await ask(engine, ERIN, "请问严氏家训有哪些？", session_id="s-erin")
         assert (await stored(engine, ERIN))["messages"] == 2
+
+
+@pytest.mark.each_store
+async def test_an_erasure_under_load_removes_what_was_asked_before(engine: Engine) -> None:
+    """Turns of the user that begin before and during it, in new and in the same sessions; others are not disturbed."""
+    asked: dict[tuple[Scope, str], datetime] = {}
+
+    async def turn(scope: Scope, number: int) -> None:
+        await asyncio.sleep(number * 0.004)
+        query = f"请问严氏家训有哪些？第{number}问"
+        asked[scope, query] = engine.clock()
+        with suppress(SessionNotFound):
+            await ask(engine, scope, query, session_id=f"s-{scope.user_id}" if number % 3 else None)
+
+    turns = [asyncio.create_task(turn(scope, number)) for number in range(24) for scope in (ERIN, OTHER)]
+    await asyncio.sleep(0.05)
+    receipt = await engine.memory.erasures.erase(ERIN)
+    await asyncio.gather(*turns)
+    await engine.memory.derived.catch_up(10)
+
+    before = {query for (scope, query), at in asked.items() if scope == ERIN and at < receipt.started_at}
+    assert before
+    assert before & set(await questions(engine, ERIN)) == set()
+    assert len(await questions(engine, OTHER)) == 24
+
+
+async def questions(engine: Engine, scope: Scope) -> list[str]:
+    """All questions of the user that are stored."""
+    found = []
+    for stored_session in (await engine.memory.sessions.list(scope, limit=500)).items:
+        thread = stored_session.record.thread(PERSONA)
+        async for message in engine.memory.transcript.read_all(scope, thread):
+            found += [message.content] if message.role == "user" else []
+    return found
 
 
 ERASE_AND_DIE = """

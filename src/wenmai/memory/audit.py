@@ -59,7 +59,7 @@ class AuditLog:
                 details=details,
                 previous=last.digest if last else "",
             )
-            entry = replace(entry, digest=_digest(entry))
+            entry = replace(entry, digest=digest_of(entry))
             try:
                 return (await self._documents.put(scope, entry, expected=0)).record
             except VersionConflict:
@@ -82,7 +82,7 @@ class AuditLog:
             found = {entry.number: entry for entry in await self._read(scope, start, end)}
             for number in range(start, end + 1):
                 entry = found.get(number)
-                if entry is None or entry.previous != previous or entry.digest != _digest(entry):
+                if entry is None or entry.previous != previous or entry.digest != digest_of(entry):
                     return AuditStatus(count, previous, number)
                 previous = entry.digest
         return AuditStatus(count, previous, None)
@@ -117,6 +117,7 @@ def _ref(number: int) -> str:
     return f"{number:0{_DIGITS}d}"
 
 
-def _digest(entry: AuditEntry) -> str:
+def digest_of(entry: AuditEntry) -> str:
+    """The SHA-256 of all fields but the digest itself, in hexadecimal."""
     content = msgspec.json.encode(replace(entry, digest=""), order="deterministic")
     return hashlib.sha256(content).hexdigest()
