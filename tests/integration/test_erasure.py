@@ -12,6 +12,7 @@ import msgspec
 import pytest
 from cli_process import SECONDS, environment, wenmai
 from program import Program
+from redis import Redis
 
 from opensearch_server import OpenSearchServer
 from postgres_server import PostgresServer
@@ -72,12 +73,20 @@ async def stored(engine: Engine, scope: Scope) -> dict[str, int]:
     return {kind: count for kind, count in found.items() if count}
 
 
+def keys_with(url: str, text: str) -> list[bytes]:
+    """The keys of a Redis server whose values have the text."""
+    with Redis.from_url(url.partition("?")[0]) as client:
+        return [key for key in client.scan_iter() if text.encode() in (client.dump(key) or b"")]
+
+
 @pytest.mark.each_store
 async def test_an_erased_user_leaves_nothing_and_other_users_keep_everything(engine: Engine) -> None:
     """The receipt counts what was stored, and a search finds nothing of the user."""
     await converse(engine, ERIN)
     await converse(engine, OTHER)
     before, others = await stored(engine, ERIN), await stored(engine, OTHER)
+    servers = [url for url in (engine.settings.store, engine.settings.hot) if url.startswith("redis")]
+    assert all([await asyncio.to_thread(keys_with, url, "s-erin") for url in servers])
 
     receipt = await engine.memory.erasures.erase(ERIN)
 
@@ -86,6 +95,7 @@ async def test_an_erased_user_leaves_nothing_and_other_users_keep_everything(eng
     assert receipt.left == 0
     assert await stored(engine, ERIN) == {}
     assert await stored(engine, OTHER) == others
+    assert not any([await asyncio.to_thread(keys_with, url, "s-erin") for url in servers])
     again = await engine.memory.erasures.erase(ERIN)
     assert (again.erased, again.left) == ([], 0)
     assert again.erasure_id != receipt.erasure_id
