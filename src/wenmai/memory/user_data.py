@@ -80,19 +80,21 @@ class UserData:
 
     async def remove(self, scope: Scope) -> None:
         """Remove everything; what arrives meanwhile may stay."""
-        if self._episodes is not None:
-            await self._episodes.remove_user(scope)
         for of in user_records():
             async for page in self._pages(scope, of):
+                if of is Session:
+                    # A page at a time, so that a long transaction does not block other writers.
+                    named = [stored.record.incarnation for stored in page if isinstance(stored.record, Session)]
+                    await self.remove_entries(scope, named)
                 await _all(self._documents.delete(scope, of, stored.record.key) for stored in page)
         await self._usage.forget_user(scope)
         if self._episodes is not None:
-            # Again: background work may have indexed messages until their sessions were deleted.
+            # All others: background work may have indexed messages until their sessions were deleted.
             await self._episodes.remove_user(scope)
         await self._documents.sweep()
 
     async def remove_entries(self, scope: Scope, incarnations: Iterable[str]) -> None:
-        """Remove the search entries of deleted sessions, which only work that was interrupted can have left."""
+        """Remove the search entries of these sessions, which may be deleted: killed work can have left entries."""
         if self._episodes is not None:
             for batch in _batches(incarnations, 5_000):
                 await self._episodes.remove_sessions(scope, batch)
