@@ -327,8 +327,8 @@ def bare_records() -> list[Record]:
         BusinessState(session_id="session-bare"),
         StateAudit(ref="bare", session_id="session-bare", changes=[]),
         ApiKeyRecord(key_id="bare", digest="", for_tenant=""),
-        AuditEntry(ref="bare", number=1, at=TIMESTAMP, act=""),
         ErasureRecord(erasure_id="bare", subject="", for_tenant="", for_site="", for_user="", started_at=TIMESTAMP),
+        AuditEntry(ref="bare", number=1, at=TIMESTAMP, act=""),
     ]
 
 
