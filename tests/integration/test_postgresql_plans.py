@@ -116,8 +116,8 @@ async def searched(request: pytest.FixtureRequest, postgres_server: PostgresServ
             rows = await connection.fetch(POSTINGS, *SCOPE, False, "c", terms)
             lists = [row["postings"] or b"" for row in rows]
             scores = WordScores(Sums(2 * COMMON, 2 * COMMON), len(lists), from_lists(lists))
-            numbers = await connection.fetch("SELECT number FROM search_vectors ORDER BY number LIMIT 10")
-            nearest = [row["number"] for row in numbers] if query.vector else []
+            rows = await connection.fetch("SELECT entry FROM search_vectors ORDER BY number LIMIT 10")
+            nearest = [row["entry"] for row in rows] if query.vector else []
             best = {} if query.ids else scores.best(depth(query))
             entries = await explained("entries", *arguments([query], [Wanted(best, nearest)]))
             return Plans(await explained("postings", f"{{{','.join(terms)}}}"), entries)
@@ -147,12 +147,13 @@ async def test_a_word_search_reads_only_the_postings_of_its_words(searched: Expl
 
 
 async def test_a_search_reads_the_entries_of_its_pool_only(searched: Explain) -> None:
-    """A common word is ranked by its postings, a vector by its number; only the best entries are read."""
+    """A common word is ranked by its postings, a vector in memory; only the best entries are read, and no vector."""
     plans = await searched(SearchQuery(text="祠堂", limit=10))
     assert rows_read(plans.postings, "search_postings") == COMMON
-    assert rows_read(plans.entries, "search_entries") == rows_read(plans.entries, "search_vectors") == 10
+    assert rows_read(plans.entries, "search_entries") == 10
     plans = await searched(SearchQuery(text="孤本 祠堂", vector=[1.0, 0.0], limit=10, pool=20))
     assert rows_read(plans.entries, "search_entries") <= 20 + 10
+    assert rows_read(plans.entries, "search_vectors") == 0
     assert rows_read(plans.postings, "search_postings") == COMMON + RARE
 
 

@@ -13,7 +13,7 @@ from struct import Struct
 from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
 
-from wenmai.stores.bm25 import idf, length_factor
+from wenmai.stores.bm25 import UNIT, idf, length_factor
 from wenmai.stores.contracts import BM25_B, BM25_K1
 
 if TYPE_CHECKING:
@@ -38,14 +38,11 @@ CACHED_ENTRIES = 1_000_000
 """Entries whose scores are kept, in 24 MB."""
 
 
-class Words(NamedTuple):
-    """The BM25 score of an entry, and the weight of the terms that it contains; both in units."""
+class Scored(NamedTuple):
+    """The scores of entries, see :class:`wenmai.stores.structs.Hit`: BM25, and coverage of the terms."""
 
-    score: int
-    covered: int
-
-
-NO_WORDS = Words(0, 0)
+    lexical: list[float]
+    coverage: list[float]
 
 
 class Sums(NamedTuple):
@@ -110,9 +107,6 @@ class WordScores:
         sums: of the partition.
         terms: how many the query has.
         postings: all of these terms.
-
-    Attributes:
-        total: the weight of all terms.
     """
 
     def __init__(self, sums: Sums, terms: int, postings: Postings) -> None:
@@ -127,7 +121,7 @@ class WordScores:
         held, slots = _numbered(postings.places)
         covered = np.bincount(slots, weights=weight)
         matched = np.flatnonzero(covered)
-        self.total: int = sum(weights)
+        self._total = sum(weights)
         self._places: NDArray[np.int64] = held[matched]
         self._scores = np.bincount(slots, weights=scores)[matched]
         self._covered = covered[matched]
@@ -136,8 +130,8 @@ class WordScores:
         """Number of entries that contain a term."""
         return len(self._places)
 
-    def best(self, limit: int, allowed: Collection[int] | None = None) -> dict[int, Words]:
-        """The best by place, in descending order, with all that equal the last of them.
+    def best(self, limit: int, allowed: Collection[int] | None = None) -> dict[int, int]:
+        """The scores, in units, of the best by place, in descending order, with all that equal the last of them.
 
         Args:
             limit: at least so many, if there are.
@@ -145,33 +139,35 @@ class WordScores:
         """
         import numpy as np  # noqa: PLC0415
 
-        chosen = np.arange(len(self)) if allowed is None else self._positions(allowed)
+        chosen = np.arange(len(self))
+        if allowed is not None:
+            found, positions = self._found(np.unique(np.fromiter(allowed, np.int64, len(allowed))))
+            chosen = positions[found]
         scores = self._scores[chosen]
         if limit < len(chosen):
             kept = scores >= np.partition(scores, len(scores) - limit)[len(scores) - limit]
             chosen, scores = chosen[kept], scores[kept]
-        return self._words(chosen[np.argsort(-scores, kind="stable")])
+        order = np.argsort(-scores, kind="stable")
+        return dict(zip(self._places[chosen[order]].tolist(), scores[order].astype(np.int64).tolist(), strict=True))
 
-    def of(self, places: Collection[int]) -> dict[int, Words]:
-        """Those of these places that contain a term."""
-        return self._words(self._positions(places))
-
-    def _positions(self, places: Collection[int]) -> NDArray[np.intp]:
+    def at(self, places: Sequence[int]) -> Scored:
+        """The scores of the entries at these places; zeros for those that contain no term."""
         import numpy as np  # noqa: PLC0415
 
-        wanted = np.unique(np.fromiter(places, np.int64, len(places)))
-        found = np.searchsorted(self._places, wanted)
-        inside = found < len(self._places)
-        found, wanted = found[inside], wanted[inside]
-        positions: NDArray[np.intp] = found[self._places[found] == wanted]
-        return positions
+        found, positions = self._found(np.asarray(places, np.int64))
+        columns = np.zeros((2, len(places)))
+        columns[:, found] = UNIT * self._scores[positions[found]], self._covered[positions[found]] / max(1, self._total)
+        return Scored(*columns.tolist())
 
-    def _words(self, positions: NDArray[np.intp]) -> dict[int, Words]:
-        columns = (self._places[positions], self._scores[positions], self._covered[positions])
-        places, scores, covered = (column.tolist() for column in columns)
-        return {
-            place: Words(int(score), int(weight)) for place, score, weight in zip(places, scores, covered, strict=True)
-        }
+    def _found(self, places: NDArray[np.int64]) -> tuple[NDArray[np.bool_], NDArray[np.intp]]:
+        """Whether the entries at these places contain a term, and their positions here."""
+        import numpy as np  # noqa: PLC0415
+
+        positions = np.searchsorted(self._places, places)
+        if not len(self):
+            return np.zeros(len(places), bool), positions
+        positions[positions == len(self)] = 0
+        return self._places[positions] == places, positions
 
 
 def _numbered(places: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.intp]]:

@@ -1,18 +1,12 @@
 """The hits of a search from the rows of its statements."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
-import msgspec
-
-from wenmai.stores.bm25 import UNIT
-from wenmai.stores.fusion import Scores, best, descending
+from wenmai.stores.fusion import Candidates, best
+from wenmai.stores.hit_fields import JsonFields
 from wenmai.stores.postgresql.database import Row, unescape
-from wenmai.stores.postgresql.search_query import depth
 from wenmai.stores.structs import Hit, SearchQuery
-from wenmai.stores.word_scores import NO_WORDS, WordScores
-
-_decode_fields = msgspec.json.Decoder(dict[str, Any]).decode
+from wenmai.stores.word_scores import WordScores
 
 
 def hits_of(query: SearchQuery, rows: Sequence[Row], words: WordScores, similarities: Mapping[int, float]) -> list[Hit]:
@@ -22,28 +16,19 @@ def hits_of(query: SearchQuery, rows: Sequence[Row], words: WordScores, similari
         query: valid.
         rows: of its candidates.
         words: the scores of its text.
-        similarities: of the vectors, by their number.
+        similarities: of the entries that have a vector.
     """
-    found = {unescape(row["id"]): row for row in rows}
-    scored = words.of([row["entry"] for row in rows])
-    of = {id_: scored.get(row["entry"], NO_WORDS) for id_, row in found.items()}
-    scores = {id_: Scores(UNIT * of[id_].score, similarities.get(row["number"])) for id_, row in found.items()}
-    if query.ids is None:
-        scores = _pooled(scores, depth(query))
+    entries = [row["entry"] for row in rows]
+    scored = words.at(entries)
+    ids = [unescape(row["id"]) for row in rows]
+    candidates = Candidates(ids, scored.lexical, list(map(similarities.get, entries)))
     return [
         Hit(
-            id=id_,
-            lexical=scores[id_].lexical,
-            coverage=of[id_].covered / words.total if words.total else 0.0,
-            similarity=scores[id_].similarity,
-            fields=_decode_fields(unescape(found[id_]["fields"])),
+            id=candidates.ids[place],
+            lexical=scored.lexical[place],
+            coverage=scored.coverage[place],
+            similarity=candidates.similarities[place],
+            fields=JsonFields(unescape(rows[place]["fields"])) if query.fields else {},
         )
-        for id_ in best(query, scores)
+        for place in best(query, candidates)
     ]
-
-
-def _pooled(scores: Mapping[str, Scores], count: int) -> dict[str, Scores]:
-    """The best by words and by vector: the rows also have what equals the last of them."""
-    words = descending({id_: score.lexical for id_, score in scores.items() if score.lexical > 0})
-    vectors = descending({id_: score.similarity for id_, score in scores.items() if score.similarity is not None})
-    return {id_: scores[id_] for ranked in (words, vectors) for id_ in ranked[:count]}

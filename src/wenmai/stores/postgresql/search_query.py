@@ -14,7 +14,6 @@ from wenmai.stores.postgresql.search_filters import FILTERS, MATCHES, filters_js
 from wenmai.stores.postgresql.search_partitions import OWNER, STATE
 from wenmai.stores.postgresql.search_terms import index_term
 from wenmai.stores.structs import SearchQuery
-from wenmai.stores.word_scores import Words
 from wenmai.text.cjk import query_terms
 
 # $6 terms. A row for each of them; for an empty or absent list, one without a number.
@@ -33,8 +32,10 @@ FROM part LEFT JOIN unnest($6::text[]) WITH ORDINALITY AS t (term, number) ON TR
 ENTRIES = f"""
 WITH part AS MATERIALIZED (SELECT * FROM search_partitions WHERE {OWNER}),
 asked AS MATERIALIZED (
-  SELECT q.* FROM jsonb_to_recordset($6::text::jsonb)
-    AS q (query integer, entries bigint[], scores bigint[], best bigint, filtered boolean, ids text[], vectors bigint[])
+  SELECT q.* FROM jsonb_to_recordset($6::text::jsonb) AS q (
+    query integer, entries bigint[], scores bigint[], best bigint, filtered boolean, ids text[], nearest bigint[],
+    fields boolean
+  )
 ),
 filters AS MATERIALIZED ({FILTERS.format("$7")}
 ),
@@ -52,25 +53,21 @@ found AS MATERIALIZED (
   ) e
   WHERE NOT q.filtered OR {MATCHES.format(query="q.query", entry="e.entry")}
   UNION
-  SELECT q.query, v.entry
-  FROM part CROSS JOIN asked q CROSS JOIN LATERAL unnest(q.vectors) AS u (number) CROSS JOIN LATERAL (
-    SELECT v.entry FROM search_vectors v WHERE v.partition = part.partition AND v.number = u.number OFFSET 0
-  ) v
+  SELECT q.query, u.entry FROM asked q CROSS JOIN LATERAL unnest(q.nearest) AS u (entry)
 )
-SELECT {STATE}, h.query, h.entry, h.id, h.fields, h.number
+SELECT {STATE}, h.query, h.entry, h.id, h.fields
 FROM part LEFT JOIN (
-  SELECT f.query, f.entry, e.id, e.fields, v.number
-  FROM found f
+  SELECT f.query, f.entry, e.id, CASE WHEN q.fields THEN e.fields END AS fields
+  FROM found f JOIN asked q ON q.query = f.query
   CROSS JOIN LATERAL (SELECT e.id, e.fields FROM search_entries e WHERE e.entry = f.entry OFFSET 0) e
-  LEFT JOIN LATERAL (SELECT v.number FROM search_vectors v WHERE v.entry = f.entry OFFSET 0) v ON TRUE
 ) h ON TRUE"""
 
 
 class Wanted(NamedTuple):
-    """The candidates of a query: the best entries by words with their scores, and the numbers of the best vectors."""
+    """The candidates of a query: the best entries by words with their scores, and those by vector."""
 
-    words: Mapping[int, Words]
-    vectors: Sequence[int]
+    words: Mapping[int, int]
+    nearest: Sequence[int]
 
 
 def depth(query: SearchQuery) -> int:
@@ -89,11 +86,12 @@ def arguments(queries: Sequence[SearchQuery], wanted: Sequence[Wanted]) -> tuple
         {
             "query": number,
             "entries": list(each.words),
-            "scores": [words.score for words in each.words.values()],
+            "scores": list(each.words.values()),
             "best": depth(query),
             "filtered": bool(query.where),
             "ids": None if query.ids is None else [escape(id_) for id_ in query.ids],
-            "vectors": list(each.vectors),
+            "nearest": list(each.nearest),
+            "fields": query.fields,
         }
         for number, (query, each) in enumerate(zip(queries, wanted, strict=True))
     ]

@@ -9,9 +9,10 @@ if too few of the best satisfy it.
 
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
-from typing import NamedTuple
 
-from wenmai.stores.postgresql.database import Database, Row, Run
+from wenmai.resilience.offload import run_by_size
+from wenmai.stores.fusion import pool
+from wenmai.stores.postgresql.database import Database, Row, Run, unescape
 from wenmai.stores.postgresql.search_filters import FILTERS, MATCHING, filters_json
 from wenmai.stores.postgresql.search_hits import hits_of
 from wenmai.stores.postgresql.search_partitions import OWNER, STATE, Owner, state_of
@@ -20,26 +21,25 @@ from wenmai.stores.postgresql.search_vectors import Nearest, SnapshotVectors, Ve
 from wenmai.stores.search_values import check_queries, without_zeros
 from wenmai.stores.structs import Hit, SearchQuery
 from wenmai.stores.vector_matrices import State
-from wenmai.stores.word_scores import CachedScores, Sums, Words, WordScores, from_lists
+from wenmai.stores.word_scores import CachedScores, Sums, WordScores, from_lists
+
+_MANY = 1_000
+"""Candidates of which hits are made without a worker thread."""
 
 # $6 filters, $7 the numbers of the queries.
 _ALLOWED = f"""
 WITH part AS MATERIALIZED (SELECT * FROM search_partitions WHERE {OWNER}),
 filters AS MATERIALIZED ({FILTERS.format("$6")}
 )
-SELECT {STATE}, q.query, a.entries, a.numbers
+SELECT {STATE}, q.query, a.entries
 FROM part CROSS JOIN unnest($7::integer[]) AS q (query) CROSS JOIN LATERAL (
-  SELECT array_agg(m.entry) AS entries, array_agg(v.number) FILTER (WHERE v.number IS NOT NULL) AS numbers
+  SELECT array_agg(m.entry) AS entries
   FROM ({MATCHING.format(partition="part.partition", query="q.query")}
-  ) m LEFT JOIN LATERAL (SELECT v.number FROM search_vectors v WHERE v.entry = m.entry OFFSET 0) v ON TRUE
+  ) m
 ) a"""
 
-
-class Allowed(NamedTuple):
-    """The entries that satisfy the filter of a query, and the numbers of their vectors."""
-
-    entries: Sequence[int]
-    numbers: Sequence[int]
+Allowed = Mapping[int, Sequence[int]]
+"""The entries that satisfy the filters of some queries, by the number of the query."""
 
 
 class Reader:
@@ -91,9 +91,9 @@ class Reader:
         for query, found, scores, known in zip(queries, rows, words, nearest, strict=True):
             similarities = known
             if query.vector is not None:
-                others = {row["number"] for row in found}.difference(known, [None])
+                others = {row["entry"] for row in found}.difference(known)
                 similarities = known | await vectors.similarities(run, query.vector, list(others))
-            hits.append(await asyncio.to_thread(hits_of, query, found, scores, similarities))
+            hits.append(await run_by_size(len(found), _MANY, hits_of, query, found, scores, similarities))
         return hits
 
     async def _scored(
@@ -131,14 +131,14 @@ def _scores_of(rows: Sequence[Row], asked: Sequence[str], terms: Mapping[str, Se
 
 async def _allowed(
     run: Run, owner: Owner, queries: Sequence[SearchQuery], filtered: Sequence[int], state: State
-) -> dict[int, Allowed] | None:
+) -> Allowed | None:
     """What the filters of these queries allow; None if it is of another snapshot."""
     if not filtered:
         return {}
     rows = await run(_ALLOWED, *owner, filters_json([query.where for query in queries]), filtered)
     if state_of(rows) != state:
         return None
-    return {row["query"]: Allowed(row["entries"] or [], row["numbers"] or []) for row in rows}
+    return {row["query"]: row["entries"] or [] for row in rows}
 
 
 async def _nearest(
@@ -146,11 +146,11 @@ async def _nearest(
     queries: Sequence[SearchQuery],
     by_vector: Collection[int],
     vectors: SnapshotVectors,
-    allowed: Mapping[int, Allowed],
+    allowed: Allowed,
 ) -> list[dict[int, float]]:
-    """The cosines of the nearest vectors of each query, by number."""
+    """The cosines of the nearest vectors of each query, by entry."""
     wanted = {
-        n: Nearest(query.vector or (), depth(query), allowed[n].numbers if n in allowed else None)
+        n: Nearest(query.vector or (), depth(query), allowed.get(n))
         for n, query in enumerate(queries)
         if n in by_vector
     }
@@ -164,12 +164,12 @@ async def _candidates(
     queries: Sequence[SearchQuery],
     scores: Sequence[WordScores],
     nearest: Sequence[Mapping[int, float]],
-    allowed: Mapping[int, Allowed],
+    allowed: Allowed,
     state: State,
 ) -> list[list[Row]] | None:
     """The rows of each query's candidates; None if they are of another snapshot."""
-    best: list[dict[int, Words]] = [
-        {} if query.ids is not None else words.best(depth(query), allowed[n].entries if n in allowed else None)
+    best: list[dict[int, int]] = [
+        {} if query.ids is not None else words.best(depth(query), allowed.get(n))
         for n, (query, words) in enumerate(zip(queries, scores, strict=True))
     ]
     wanted = [Wanted(words, list(vectors)) for words, vectors in zip(best, nearest, strict=True)]
@@ -185,9 +185,18 @@ async def _candidates(
         and len(words.keys() & {row["entry"] for row in each}) < depth(query)
     ]
     if not few:
-        return found
+        return [
+            each if query.ids is not None else _pooled(each, depth(query), words, vectors)
+            for query, each, words, vectors in zip(queries, found, best, nearest, strict=True)
+        ]
     more = await _allowed(run, owner, queries, few, state)
     return None if more is None else await _candidates(run, owner, queries, scores, nearest, {**allowed, **more}, state)
+
+
+def _pooled(rows: Sequence[Row], count: int, words: Mapping[int, int], nearest: Mapping[int, float]) -> list[Row]:
+    """Those of the best by words and by vector: the rows also have what equals the last of them."""
+    chosen = pool({row["entry"]: unescape(row["id"]) for row in rows}, count, words, nearest)
+    return [row for row in rows if row["entry"] in chosen]
 
 
 def _by_query(queries: Sequence[SearchQuery], rows: Sequence[Row]) -> list[list[Row]]:
