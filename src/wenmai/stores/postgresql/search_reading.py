@@ -16,7 +16,7 @@ from wenmai.stores.postgresql.database import Database, Row, Run, unescape
 from wenmai.stores.postgresql.search_filters import FILTERS, MATCHING, filters_json
 from wenmai.stores.postgresql.search_hits import hits_of
 from wenmai.stores.postgresql.search_partitions import OWNER, STATE, Owner, state_of
-from wenmai.stores.postgresql.search_query import ENTRIES, POSTINGS, Wanted, arguments, depth, terms_of
+from wenmai.stores.postgresql.search_query import ENTRIES, POSTINGS, arguments, depth, terms_of
 from wenmai.stores.postgresql.search_vectors import Nearest, SnapshotVectors, Vectors
 from wenmai.stores.search_values import check_queries, without_zeros
 from wenmai.stores.structs import Hit, SearchQuery
@@ -79,21 +79,22 @@ class Reader:
         allowed = await _allowed(run, owner, queries, filtered, vectors.state)
         if allowed is None:
             return None
-        nearest = await _nearest(run, queries, by_vector, vectors, allowed)
-        scored = await self._scored(run, owner, queries, vectors)
+        near, scoring = _nearest(run, queries, by_vector, vectors, allowed), self._scored(run, owner, queries, vectors)
+        # A connection runs one statement at a time; vectors in memory need none.
+        nearest, scored = (await near, await scoring) if vectors.matrix is None else await asyncio.gather(near, scoring)
         if scored is None:
             return None
-        state, words = scored
-        rows = await _candidates(run, owner, queries, words, nearest, allowed, state)
+        state, scores = scored
+        rows = await _candidates(run, owner, queries, scores, nearest, allowed, state)
         if rows is None:
             return None
         hits = []
-        for query, found, scores, known in zip(queries, rows, words, nearest, strict=True):
+        for query, found, words, known in zip(queries, rows, scores, nearest, strict=True):
             similarities = known
             if query.vector is not None:
                 others = {row["entry"] for row in found}.difference(known)
                 similarities = known | await vectors.similarities(run, query.vector, list(others))
-            hits.append(await run_by_size(len(found), _MANY, hits_of, query, found, scores, similarities))
+            hits.append(await run_by_size(len(found), _MANY, hits_of, query, found, words, similarities))
         return hits
 
     async def _scored(
@@ -172,37 +173,26 @@ async def _candidates(
         {} if query.ids is not None else words.best(depth(query), allowed.get(n))
         for n, (query, words) in enumerate(zip(queries, scores, strict=True))
     ]
-    wanted = [Wanted(words, list(vectors)) for words, vectors in zip(best, nearest, strict=True)]
-    rows = await run(ENTRIES, *owner, *arguments(queries, wanted))
-    if state_of(rows) != state:
+    lists = [{**words, **vectors} for words, vectors in zip(best, nearest, strict=True)]
+    unchecked = [n for n, query in enumerate(queries) if query.where and n not in allowed]
+    read = await run(ENTRIES, *owner, *arguments(queries, lists, unchecked))
+    if state_of(read) != state:
         return None
-    found = _by_query(queries, rows)
-    few = [
-        n
-        for n, (query, words, each) in enumerate(zip(queries, best, found, strict=True))
-        if n not in allowed
-        and depth(query) <= len(words) < len(scores[n])
-        and len(words.keys() & {row["entry"] for row in each}) < depth(query)
+    rows = {row["entry"]: row for row in read if row["id"] is not None}
+    found = {entry: unescape(row["id"]) for entry, row in rows.items()}
+    matched = {(row["query"], row["entry"]) for row in read}
+    ids = []
+    for n, (query, own) in enumerate(zip(queries, lists, strict=True)):
+        wanted = set(query.ids or ())
+        each = own.keys() & found.keys() if query.ids is None else [e for e, id_ in found.items() if id_ in wanted]
+        ids.append({entry: found[entry] for entry in each if n not in unchecked or (n, entry) in matched})
+    few = [n for n in unchecked if len(ids[n]) < depth(queries[n]) <= len(best[n]) < len(scores[n])]
+    if few:
+        more = await _allowed(run, owner, queries, few, state)
+        if more is None:
+            return None
+        return await _candidates(run, owner, queries, scores, nearest, {**allowed, **more}, state)
+    return [
+        [rows[entry] for entry in (each if query.ids is not None else pool(each, depth(query), words, vectors))]
+        for query, each, words, vectors in zip(queries, ids, best, nearest, strict=True)
     ]
-    if not few:
-        return [
-            each if query.ids is not None else _pooled(each, depth(query), words, vectors)
-            for query, each, words, vectors in zip(queries, found, best, nearest, strict=True)
-        ]
-    more = await _allowed(run, owner, queries, few, state)
-    return None if more is None else await _candidates(run, owner, queries, scores, nearest, {**allowed, **more}, state)
-
-
-def _pooled(rows: Sequence[Row], count: int, words: Mapping[int, int], nearest: Mapping[int, float]) -> list[Row]:
-    """Those of the best by words and by vector: the rows also have what equals the last of them."""
-    chosen = pool({row["entry"]: unescape(row["id"]) for row in rows}, count, words, nearest)
-    return [row for row in rows if row["entry"] in chosen]
-
-
-def _by_query(queries: Sequence[SearchQuery], rows: Sequence[Row]) -> list[list[Row]]:
-    """The rows of each query, without that of a partition in which nothing was found."""
-    found: list[list[Row]] = [[] for _ in queries]
-    for row in rows:
-        if row["query"] is not None:
-            found[row["query"]].append(row)
-    return found
