@@ -20,7 +20,7 @@ from wenmai.retrieval.message_ranking import (
     named_speakers,
     rank,
 )
-from wenmai.retrieval.time_expressions import DaySpan
+from wenmai.retrieval.time_expressions import DaySpan, End
 
 DAY = date(2023, 5, 8)
 NOTHING = Question(frozenset(), (), asks_when=False)
@@ -37,6 +37,7 @@ def message(id_: str, **features: Any) -> Row:
         "speaker": "Ann",
         "day": DAY,
         "spans": (),
+        "time": 0,
         "question": False,
         "length": 50,
         "lexical": 2.0,
@@ -51,7 +52,7 @@ def message(id_: str, **features: Any) -> Row:
 
 def ranked(rows: Sequence[Row], question: Question) -> dict[str, Why]:
     """The ids of the messages, best first, with the parts of their scores."""
-    plural = {"id": "ids", "session": "sessions", "speaker": "speakers", "day": "days"}
+    plural = {"id": "ids", "session": "sessions", "speaker": "speakers", "day": "days", "time": "times"}
     plural |= {"question": "questions", "length": "lengths"}
     messages = Messages(**{plural.get(name, name): [row[name] for row in rows] for name in message("")})
     ranking = rank(messages, question)
@@ -176,6 +177,16 @@ def test_each_ingredient_raises_its_message(features: dict[str, Any], question: 
     """All else being equal."""
     spread = [message("x", lexical=1.0, similarity=0.7)]
     assert next(iter(ranked([message("a"), message("b", **features), message("c"), *spread], question))) == "b"
+
+
+@pytest.mark.parametrize(("end", "expected"), [("first", "bca"), ("last", "acb")])
+def test_the_earliest_or_the_latest_of_the_good_messages_comes_first(end: End, expected: str) -> None:
+    """And a message that is earlier or later, but says something else, gains nothing."""
+    rows = [message("a", time=30), message("b", time=10), message("c", time=20)]
+    others = [message(id_, time=time, lexical=0.0, similarity=0.1) for id_, time in (("x", 1), ("y", 99))]
+    found = ranked([*rows, *others], NOTHING._replace(end=end))
+    assert "".join(found) == f"{expected}xy"
+    assert [found[id_].time for id_ in "xy"] == [0.0, 0.0]
 
 
 def test_questions_rank_below_statements() -> None:

@@ -9,7 +9,7 @@ import msgspec
 from wenmai.memory.episode_entries import decoded_span, parsed_id, split_id
 from wenmai.memory.recalled_items import Unit
 from wenmai.retrieval.message_ranking import Messages, Question, Ranking, Why, asks_when, named_speakers, rank
-from wenmai.retrieval.time_expressions import DAY, DaySpan
+from wenmai.retrieval.time_expressions import DAY, DaySpan, asked_end
 from wenmai.scope import ThreadKey
 from wenmai.stores.hit_fields import typed_fields
 from wenmai.stores.structs import Hit, Range, Where
@@ -41,8 +41,9 @@ class _Features(msgspec.Struct, gc=False):
 
 
 class _Dated(_Features, gc=False):
-    """Those too that are read if the question names days, or asks for a time."""
+    """Those too that are read if the question names days, or asks for a time, the first or the last."""
 
+    at: int
     day: str
     spans: list[str]
 
@@ -80,11 +81,11 @@ def ranked_hits(query: str, spans: Sequence[DaySpan], hits: Sequence[Hit], near:
         hits: each once.
         near: neighbours that are not among them, without their fields.
     """
-    when = asks_when(query)
-    dated = typed_fields(hits, _Dated) if spans or when else []
+    when, end = asks_when(query), asked_end(query)
+    dated = typed_fields(hits, _Dated) if spans or when or end else []
     fields: Sequence[_Features] = dated or typed_fields(hits, _Features)
     speakers = [each.speaker for each in fields]
-    question = Question(named_speakers(query, set(speakers)), spans, when)
+    question = Question(named_speakers(query, set(speakers)), spans, when, end)
     around = [*hits, *near]
     lexical, similarities = [hit.lexical for hit in around], [hit.similarity for hit in around]
     places = {split_id(hit.id): place for place, hit in enumerate(around)}
@@ -97,6 +98,7 @@ def ranked_hits(query: str, spans: Sequence[DaySpan], hits: Sequence[Hit], near:
         speakers=speakers,
         days=[date.fromisoformat(each.day) for each in dated],
         spans=[list(map(decoded_span, each.spans)) for each in dated],
+        times=[each.at for each in dated],
         questions=[each.question for each in fields],
         lengths=[each.length for each in fields],
         lexical=lexical[: len(hits)],

@@ -11,10 +11,11 @@ from typing import Any
 
 from wenmai.clock import Clock, to_micros
 from wenmai.errors import InvalidInput
-from wenmai.memory.episode_entries import is_indexed, neighbour_ids, parsed_id
+from wenmai.memory.episode_entries import is_indexed, parsed_id
 from wenmai.memory.episode_excerpts import CANDIDATES, excerpts, shortened_turn
 from wenmai.memory.episodes import EpisodeIndex
-from wenmai.memory.ranked_hits import RankedHits, days, merged, number, ranked_hits, units
+from wenmai.memory.message_search import AskedQuestion, search_messages
+from wenmai.memory.ranked_hits import merged, number, units
 from wenmai.memory.recall_model import RERANKED, QueryDecomposer, RecallModelFailed, Reranker, complete_order
 from wenmai.memory.recalled_items import (
     MAX_TOP,
@@ -32,27 +33,15 @@ from wenmai.resilience.degradation import note_degraded
 from wenmai.resilience.offload import run_by_size
 from wenmai.retrieval.back_references import only_points_back
 from wenmai.retrieval.diversity import POOL_FACTOR, diversified
-from wenmai.retrieval.message_ranking import NOT_RANKED, Why, asks_when
-from wenmai.retrieval.query_embedding import QueryEmbedding, Vector
-from wenmai.retrieval.time_expressions import DaySpan, find_spans
+from wenmai.retrieval.message_ranking import NOT_RANKED, Why
+from wenmai.retrieval.query_embedding import QueryEmbedding
+from wenmai.retrieval.time_expressions import find_spans
 from wenmai.scope import Scope, ThreadKey
 from wenmai.stores.contracts import Logs
 from wenmai.stores.records import Message
-from wenmai.stores.structs import CollectionSize, Hit, Range, SearchQuery, ThreadPart, WeightedFusion, Where
+from wenmai.stores.structs import CollectionSize, Hit, Range, ThreadPart, Where
 from wenmai.text.cjk import terms
 from wenmai.text.tokens import TokenCounter
-
-POOL = 400
-"""Messages ranked."""
-
-DATED_POOL = 100
-"""Messages of the days that the question names, in addition."""
-
-MAX_SPANS = 3
-"""Days or periods of a question that are searched."""
-
-NEAR = 100
-"""Messages, the best by words and meaning, whose neighbours count even if they are not in the pool."""
 
 RERANKER, DECOMPOSER = "reranker", "decomposer"
 """Keys in ``degraded``."""
@@ -60,9 +49,6 @@ RERANKER, DECOMPOSER = "reranker", "decomposer"
 DEFAULT_TOP = 10
 _LARGE = 5_000
 """From so many characters on, turns are excerpted in a worker thread."""
-
-_MANY = 500
-"""Messages that are ranked without a worker thread, if the question names no time."""
 
 TURN_MESSAGES = 50
 """Of a turn, in one read; a longer turn is recalled without its further messages."""
@@ -133,7 +119,12 @@ class Recall:
         where = await self._where(scope, asked)
         back = only_points_back(asked.query)
         parts = await self._parts(scope, asked) if by_model and not back else [asked.query]
-        ranked = await asyncio.gather(*(self._ranked(self._index, scope, part, where) for part in parts))
+        vectors = await asyncio.gather(*(self._questions.embed(part) for part in parts))
+        questions = [
+            AskedQuestion(part, vector, find_spans(part, self._clock().date()))
+            for part, (vector, _) in zip(parts, vectors, strict=True)
+        ]
+        ranked = await search_messages(self._index, scope, questions, where)
         recent = await self._recent.read(scope, asked) if back else []
         items = self._items(scope, asked, recent, merged(ranked))
         return self._reranked(scope, asked, items) if by_model else items
@@ -181,11 +172,6 @@ class Recall:
         size = sum(len(message.content) for messages in turns for message in messages)
         return await run_by_size(size, _LARGE, excerpts, turns, query, tokens, self._count_tokens, frozenset(known))
 
-    async def _ranked(self, index: EpisodeIndex, scope: Scope, query: str, where: Where) -> RankedHits:
-        spans = find_spans(query, self._clock().date())
-        vector, _ = await self._questions.embed(query)
-        return await self._rank(index, scope, query, vector, where, spans)
-
     async def _parts(self, scope: Scope, asked: RecallQuery) -> list[str]:
         if self.decomposer is None:
             return [asked.query]
@@ -231,35 +217,6 @@ class Recall:
             low, high = (None if at is None else to_micros(at) for at in (asked.after, asked.before))
             where["at"] = Range(low=low, high=high)
         return where
-
-    async def _rank(
-        self,
-        index: EpisodeIndex,
-        scope: Scope,
-        query: str,
-        vector: Vector | None,
-        where: Where,
-        spans: Sequence[DaySpan],
-    ) -> RankedHits:
-        def search(where: Where, most: int, ids: Sequence[str] | None = None) -> SearchQuery:
-            return SearchQuery(
-                text=query,
-                vector=vector,
-                where=where,
-                ids=ids,
-                limit=most,
-                pool=most,
-                fusion=WeightedFusion(),
-                fields=ids is None,
-            )
-
-        dated = [search({**where, **days(span)}, DATED_POOL) for span in spans[:MAX_SPANS]]
-        queries = [search(where, POOL), *dated]
-        hits = {hit.id: hit for found in await index.query(scope, queries) for hit in found}
-        ids = {id_ for hit in islice(hits, NEAR) for id_ in neighbour_ids(hit)} - hits.keys()
-        [near] = await index.query(scope, [search({}, len(ids), sorted(ids))]) if ids else [[]]
-        size = len(hits) * (1 + len(spans) + asks_when(query))
-        return await run_by_size(size, _MANY, ranked_hits, query, spans, list(hits.values()), near)
 
     async def _collect(self, asked: RecallQuery, items: AsyncIterator[_Item]) -> list[RecalledItem]:
         top = asked.top_k or (DEFAULT_TOP if asked.budget_tokens is None else MAX_TOP)

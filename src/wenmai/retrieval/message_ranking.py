@@ -12,11 +12,14 @@ from datetime import date
 from math import exp, fsum, inf, log, sqrt
 from typing import NamedTuple
 
-from wenmai.retrieval.time_expressions import DaySpan
+from wenmai.retrieval.time_expressions import DaySpan, End
 from wenmai.stores.fusion import descending
 
 SMALLEST_DEVIATION = 1e-6
 """A smaller deviation is the rounding of equal values."""
+
+GOOD = 1.5
+"""Messages are compared by their times if their scores without it are at most so much below the best one."""
 
 LEAST_LEXICAL_DEVIATION = 0.1
 """Of the best lexical score: in a small pool, nearly equal scores are no reason for an order."""
@@ -30,6 +33,7 @@ class Weights(NamedTuple):
         day_scale: days after which that nearness is down to a third.
         resolved: of a message that names days within those of the question.
         when: of a message that names a time, if the question asks for one.
+        end: of the earliest or the latest of the good messages, if the question asks for it; less for those after it.
     """
 
     words: float
@@ -46,6 +50,7 @@ class Weights(NamedTuple):
     question: float = -0.5
     length: float = 0.15
     session: float = 0.3
+    end: float = 1.0
 
 
 WITH_VECTORS = Weights(
@@ -65,6 +70,7 @@ class Messages(NamedTuple):
         speakers: empty texts where they have no name.
         days, spans: of each message, and the days that it names; not needed if the question neither names days nor asks
             for a time.
+        times: of each message; not needed if the question does not ask for the first or the last one.
         similarity: None while it has no vector.
         similarity_before, similarity_after: of the messages before and after it.
         words_before, words_after: their lexical scores, None where there is no message.
@@ -75,6 +81,7 @@ class Messages(NamedTuple):
     speakers: Sequence[str]
     days: Sequence[date]
     spans: Sequence[Sequence[DaySpan]]
+    times: Sequence[int]
     questions: Sequence[int]
     lengths: Sequence[int]
     lexical: Sequence[float]
@@ -112,6 +119,7 @@ class Question(NamedTuple):
     speakers: frozenset[str]
     spans: Sequence[DaySpan]
     asks_when: bool
+    end: End | None = None
 
 
 _WHEN = re.compile(
@@ -182,6 +190,10 @@ def rank(messages: Messages, question: Question, weights: Weights | None = None)
             for is_question, length in zip(messages.questions, messages.lengths, strict=True)
         ],
     )
+    if question.end is not None and messages.ids:
+        said = _sums(*columns[:2], *columns[3:])
+        ends = _ends(messages.times, said, weights.end, latest=question.end == "last")
+        columns = (*columns[:2], _sums(columns[2], ends), *columns[3:])
     scores = _sums(*columns)
     best: dict[str, float] = {}
     for session, score in zip(messages.sessions, scores, strict=True):
@@ -222,6 +234,16 @@ def _times(messages: Messages, question: Question, weights: Weights) -> list[flo
         return [0.0] * len(messages.ids)
     dated = zip(messages.days, messages.spans, strict=True)
     return [_time(day, spans, question, weights) for day, spans in dated]
+
+
+def _ends(times: Sequence[int], scores: Sequence[float], weight: float, *, latest: bool) -> list[float]:
+    """The weight for the earliest or the latest of the good messages, and for the others the less, the later."""
+    least = max(scores) - GOOD
+    good = sorted((-time if latest else time, place) for place, time in enumerate(times) if scores[place] >= least)
+    added = [0.0] * len(scores)
+    for after, (_, place) in enumerate(good):
+        added[place] = weight * (1 - after / len(good))
+    return added
 
 
 def _time(day: date, spans: Sequence[DaySpan], question: Question, weights: Weights) -> float:
