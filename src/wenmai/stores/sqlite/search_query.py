@@ -22,9 +22,7 @@ COUNTED = 1_000
 MORE = 4
 """Factor of the next try if too few of the best satisfy the filters."""
 
-_BLOCKS = """
-SELECT p.term, p.block, p.postings FROM json_each(?) j
-CROSS JOIN search_postings p ON p.partition = ? AND p.term = j.value"""
+_BLOCKS = "SELECT block, postings FROM search_postings WHERE partition = ? AND term = ?"
 _BY_ROWS = """
 SELECT e.entry, e.id, e.fields FROM json_each(?) j CROSS JOIN search_entries e ON e.entry = j.value"""
 
@@ -85,9 +83,9 @@ class Reader:
         scores = self._cached.get(partition.row, partition.changes, text)
         if scores is None:
             wanted = query_terms(text)
-            blocks = fetch(self._connection, _BLOCKS, (json.dumps(wanted), partition.row)) if wanted else []
+            blocks = [fetch(self._connection, _BLOCKS, (partition.row, term)) for term in wanted]
             sums = Sums(partition.entries, partition.length)
-            scores = WordScores(sums, len(wanted), from_blocks(wanted, blocks))
+            scores = WordScores(sums, len(wanted), [from_blocks(rows) for rows in blocks if rows])
             self._cached.keep(partition.row, partition.changes, text, scores)
         return scores
 
