@@ -6,12 +6,13 @@ import pytest
 from cli_process import SECONDS, environment, wenmai
 from program import Program
 
-from milvus_server import MilvusServer
 from postgres_server import PostgresServer
 from wenmai.clock import system_clock
 from wenmai.memory.library import Memory, open_memory, required
 from wenmai.memory.rebuilding import rebuild_episodes
 from wenmai.scope import Scope
+from wenmai.stores.milvus.address import parse_url
+from wenmai.stores.milvus.lite import lite_server
 from wenmai.stores.opening import open_store, open_stores
 
 pytestmark = pytest.mark.xdist_group("postgresql")
@@ -68,27 +69,27 @@ async def test_a_rebuild_that_was_killed_goes_on(backend: str, request: pytest.F
     assert await recalled(url) == SESSIONS
 
 
-async def test_a_killed_rebuild_of_an_index_in_milvus_goes_on(tmp_path: Path) -> None:
+@pytest.mark.xdist_group("milvus")
+async def test_a_killed_rebuild_of_an_index_in_milvus_goes_on(conformance_milvus: str, tmp_path: Path) -> None:
     """The transcripts are in SQLite. What the killed process has indexed stays, the rest is added by the next one."""
-    server, url = MilvusServer(tmp_path / "server.db"), f"sqlite:///{tmp_path}/wenmai.db"
-    server.start()
-    try:
-        async with open_memory(url, search=server.url) as memory:
+    url, file = f"sqlite:///{tmp_path}/wenmai.db", parse_url(conformance_milvus).file
+    assert file is not None
+    with lite_server(file) as address:
+        search = f"milvus://{address.removeprefix('http://')}"
+        async with open_memory(url, search=search) as memory:
             await talk(memory)
-        await lose_the_index(url, server.url)
+        await lose_the_index(url, search)
         program = tmp_path / "rebuild_and_die.py"
         program.write_text(REBUILD_AND_DIE, encoding="utf-8")
-        assert Program([str(program), url, server.url], env=environment()).wait(SECONDS) == -9
-        assert await recalled(url, server.url) == 4
-        async with open_stores(url, search=server.url) as (store, _):
+        assert Program([str(program), url, search], env=environment()).wait(SECONDS) == -9
+        assert await recalled(url, search) == 4
+        async with open_stores(url, search=search) as (store, _):
             documents, logs = required(store, url)
             memory = Memory(documents, logs, search=store.search)
             memory.derived.start()
             assert await rebuild_episodes(memory, documents, logs, system_clock) == 2
             await memory.derived.stop(SECONDS)
-        assert await recalled(url, server.url) == SESSIONS
-    finally:
-        server.kill()
+        assert await recalled(url, search) == SESSIONS
 
 
 async def talk(memory: Memory) -> None:
