@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Sequence
 from datetime import date
 from math import exp, fsum, inf, log, sqrt
+from operator import add
 from typing import NamedTuple
 
 from wenmai.retrieval.time_expressions import DaySpan, End
@@ -203,8 +204,11 @@ def rank(messages: Messages, question: Question, weights: Weights | None = None)
     return Ranking(descending(_sums(scores, of_session), messages.ids), (*columns, of_session))
 
 
-def _sums(*columns: Sequence[float]) -> list[float]:
-    return list(map(sum, zip(*columns, strict=True)))
+def _sums(first: Sequence[float], *others: Sequence[float]) -> list[float]:
+    sums = list(first)
+    for column in others:
+        sums = list(map(add, sums, column))
+    return sums
 
 
 class _ZScore:

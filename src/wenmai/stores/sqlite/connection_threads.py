@@ -29,7 +29,7 @@ READS_PER_BATCH = 8
 """Results are delivered to the event loop in batches; small, so that a long read does not delay many short ones."""
 
 READER_CACHE_KIB = 16_384
-"""Pages that a reader keeps at most: the entries of 20 000 messages, of which a search reads hundreds anywhere."""
+"""Pages that a reader keeps at most, until the next commit: a search reads hundreds of entries, all over the table."""
 
 MAX_QUEUED = 10_000
 """Most jobs in a queue; further ones are refused, so that a slow disk does not exhaust memory."""
