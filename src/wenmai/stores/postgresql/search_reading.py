@@ -11,10 +11,9 @@ import asyncio
 from collections.abc import Collection, Mapping, Sequence
 
 from wenmai.resilience.offload import run_by_size
-from wenmai.stores.fusion import pool
-from wenmai.stores.postgresql.database import Database, Row, Run, unescape
+from wenmai.stores.postgresql.database import Database, Row, Run
 from wenmai.stores.postgresql.search_filters import FILTERS, MATCHING, filters_json
-from wenmai.stores.postgresql.search_hits import hits_of
+from wenmai.stores.postgresql.search_hits import hits_of, matching, pooled
 from wenmai.stores.postgresql.search_partitions import OWNER, STATE, Owner, state_of
 from wenmai.stores.postgresql.search_query import ENTRIES, POSTINGS, arguments, depth, terms_of
 from wenmai.stores.postgresql.search_vectors import Nearest, SnapshotVectors, Vectors
@@ -178,21 +177,11 @@ async def _candidates(
     read = await run(ENTRIES, *owner, *arguments(queries, lists, unchecked))
     if state_of(read) != state:
         return None
-    rows = {row["entry"]: row for row in read if row["id"] is not None}
-    found = {entry: unescape(row["id"]) for entry, row in rows.items()}
-    matched = {(row["query"], row["entry"]) for row in read}
-    ids = []
-    for n, (query, own) in enumerate(zip(queries, lists, strict=True)):
-        wanted = set(query.ids or ())
-        each = own.keys() & found.keys() if query.ids is None else [e for e, id_ in found.items() if id_ in wanted]
-        ids.append({entry: found[entry] for entry in each if n not in unchecked or (n, entry) in matched})
-    few = [n for n in unchecked if len(ids[n]) < depth(queries[n]) <= len(best[n]) < len(scores[n])]
+    found = await run_by_size(len(read), _MANY, matching, queries, read, lists, unchecked)
+    few = [n for n in unchecked if len(found[n]) < depth(queries[n]) <= len(best[n]) < len(scores[n])]
     if few:
         more = await _allowed(run, owner, queries, few, state)
         if more is None:
             return None
         return await _candidates(run, owner, queries, scores, nearest, {**allowed, **more}, state)
-    return [
-        [rows[entry] for entry in (each if query.ids is not None else pool(each, depth(query), words, vectors))]
-        for query, each, words, vectors in zip(queries, ids, best, nearest, strict=True)
-    ]
+    return await run_by_size(len(read), _MANY, pooled, queries, found, best, nearest)
