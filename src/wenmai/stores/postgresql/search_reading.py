@@ -17,7 +17,7 @@ from wenmai.stores.postgresql.search_hits import hits_of, matching, pooled
 from wenmai.stores.postgresql.search_partitions import OWNER, STATE, Owner, state_of
 from wenmai.stores.postgresql.search_query import ENTRIES, POSTINGS, arguments, depth, terms_of
 from wenmai.stores.postgresql.search_vectors import Nearest, SnapshotVectors, Vectors
-from wenmai.stores.search_values import check_queries, without_zeros
+from wenmai.stores.search_values import check_query_lengths, without_zeros
 from wenmai.stores.structs import Hit, SearchQuery
 from wenmai.stores.vector_matrices import State
 from wenmai.stores.word_scores import CachedScores, Sums, WordScores, from_lists
@@ -65,7 +65,7 @@ class Reader:
                 return hits
         async with self._database.transaction(one_snapshot=True) as run:
             current = await self._vectors.current(run, owner, with_matrix=bool(lengths))
-            check_queries(queries, current.state.dimension or None)
+            check_query_lengths(queries, current.state.dimension or None)
             hits = await self._search(run, owner, list(map(without_zeros, queries)), current)
         return hits or []
 

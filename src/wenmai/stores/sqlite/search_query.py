@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import apsw
 
@@ -29,12 +29,8 @@ SELECT e.entry, e.id, e.fields FROM json_each(?) j CROSS JOIN search_entries e O
 T = TypeVar("T")
 
 
-class Entry(NamedTuple):
-    """A candidate; its fields are empty if they are not wanted."""
-
-    row: int
-    id: str
-    fields: str
+Entry = tuple[Any, ...]
+"""A candidate: its row, its id, and its fields as JSON, empty if they are not wanted."""
 
 
 class Reader:
@@ -122,8 +118,8 @@ class Reader:
     ) -> dict[int, Entry]:
         """The best entries by words and by vector, by row; of equal ones those with the smallest ids."""
         rows = json.dumps(sorted(words.keys() | similarities.keys()))  # in the order of the table
-        entries = {row[0]: Entry(*row) for row in fetch(self._connection, _BY_ROWS, (rows,))}
-        ids = {row: entry.id for row, entry in entries.items()}
+        entries: dict[int, Entry] = {row[0]: row for row in fetch(self._connection, _BY_ROWS, (rows,))}
+        ids = {row: id_ for row, id_, _ in entries.values()}
         return {row: entries[row] for row in pool(ids, _depth(query), words, similarities)}
 
     def _named(self, query: SearchQuery, filters: Sequence[Filter]) -> dict[int, Entry]:
@@ -137,7 +133,7 @@ class Reader:
             f"WHERE e.partition = ? AND e.id IN ({', '.join('?' * len(query.ids))}) AND {matches.text}"
         )
         rows = fetch(self._connection, sql, (self._partition.row, *query.ids, *matches.bindings))
-        return {row[0]: Entry(*row) for row in rows}
+        return {row[0]: row for row in rows}
 
 
 class Chosen:
@@ -192,14 +188,14 @@ def _hits(
     query: SearchQuery, entries: Sequence[Entry], scored: Scored, similarities: Sequence[float | None]
 ) -> list[Hit]:
     """The hits among the candidates."""
-    candidates = Candidates([entry.id for entry in entries], scored.lexical, similarities)
+    candidates = Candidates([id_ for _, id_, _ in entries], scored.lexical, similarities)
     return [
         Hit(
-            id=entries[place].id,
+            id=candidates.ids[place],
             lexical=scored.lexical[place],
             coverage=scored.coverage[place],
             similarity=similarities[place],
-            fields=JsonFields(entries[place].fields) if query.fields else {},
+            fields=JsonFields(entries[place][2]) if query.fields else {},
         )
         for place in best(query, candidates)
     ]
