@@ -32,6 +32,7 @@ from wenmai.stores.structs import (
     SearchEntry,
     SearchQuery,
     Stored,
+    ThreadPart,
     Where,
 )
 from wenmai.stores.validation import cursor_number
@@ -237,6 +238,14 @@ class ErasesByPrefix(InProcessLogs):
         return sum(
             [await InProcessLogs.erase(self, scope, name, persona_id, incarnation=incarnation) for name in names]
         )
+
+
+class ReadsPartsOnce(InProcessLogs):
+    """Reads a part that is named again only the first time."""
+
+    async def read_parts(self, scope: Scope, parts: Sequence[ThreadPart]) -> list[list[Message]]:
+        found = await super().read_parts(scope, parts)
+        return [[] if part in parts[:place] else found[place] for place, part in enumerate(parts)]
 
 
 class CompletesTwice(InProcessLogs):

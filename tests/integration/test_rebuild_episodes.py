@@ -11,7 +11,9 @@ from wenmai.clock import system_clock
 from wenmai.memory.library import Memory, open_memory, required
 from wenmai.memory.rebuilding import rebuild_episodes
 from wenmai.scope import Scope
-from wenmai.stores.opening import open_store
+from wenmai.stores.milvus.address import parse_url
+from wenmai.stores.milvus.lite import lite_server
+from wenmai.stores.opening import open_store, open_stores
 
 pytestmark = pytest.mark.xdist_group("postgresql")
 
@@ -22,12 +24,12 @@ import asyncio, os, signal, sys
 from wenmai.clock import system_clock
 from wenmai.memory import rebuilding
 from wenmai.memory.library import Memory
-from wenmai.stores.opening import open_store
+from wenmai.stores.opening import open_stores
 
 rebuilding.PAGE = 2
 
 async def main():
-    async with open_store(sys.argv[1], clock=system_clock) as store:
+    async with open_stores(sys.argv[1], search=sys.argv[2], clock=system_clock) as (store, _):
         memory = Memory(store.documents, store.logs, search=store.search)
         memory.derived.start()
 
@@ -48,14 +50,11 @@ async def test_a_rebuild_that_was_killed_goes_on(backend: str, request: pytest.F
     server: PostgresServer = request.getfixturevalue("postgres_server")
     url = server.database() if backend == "postgresql" else f"sqlite:///{tmp_path}/wenmai.db"
     async with open_memory(url) as memory:
-        for number in range(SESSIONS):
-            session = await memory.session(f"s{number}", scope=Scope(user_id=f"user-{number}"))
-            await session.append([{"role": "user", "content": f"Casket {number} holds the ruby"}])
-        await memory.derived.catch_up(SECONDS)
+        await talk(memory)
     await lose_the_index(url)
     program = tmp_path / "rebuild_and_die.py"
     program.write_text(REBUILD_AND_DIE, encoding="utf-8")
-    assert Program([str(program), url], env=environment()).wait(SECONDS) == -9
+    assert Program([str(program), url, ""], env=environment()).wait(SECONDS) == -9
     assert await recalled(url) == 4
     done = wenmai("rebuild", "episodes", "--store", url, "--embedder", "none", folder=tmp_path)
     assert (done.returncode, done.stdout) == (0, "the messages of 2 threads are indexed\n"), done.stderr
@@ -70,9 +69,40 @@ async def test_a_rebuild_that_was_killed_goes_on(backend: str, request: pytest.F
     assert await recalled(url) == SESSIONS
 
 
-async def lose_the_index(url: str) -> None:
+@pytest.mark.xdist_group("milvus")
+async def test_a_killed_rebuild_of_an_index_in_milvus_goes_on(conformance_milvus: str, tmp_path: Path) -> None:
+    """The transcripts are in SQLite. What the killed process has indexed stays, the rest is added by the next one."""
+    url, file = f"sqlite:///{tmp_path}/wenmai.db", parse_url(conformance_milvus).file
+    assert file is not None
+    with lite_server(file) as address:
+        search = f"milvus://{address.removeprefix('http://')}"
+        async with open_memory(url, search=search) as memory:
+            await talk(memory)
+        await lose_the_index(url, search)
+        program = tmp_path / "rebuild_and_die.py"
+        program.write_text(REBUILD_AND_DIE, encoding="utf-8")
+        assert Program([str(program), url, search], env=environment()).wait(SECONDS) == -9
+        assert await recalled(url, search) == 4
+        async with open_stores(url, search=search) as (store, _):
+            documents, logs = required(store, url)
+            memory = Memory(documents, logs, search=store.search)
+            memory.derived.start()
+            assert await rebuild_episodes(memory, documents, logs, system_clock) == 2
+            await memory.derived.stop(SECONDS)
+        assert await recalled(url, search) == SESSIONS
+
+
+async def talk(memory: Memory) -> None:
+    """A message in a session of each user, indexed."""
+    for number in range(SESSIONS):
+        session = await memory.session(f"s{number}", scope=Scope(user_id=f"user-{number}"))
+        await session.append([{"role": "user", "content": f"Casket {number} holds the ruby"}])
+    await memory.derived.catch_up(SECONDS)
+
+
+async def lose_the_index(url: str, search: str = "") -> None:
     """All entries are gone; the watermarks say that they are there."""
-    async with open_store(url, clock=system_clock) as store:
+    async with open_stores(url, search=search) as (store, _):
         documents, logs = required(store, url)
         index = Memory(documents, logs, search=store.search).episodes
         assert index is not None
@@ -83,9 +113,9 @@ async def lose_the_index(url: str) -> None:
             await store.search.remove(Scope(user_id=f"user-{number}"), index._collection, where=where)
 
 
-async def recalled(url: str) -> int:
+async def recalled(url: str, search: str = "") -> int:
     """In how many sessions a message is found, each once."""
-    async with open_store(url, clock=system_clock) as store:
+    async with open_stores(url, search=search) as (store, _):
         memory = Memory(*required(store, url), search=store.search)
         found = [await memory.recall("ruby", scope=Scope(user_id=f"user-{number}")) for number in range(SESSIONS)]
         assert max(map(len, found)) == 1

@@ -140,6 +140,44 @@ async def test_what_was_said_is_recalled_from_all_sessions_of_the_user(world: Wo
         await memory.recall("museum", scope=BEN, session_id="one")
 
 
+OTHER_TALK = (
+    ("周末想去爬山 I want to climb a hill", "好主意 good idea"),
+    ("家里的猫生病了 our cat is ill", "希望它好起来 poor thing"),
+    ("公司换了办公室 we have a new office", "在哪里呢 where is it"),
+    ("孩子开学了 school has begun", "真快 so soon"),
+)
+
+
+@pytest.mark.parametrize(
+    ("visits", "first", "last"),
+    [
+        (
+            ["我去看牙医，补了牙", "又去看牙医，洗了牙", "看牙医，说不用再去了"],
+            "我第一次看牙医是什么时候？",
+            "最近一次看牙医是什么时候？",
+        ),
+        (
+            ["I went to the dentist for a filling", "The dentist cleaned my teeth", "The dentist saw nothing wrong"],
+            "When was the first time I went to the dentist?",
+            "What did the dentist do the last time?",
+        ),
+    ],
+    ids=["Chinese", "English"],
+)
+async def test_the_first_and_the_last_time_are_the_earliest_and_the_latest(
+    world: World, visits: Sequence[str], first: str, last: str
+) -> None:
+    """Of the messages that answer the question; what was said before or after of something else is not."""
+    memory = world.process()
+    session = await memory.session("s", scope=ANN)
+    visited = [(text, "原来如此 I see") for text in visits]
+    talk = [each for pair in zip(OTHER_TALK, visited, strict=False) for each in pair] + [OTHER_TALK[-1]]
+    for number, (question, answer) in enumerate(talk):
+        await say(session, question, answer, timestamp=world.clock() + timedelta(days=number))
+    await memory.derived.catch_up(10)
+    assert [(await memory.recall(query, scope=ANN))[0].text for query in (first, last)] == [visits[0], visits[-1]]
+
+
 async def test_limits_select_messages(world: World) -> None:
     """By number, time and id: what the window has already is left out, by its id."""
     memory = world.process()

@@ -1,6 +1,6 @@
 """A model that helps recall: it may reorder what is recalled and split a question, and nothing else."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from wenmai.engine import Engine
 from wenmai.memory.recalled_items import RecalledItem, RecallQuery
 from wenmai.resilience.degradation import collected_degradation
 from wenmai.scope import Scope
+from wenmai.stores.structs import Hit, SearchQuery
 
 ANN = Scope(user_id="ann")
 SAID = {
@@ -80,13 +81,31 @@ async def test_a_reranker_that_fails_changes_nothing(script: ScriptedModel, repl
     assert (ids(items), degraded) == (plain, ["reranker"])
 
 
-async def test_a_split_question_finds_what_each_part_asks_for(script: ScriptedModel) -> None:
-    """The best of each part come first; more than four parts are not searched."""
+def count_searches(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many queries each search of the index has, from now on."""
+    index, searched = engine.memory.episodes, list[int]()
+    assert index is not None
+    query = index.query
+
+    async def counted(scope: Scope, queries: Sequence[SearchQuery]) -> list[list[Hit]]:
+        searched.append(len(queries))
+        return await query(scope, queries)
+
+    monkeypatch.setattr(index, "query", counted)
+    return searched
+
+
+async def test_a_split_question_finds_what_each_part_asks_for(
+    script: ScriptedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The best of each part come first; more than four parts are not searched. All parts are searched together."""
     script.questions = '{"questions": ["Who sold a boat in May?", "Who keeps bees?", " ", "x1", "x2", "bees bees"]}'
     async with talk(script, query_decomposition="model") as engine:
         calls = engine.memory.usage.process_total.calls
+        searched = count_searches(engine, monkeypatch)
         items, degraded = await recall(engine, "What do I know?")
         assert ids(items)[:2] == ["c", "d"]
+        assert searched == [5, 2]
         assert len(ids(items)) == len(set(ids(items)))
         assert degraded == []
         assert engine.memory.usage.process_total.calls == calls + 1

@@ -12,7 +12,7 @@ from wenmai.clock import MovableClock
 from wenmai.errors import InvalidInput, UnsupportedUrl
 from wenmai.scope import Scope, ThreadKey
 from wenmai.stores.bm25 import UNIT, coverage, idf, length_factor, term_score
-from wenmai.stores.fusion import Scores, best
+from wenmai.stores.fusion import Candidates, best
 from wenmai.stores.inprocess import InProcessStore
 from wenmai.stores.inprocess.documents import InProcessDocuments
 from wenmai.stores.inprocess.logs import InProcessLogs
@@ -123,23 +123,27 @@ def test_ranking_functions_match_their_definitions() -> None:
 
 def test_candidates_are_fused_as_the_query_asks() -> None:
     """Both fusions order the same candidates differently, by figures computed by hand; the limit only cuts."""
-    candidates = {"a": Scores(3.0, 0.1), "b": Scores(2.0, 0.9), "c": Scores(0.0, 0.8), "d": Scores(1.0, None)}
+    candidates = Candidates("abcd", [3.0, 2.0, 0.0, 1.0], [0.1, 0.9, 0.8, None])
+
+    def ordered(query: SearchQuery) -> list[str]:
+        return [candidates.ids[place] for place in best(query, candidates)]
+
     by_rank = SearchQuery(text="x", vector=[1.0], fusion=RankFusion(constant=1))
     # a 1/2 + 1/4, b 1/3 + 1/2, c 1/3, d 1/4
-    assert best(by_rank, candidates) == ["b", "a", "c", "d"]
+    assert ordered(by_rank) == ["b", "a", "c", "d"]
     by_weight = SearchQuery(text="x", vector=[1.0], fusion=WeightedFusion(words=0.5, vector=0.5))
     # z: words 1.342, 0.447, -1.342, -0.447; similarity -1.405, 0.843, 0.562, 0
-    assert best(by_weight, candidates) == ["b", "a", "d", "c"]
-    assert best(replace(by_weight, limit=2), candidates) == ["b", "a"]
-    assert best(SearchQuery(text="x"), candidates) == ["a", "b", "d", "c"]
-    assert best(SearchQuery(vector=[1.0]), candidates) == ["b", "c", "a", "d"]
+    assert ordered(by_weight) == ["b", "a", "d", "c"]
+    assert ordered(replace(by_weight, limit=2)) == ["b", "a"]
+    assert ordered(SearchQuery(text="x")) == ["a", "b", "d", "c"]
+    assert ordered(SearchQuery(vector=[1.0])) == ["b", "c", "a", "d"]
 
 
 def test_equal_scores_fuse_to_the_order_of_ids() -> None:
     """Scores that differ by rounding alone have no weight."""
-    candidates = {id_: Scores(0.1 + 1e-12 * number, 0.7) for number, id_ in enumerate(("c", "b", "a"))}
+    candidates = Candidates("cba", [0.1 + 1e-12 * number for number in range(3)], [0.7] * 3)
     query = SearchQuery(text="x", vector=[1.0], fusion=WeightedFusion())
-    assert best(query, candidates) == ["a", "b", "c"]
+    assert best(query, candidates) == [2, 1, 0]
 
 
 async def test_a_large_search_leaves_the_event_loop_free(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,7 @@ from datetime import date
 
 import pytest
 
-from wenmai.retrieval.time_expressions import DaySpan, find_spans
+from wenmai.retrieval.time_expressions import DaySpan, End, asked_end, find_spans
 
 WEDNESDAY = date(2023, 5, 10)
 
@@ -73,3 +73,26 @@ def test_times_at_the_ends_of_the_calendar_are_left_out() -> None:
         for text in ("昨天", "10 years ago", "next year", "5月4日", "去年夏天", "上周五"):
             for span in find_spans(text, day):
                 span.near(day).distance(day)
+
+
+@pytest.mark.parametrize(
+    ("question", "end"),
+    [
+        ("我第一次去北京是什么时候？", "first"),
+        ("我们最早聊过什么？", "first"),
+        ("When was the first time I saw a whale?", "first"),
+        ("When did Joanna first watch it?", "first"),
+        ("我最近一次体检是哪天？", "last"),
+        ("上次修车花了多少钱？", "last"),
+        ("When did I last see the dentist?", "last"),
+        ("What was the most recent film we saw?", "last"),
+        ("When did we meet last week?", None),
+        ("第一次和最后一次去是什么时候？", None),
+        ("Who came first in the race?", None),
+        ("What did she do at last?", None),
+        ("我们一次也没去过吗？", None),
+    ],
+)
+def test_the_first_or_the_last_time_is_asked_for(question: str, end: End | None) -> None:
+    """In Chinese and English; not by a place in a race, nor by a day such as last week's."""
+    assert asked_end(question) == end

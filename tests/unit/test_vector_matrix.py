@@ -10,7 +10,7 @@ import pytest
 
 from wenmai.stores import vector_matrices
 from wenmai.stores.vector_matrices import Missing, State, VectorMatrices
-from wenmai.stores.vector_matrix import VectorMatrix, merged, to_bytes
+from wenmai.stores.vector_matrix import StoredVector, VectorMatrix, merged, to_bytes
 
 Vectors = dict[int, list[float]]
 
@@ -38,7 +38,7 @@ class Table:
             matrix: VectorMatrix = done.value
             return matrix
 
-    def _answer(self, missing: Missing) -> list[int] | list[tuple[int, bytes]]:
+    def _answer(self, missing: Missing) -> list[int] | list[StoredVector]:
         if missing.after is None:
             self.read.append("numbers")
             return sorted(self.vectors)
@@ -47,8 +47,9 @@ class Table:
         return _stored({number: self.vectors[number] for number in numbers})
 
 
-def _stored(vectors: Vectors) -> list[tuple[int, bytes]]:
-    return [(number, to_bytes(vector, "<")) for number, vector in vectors.items()]
+def _stored(vectors: Vectors) -> list[StoredVector]:
+    """The number of an entry is that of its vector."""
+    return [(number, number, to_bytes(vector, "<")) for number, vector in vectors.items()]
 
 
 def _random(count: int, dimension: int, seed: int = 1) -> Vectors:
@@ -161,7 +162,7 @@ def test_an_older_snapshot_has_its_own_vectors() -> None:
 def test_the_least_recently_used_matrix_goes_first(monkeypatch: pytest.MonkeyPatch) -> None:
     """Within the memory that a store may use; the largest number of vectors that fit are kept."""
     tables = {number: Table({1: [1.0, 0.0]}) for number in (1, 2, 3)}
-    monkeypatch.setattr(vector_matrices, "MEMORY_BYTES", 2 * (2 * 4 + 8 + vector_matrices.OVERHEAD_BYTES))
+    monkeypatch.setattr(vector_matrices, "MEMORY_BYTES", 2 * (2 * 4 + 16 + vector_matrices.OVERHEAD_BYTES))
     matrices = VectorMatrices("<")
     for number in (1, 2, 1, 3, 1, 2):
         tables[number].follow(matrices, number)
@@ -171,7 +172,7 @@ def test_the_least_recently_used_matrix_goes_first(monkeypatch: pytest.MonkeyPat
 
 def test_equal_cosines_are_read_in_little_memory() -> None:
     """A query of zeros equals all vectors; they are compared in parts, without a copy of the matrix."""
-    matrix = VectorMatrix.of(256, [(number, to_bytes([float(number)] * 256, "<")) for number in range(1, 8_001)], "<")
+    matrix = VectorMatrix.of(256, _stored({number: [float(number)] * 256 for number in range(1, 8_001)}), "<")
     tracemalloc.start()
     try:
         assert len(matrix.top([0.0] * 256, 10)) == 8_000
@@ -181,6 +182,6 @@ def test_equal_cosines_are_read_in_little_memory() -> None:
 
 
 def test_numbers_count_as_memory() -> None:
-    """A vector of one number takes more for its own number, which counts."""
-    matrix = VectorMatrix.of(1, [(number, to_bytes([1.0], "<")) for number in range(1, 101)], "<")
-    assert matrix.memory >= 100 * (8 + 4)
+    """A vector of one number takes more for its own number and that of its entry, which count."""
+    matrix = VectorMatrix.of(1, _stored({number: [1.0] for number in range(1, 101)}), "<")
+    assert matrix.memory >= 100 * (16 + 4)

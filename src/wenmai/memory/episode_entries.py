@@ -53,9 +53,14 @@ def parsed_id(id_: str) -> tuple[ThreadKey, int]:
     return ThreadKey(session_id, persona_id, incarnation), int(seq)
 
 
+def split_id(id_: str) -> tuple[str, int]:
+    """The prefix of the thread and the message's number of an entry."""
+    return id_[:-_DIGITS], int(id_[-_DIGITS:])
+
+
 def neighbour_ids(id_: str) -> tuple[str, str]:
     """The ids of the entries before and after this one, whether they exist or not."""
-    prefix, seq = id_[:-_DIGITS], int(id_[-_DIGITS:])
+    prefix, seq = split_id(id_)
     return f"{prefix}{seq - 1:0{_DIGITS}d}", f"{prefix}{seq + 1:0{_DIGITS}d}"
 
 

@@ -1,29 +1,67 @@
 """The hits of a search for messages: their features, their order, and the units that they stand for."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import date
+from itertools import islice
 
-from wenmai.memory.episode_entries import decoded_span, neighbour_ids, parsed_id
+import msgspec
+
+from wenmai.memory.episode_entries import decoded_span, parsed_id, split_id
 from wenmai.memory.recalled_items import Unit
-from wenmai.retrieval.message_ranking import Question, RankedMessage, Why, asks_when, named_speakers, rank
-from wenmai.retrieval.time_expressions import DAY, DaySpan
+from wenmai.retrieval.message_ranking import Messages, Question, Ranking, Why, asks_when, named_speakers, rank
+from wenmai.retrieval.time_expressions import DAY, DaySpan, asked_end
 from wenmai.scope import ThreadKey
-from wenmai.stores.structs import FieldValue, Hit, Range, Where
+from wenmai.stores.hit_fields import typed_fields
+from wenmai.stores.structs import Hit, Range, Where
 
 
-def merged(ranked: Sequence[Sequence[tuple[Hit, Why]]]) -> list[tuple[Hit, Why]]:
+class RankedHits:
+    """Hits with the parts of their scores, best first; those of a hit are made when it is read."""
+
+    def __init__(self, hits: Sequence[Hit], ranking: Ranking) -> None:
+        self._hits = hits
+        self._ranking = ranking
+
+    def __len__(self) -> int:
+        """Number of hits."""
+        return len(self._hits)
+
+    def __iter__(self) -> Iterator[tuple[Hit, Why]]:
+        """From the best one on."""
+        return ((self._hits[place], self._ranking.why(place)) for place in self._ranking.order)
+
+
+class _Features(msgspec.Struct, gc=False):
+    """The fields that a score is made of."""
+
+    incarnation: str
+    speaker: str
+    question: int
+    length: int
+
+
+class _Dated(_Features, gc=False):
+    """Those too that are read if the question names days, or asks for a time, the first or the last."""
+
+    at: int
+    day: str
+    spans: list[str]
+
+
+def merged(ranked: Sequence[RankedHits]) -> Iterable[tuple[Hit, Why]]:
     """The hits of several questions, each once, by their best rank; of equal ranks that of the earlier question."""
     if len(ranked) == 1:
-        return [*ranked[0]]
-    places = sorted((place, part) for part, hits in enumerate(ranked) for place in range(len(hits)))
+        return ranked[0]
+    lists = [list(hits) for hits in ranked]
+    places = sorted((place, part) for part, hits in enumerate(lists) for place in range(len(hits)))
     found: dict[str, tuple[Hit, Why]] = {}
     for place, part in places:
-        hit, why = ranked[part][place]
+        hit, why = lists[part][place]
         found.setdefault(hit.id, (hit, why))
     return [*found.values()]
 
 
-def units(ranked: Sequence[tuple[Hit, Why]], unit: Unit) -> Iterator[tuple[Hit, Why]]:
+def units(ranked: Iterable[tuple[Hit, Why]], unit: Unit) -> Iterator[tuple[Hit, Why]]:
     """The best hit of each message or turn."""
     seen: set[tuple[ThreadKey, int]] = set()
     for hit, why in ranked:
@@ -34,45 +72,47 @@ def units(ranked: Sequence[tuple[Hit, Why]], unit: Unit) -> Iterator[tuple[Hit, 
             yield hit, why
 
 
-def ranked_hits(
-    query: str, spans: Sequence[DaySpan], hits: Mapping[str, Hit], around: Mapping[str, Hit]
-) -> list[tuple[Hit, Why]]:
+def ranked_hits(query: str, spans: Sequence[DaySpan], hits: Sequence[Hit], near: Sequence[Hit]) -> RankedHits:
     """The hits, best first.
 
     Args:
         query: the question.
         spans: the days that it names.
-        hits: by id.
-        around: these, and those of neighbours, by id.
+        hits: each once.
+        near: neighbours that are not among them, without their fields.
     """
-    speakers = {str(hit.fields["speaker"]) for hit in hits.values()}
-    question = Question(named_speakers(query, speakers), spans, asks_when(query))
-    messages = [_features(hit, around, question) for hit in hits.values()]
-    return [(hits[id_], why) for id_, why in rank(messages, question).items()]
-
-
-def _features(hit: Hit, around: Mapping[str, Hit], question: Question) -> RankedMessage:
-    fields = hit.fields
-    before, after = map(around.get, neighbour_ids(hit.id))
-    return RankedMessage(
-        id=hit.id,
-        session=str(fields["incarnation"]),
-        speaker=str(fields["speaker"]),
-        day=date.fromisoformat(str(fields["day"])) if question.spans else date.min,
-        spans=_spans(fields.get("spans", ())) if question.spans or question.asks_when else (),
-        is_question=bool(fields["question"]),
-        length=number(hit, "length"),
-        lexical=hit.lexical,
-        similarity=hit.similarity,
-        similarity_before=before.similarity if before else None,
-        similarity_after=after.similarity if after else None,
-        words_before=before.lexical if before else None,
-        words_after=after.lexical if after else None,
+    when, end = asks_when(query), asked_end(query)
+    dated = typed_fields(hits, _Dated) if spans or when or end else []
+    fields: Sequence[_Features] = dated or typed_fields(hits, _Features)
+    speakers = [each.speaker for each in fields]
+    question = Question(named_speakers(query, set(speakers)), spans, when, end)
+    around = [*hits, *near]
+    lexical, similarities = [hit.lexical for hit in around], [hit.similarity for hit in around]
+    places = {split_id(hit.id): place for place, hit in enumerate(around)}
+    before, after = (
+        [places.get((thread, seq + step)) for thread, seq in islice(places, len(hits))] for step in (-1, 1)
     )
+    messages = Messages(
+        ids=[hit.id for hit in hits],
+        sessions=[each.incarnation for each in fields],
+        speakers=speakers,
+        days=[date.fromisoformat(each.day) for each in dated],
+        spans=[list(map(decoded_span, each.spans)) for each in dated],
+        times=[each.at for each in dated],
+        questions=[each.question for each in fields],
+        lengths=[each.length for each in fields],
+        lexical=lexical[: len(hits)],
+        similarity=similarities[: len(hits)],
+        similarity_before=_at(similarities, before),
+        similarity_after=_at(similarities, after),
+        words_before=_at(lexical, before),
+        words_after=_at(lexical, after),
+    )
+    return RankedHits(hits, rank(messages, question))
 
 
-def _spans(values: FieldValue | Sequence[FieldValue]) -> list[DaySpan]:
-    return [decoded_span(str(value)) for value in ([values] if isinstance(values, str | int | float) else values)]
+def _at(scores: Sequence[float | None], places: Sequence[int | None]) -> list[float | None]:
+    return [None if place is None else scores[place] for place in places]
 
 
 def number(hit: Hit, field: str) -> int:

@@ -4,17 +4,18 @@ The index proposes and ranks; texts come from the transcript. So nothing deleted
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Sequence
 from datetime import datetime
 from itertools import islice
 from typing import Any
 
 from wenmai.clock import Clock, to_micros
 from wenmai.errors import InvalidInput
-from wenmai.memory.episode_entries import is_indexed, neighbour_ids, parsed_id
+from wenmai.memory.episode_entries import is_indexed, parsed_id
 from wenmai.memory.episode_excerpts import CANDIDATES, excerpts, shortened_turn
 from wenmai.memory.episodes import EpisodeIndex
-from wenmai.memory.ranked_hits import days, merged, number, ranked_hits, units
+from wenmai.memory.message_search import AskedQuestion, search_messages
+from wenmai.memory.ranked_hits import merged, number, units
 from wenmai.memory.recall_model import RERANKED, QueryDecomposer, RecallModelFailed, Reranker, complete_order
 from wenmai.memory.recalled_items import (
     MAX_TOP,
@@ -33,26 +34,14 @@ from wenmai.resilience.offload import run_by_size
 from wenmai.retrieval.back_references import only_points_back
 from wenmai.retrieval.diversity import POOL_FACTOR, diversified
 from wenmai.retrieval.message_ranking import NOT_RANKED, Why
-from wenmai.retrieval.query_embedding import QueryEmbedding, Vector
-from wenmai.retrieval.time_expressions import DaySpan, find_spans
+from wenmai.retrieval.query_embedding import QueryEmbedding
+from wenmai.retrieval.time_expressions import find_spans
 from wenmai.scope import Scope, ThreadKey
 from wenmai.stores.contracts import Logs
 from wenmai.stores.records import Message
-from wenmai.stores.structs import CollectionSize, Hit, Range, SearchQuery, WeightedFusion, Where
+from wenmai.stores.structs import CollectionSize, Hit, Range, ThreadPart, Where
 from wenmai.text.cjk import terms
 from wenmai.text.tokens import TokenCounter
-
-POOL = 400
-"""Messages ranked."""
-
-DATED_POOL = 100
-"""Messages of the days that the question names, in addition."""
-
-MAX_SPANS = 3
-"""Days or periods of a question that are searched."""
-
-NEAR = 100
-"""Messages, the best by words and meaning, whose neighbours count even if they are not in the pool."""
 
 RERANKER, DECOMPOSER = "reranker", "decomposer"
 """Keys in ``degraded``."""
@@ -130,7 +119,12 @@ class Recall:
         where = await self._where(scope, asked)
         back = only_points_back(asked.query)
         parts = await self._parts(scope, asked) if by_model and not back else [asked.query]
-        ranked = await asyncio.gather(*(self._ranked(self._index, scope, part, where) for part in parts))
+        vectors = await asyncio.gather(*(self._questions.embed(part) for part in parts))
+        questions = [
+            AskedQuestion(part, vector, find_spans(part, self._clock().date()))
+            for part, (vector, _) in zip(parts, vectors, strict=True)
+        ]
+        ranked = await search_messages(self._index, scope, questions, where)
         recent = await self._recent.read(scope, asked) if back else []
         items = self._items(scope, asked, recent, merged(ranked))
         return self._reranked(scope, asked, items) if by_model else items
@@ -178,11 +172,6 @@ class Recall:
         size = sum(len(message.content) for messages in turns for message in messages)
         return await run_by_size(size, _LARGE, excerpts, turns, query, tokens, self._count_tokens, frozenset(known))
 
-    async def _ranked(self, index: EpisodeIndex, scope: Scope, query: str, where: Where) -> list[tuple[Hit, Why]]:
-        spans = find_spans(query, self._clock().date())
-        vector, _ = await self._questions.embed(query)
-        return await self._rank(index, scope, query, vector, where, spans)
-
     async def _parts(self, scope: Scope, asked: RecallQuery) -> list[str]:
         if self.decomposer is None:
             return [asked.query]
@@ -229,30 +218,6 @@ class Recall:
             where["at"] = Range(low=low, high=high)
         return where
 
-    async def _rank(
-        self,
-        index: EpisodeIndex,
-        scope: Scope,
-        query: str,
-        vector: Vector | None,
-        where: Where,
-        spans: Sequence[DaySpan],
-    ) -> list[tuple[Hit, Why]]:
-        def search(where: Where, most: int, ids: Sequence[str] | None = None) -> SearchQuery:
-            return SearchQuery(
-                text=query, vector=vector, where=where, ids=ids, limit=most, pool=most, fusion=WeightedFusion()
-            )
-
-        dated = [search({**where, **days(span)}, DATED_POOL) for span in spans[:MAX_SPANS]]
-        queries = [search(where, POOL), *dated]
-        hits = {hit.id: hit for found in await index.query(scope, queries) for hit in found}
-        near = {id_ for hit in islice(hits, NEAR) for id_ in neighbour_ids(hit)} - hits.keys()
-        around = dict(hits)
-        if near:
-            [found] = await index.query(scope, [search({}, len(near), sorted(near))])
-            around |= {hit.id: hit for hit in found}
-        return await asyncio.to_thread(ranked_hits, query, spans, hits, around)
-
     async def _collect(self, asked: RecallQuery, items: AsyncIterator[_Item]) -> list[RecalledItem]:
         top = asked.top_k or (DEFAULT_TOP if asked.budget_tokens is None else MAX_TOP)
         basket = Basket(top, asked.budget_tokens, self._count_tokens)
@@ -272,31 +237,41 @@ class Recall:
         scope: Scope,
         asked: RecallQuery,
         recent: Sequence[tuple[ThreadKey, list[Message]]],
-        ranked: Sequence[tuple[Hit, Why]],
+        ranked: Iterable[tuple[Hit, Why]],
     ) -> AsyncIterator[_Item]:
         """What was said last, if that is asked, then the ranked messages; each as it is now, and none twice."""
         seen = set(asked.exclude)
-        best = max((why.total for _, why in ranked), default=0.0)
+        best = max((why.total for _, why in ranked), default=0.0) if recent else 0.0
         for place, (thread, messages) in enumerate(recent):
             if seen.isdisjoint(message.id for message in messages):
                 seen.update(message.id for message in messages)
                 yield thread, messages, NOT_RANKED._replace(time=best + len(recent) - place)
         hits = units(ranked, asked.unit)
         while chosen := list(islice(hits, min(asked.top_k or DEFAULT_TOP, READ_TOGETHER))):
-            found = await asyncio.gather(*(self._messages(scope, hit, asked.unit) for hit, _ in chosen))
-            for (hit, why), messages in zip(chosen, found, strict=True):
+            found = await self._logs.read_parts(scope, [_part(hit, asked.unit) for hit, _ in chosen])
+            for (hit, why), read in zip(chosen, found, strict=True):
+                messages = _current(hit, read)
                 if messages and seen.isdisjoint(message.id for message in messages):
                     yield parsed_id(hit.id)[0], messages, why
 
-    async def _messages(self, scope: Scope, hit: Hit, unit: Unit) -> list[Message]:
-        """The messages of a hit as they are now; none if the one that was indexed is gone."""
-        thread, seq = parsed_id(hit.id)
-        start, limit = (seq, 1) if unit == "message" else (number(hit, "turn_first"), TURN_MESSAGES)
-        found = await self._logs.read(scope, thread, start=start, limit=limit)
-        if not any(message.seq == seq and message.id == hit.fields["message"] for message in found):
-            return []
-        turn = number(hit, "turn")
-        return [message for message in found if message.turn_id == turn and is_indexed(message)]
+
+def _part(hit: Hit, unit: Unit) -> ThreadPart:
+    """The message of a hit, or its turn."""
+    thread, seq = parsed_id(hit.id)
+    return (
+        ThreadPart(thread, seq, 1)
+        if unit == "message"
+        else ThreadPart(thread, number(hit, "turn_first"), TURN_MESSAGES)
+    )
+
+
+def _current(hit: Hit, read: Sequence[Message]) -> list[Message]:
+    """The messages of a hit as they are now; none if the one that was indexed is gone."""
+    _, seq = parsed_id(hit.id)
+    if not any(message.seq == seq and message.id == hit.fields["message"] for message in read):
+        return []
+    turn = number(hit, "turn")
+    return [message for message in read if message.turn_id == turn and is_indexed(message)]
 
 
 async def _first(items: AsyncIterator[_Item], most: int) -> AsyncIterator[_Item]:

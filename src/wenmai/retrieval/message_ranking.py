@@ -10,12 +10,17 @@ import re
 from collections.abc import Iterable, Sequence
 from datetime import date
 from math import exp, fsum, inf, log, sqrt
+from operator import add
 from typing import NamedTuple
 
-from wenmai.retrieval.time_expressions import DaySpan
+from wenmai.retrieval.time_expressions import DaySpan, End
+from wenmai.stores.fusion import descending
 
 SMALLEST_DEVIATION = 1e-6
 """A smaller deviation is the rounding of equal values."""
+
+GOOD = 1.5
+"""Messages are compared by their times if their scores without it are at most so much below the best one."""
 
 LEAST_LEXICAL_DEVIATION = 0.1
 """Of the best lexical score: in a small pool, nearly equal scores are no reason for an order."""
@@ -29,6 +34,7 @@ class Weights(NamedTuple):
         day_scale: days after which that nearness is down to a third.
         resolved: of a message that names days within those of the question.
         when: of a message that names a time, if the question asks for one.
+        end: of the earliest or the latest of the good messages, if the question asks for it; less for those after it.
     """
 
     words: float
@@ -45,6 +51,7 @@ class Weights(NamedTuple):
     question: float = -0.5
     length: float = 0.15
     session: float = 0.3
+    end: float = 1.0
 
 
 WITH_VECTORS = Weights(
@@ -56,30 +63,34 @@ WORDS_ALONE = Weights(
 """An entry's text is the previous message and this one, so a word that the next entry has too is in this message."""
 
 
-class RankedMessage(NamedTuple):
-    """The features of a message in the pool.
+class Messages(NamedTuple):
+    """The features of the messages in the pool: a column each, with a value for each message.
 
     Attributes:
-        session: the session, whose best message raises the others.
-        spans: the days that the message names.
+        sessions: the session of each, whose best message raises the others.
+        speakers: empty texts where they have no name.
+        days, spans: of each message, and the days that it names; not needed if the question neither names days nor asks
+            for a time.
+        times: of each message; not needed if the question does not ask for the first or the last one.
         similarity: None while it has no vector.
         similarity_before, similarity_after: of the messages before and after it.
         words_before, words_after: their lexical scores, None where there is no message.
     """
 
-    id: str
-    session: str
-    speaker: str
-    day: date
-    spans: Sequence[DaySpan]
-    is_question: bool
-    length: int
-    lexical: float
-    similarity: float | None
-    similarity_before: float | None = None
-    similarity_after: float | None = None
-    words_before: float | None = None
-    words_after: float | None = None
+    ids: Sequence[str]
+    sessions: Sequence[str]
+    speakers: Sequence[str]
+    days: Sequence[date]
+    spans: Sequence[Sequence[DaySpan]]
+    times: Sequence[int]
+    questions: Sequence[int]
+    lengths: Sequence[int]
+    lexical: Sequence[float]
+    similarity: Sequence[float | None]
+    similarity_before: Sequence[float | None]
+    similarity_after: Sequence[float | None]
+    words_before: Sequence[float | None]
+    words_after: Sequence[float | None]
 
 
 class Why(NamedTuple):
@@ -109,6 +120,7 @@ class Question(NamedTuple):
     speakers: frozenset[str]
     spans: Sequence[DaySpan]
     asks_when: bool
+    end: End | None = None
 
 
 _WHEN = re.compile(
@@ -134,8 +146,24 @@ def named_speakers(question: str, speakers: Iterable[str]) -> frozenset[str]:
     return frozenset(found)
 
 
-def rank(messages: Sequence[RankedMessage], question: Question, weights: Weights | None = None) -> dict[str, Why]:
-    """The score of each message by its parts, best first, ties by id.
+class Ranking(NamedTuple):
+    """Messages by their scores.
+
+    Attributes:
+        order: the places of the messages in the pool, best first.
+        columns: the parts of their scores, in the order of :class:`Why`.
+    """
+
+    order: Sequence[int]
+    columns: Sequence[Sequence[float]]
+
+    def why(self, place: int) -> Why:
+        """The parts of the score of the message with this place in the pool."""
+        return Why._make([column[place] for column in self.columns])
+
+
+def rank(messages: Messages, question: Question, weights: Weights | None = None) -> Ranking:
+    """The messages by their scores, best first, ties by id.
 
     Args:
         messages: the pool.
@@ -143,39 +171,44 @@ def rank(messages: Sequence[RankedMessage], question: Question, weights: Weights
         weights: default: those for a pool with vectors, or without.
     """
     if weights is None:
-        weights = WITH_VECTORS if any(message.similarity is not None for message in messages) else WORDS_ALONE
-    lexical = [message.lexical for message in messages]
-    words = _ZScore(lexical, LEAST_LEXICAL_DEVIATION * max(lexical, default=0.0))
-    meaning = _ZScore([message.similarity for message in messages if message.similarity is not None])
+        weights = WORDS_ALONE if all(value is None for value in messages.similarity) else WITH_VECTORS
+    words = _ZScore(messages.lexical, LEAST_LEXICAL_DEVIATION * max(messages.lexical, default=0.0))
+    meaning = _ZScore([value for value in messages.similarity if value is not None])
+    neighbours = _sums(
+        meaning.weighted(weights.meaning_before, messages.similarity_before),
+        meaning.weighted(weights.meaning_after, messages.similarity_after),
+        words.weighted(weights.words_before, messages.words_before),
+        words.weighted(weights.words_after, messages.words_after),
+    )
     columns = (
-        words.weighted(weights.words, lexical),
-        meaning.weighted(weights.meaning, [message.similarity for message in messages]),
-        [_time(message, question, weights) for message in messages],
-        [_speaker(message, question, weights) for message in messages],
-        map(
-            sum,
-            zip(
-                meaning.weighted(weights.meaning_before, [message.similarity_before for message in messages]),
-                meaning.weighted(weights.meaning_after, [message.similarity_after for message in messages]),
-                words.weighted(weights.words_before, [message.words_before for message in messages]),
-                words.weighted(weights.words_after, [message.words_after for message in messages]),
-                strict=True,
-            ),
-        ),
-        [weights.question * message.is_question + weights.length * log(1 + message.length) for message in messages],
+        words.weighted(weights.words, messages.lexical),
+        meaning.weighted(weights.meaning, messages.similarity),
+        _times(messages, question, weights),
+        _speakers(messages.speakers, question, weights),
+        neighbours,
+        [
+            weights.question * is_question + weights.length * log(1 + length)
+            for is_question, length in zip(messages.questions, messages.lengths, strict=True)
+        ],
     )
-    parts = list(zip(*columns, strict=True))
-    scores = list(map(sum, parts))
+    if question.end is not None and messages.ids:
+        said = _sums(*columns[:2], *columns[3:])
+        ends = _ends(messages.times, said, weights.end, latest=question.end == "last")
+        columns = (*columns[:2], _sums(columns[2], ends), *columns[3:])
+    scores = _sums(*columns)
     best: dict[str, float] = {}
-    for message, score in zip(messages, scores, strict=True):
-        if score > best.get(message.session, -inf):
-            best[message.session] = score
-    of_session = [weights.session * best[message.session] for message in messages]
-    order = sorted(
-        (-score - session, message.id, place)
-        for place, (message, score, session) in enumerate(zip(messages, scores, of_session, strict=True))
-    )
-    return {id_: Why._make((*parts[place], of_session[place])) for _, id_, place in order}
+    for session, score in zip(messages.sessions, scores, strict=True):
+        if score > best.get(session, -inf):
+            best[session] = score
+    of_session = [weights.session * best[session] for session in messages.sessions]
+    return Ranking(descending(_sums(scores, of_session), messages.ids), (*columns, of_session))
+
+
+def _sums(first: Sequence[float], *others: Sequence[float]) -> list[float]:
+    sums = list(first)
+    for column in others:
+        sums = list(map(add, sums, column))
+    return sums
 
 
 class _ZScore:
@@ -183,7 +216,7 @@ class _ZScore:
 
     def __init__(self, values: Sequence[float], least: float = 0.0) -> None:
         self._mean = fsum(values) / len(values) if values else 0.0
-        deviation = sqrt(fsum((value - self._mean) ** 2 for value in values) / len(values)) if values else 0.0
+        deviation = sqrt(fsum([(value - self._mean) ** 2 for value in values]) / len(values)) if values else 0.0
         self._deviation = max(deviation, least)
 
     def weighted(self, weight: float, values: Sequence[float | None]) -> list[float]:
@@ -193,19 +226,37 @@ class _ZScore:
         return [0.0 if value is None else weight * ((value - mean) / deviation) for value in values]
 
 
-def _speaker(message: RankedMessage, question: Question, weights: Weights) -> float:
-    if not question.speakers:
-        return 0.0
-    return weights.speaker if message.speaker in question.speakers else -weights.speaker
+def _speakers(speakers: Sequence[str], question: Question, weights: Weights) -> list[float]:
+    named = question.speakers
+    if not named:
+        return [0.0] * len(speakers)
+    return [weights.speaker if speaker in named else -weights.speaker for speaker in speakers]
 
 
-def _time(message: RankedMessage, question: Question, weights: Weights) -> float:
-    score = weights.when if question.asks_when and message.spans else 0.0
+def _times(messages: Messages, question: Question, weights: Weights) -> list[float]:
+    if not question.spans and not question.asks_when:
+        return [0.0] * len(messages.ids)
+    dated = zip(messages.days, messages.spans, strict=True)
+    return [_time(day, spans, question, weights) for day, spans in dated]
+
+
+def _ends(times: Sequence[int], scores: Sequence[float], weight: float, *, latest: bool) -> list[float]:
+    """The weight for the earliest or the latest of the good messages, and for the others the less, the later."""
+    least = max(scores) - GOOD
+    good = sorted((-time if latest else time, place) for place, time in enumerate(times) if scores[place] >= least)
+    added = [0.0] * len(scores)
+    for after, (_, place) in enumerate(good):
+        added[place] = weight * (1 - after / len(good))
+    return added
+
+
+def _time(day: date, spans: Sequence[DaySpan], question: Question, weights: Weights) -> float:
+    score = weights.when if question.asks_when and spans else 0.0
     if not question.spans:
         return score
-    distance = min(span.distance(message.day) for span in question.spans)
+    distance = min(span.distance(day) for span in question.spans)
     score += weights.day * exp(-distance / weights.day_scale)
-    if any(_resolves(own, asked, message.day) for own in message.spans for asked in question.spans):
+    if any(_resolves(own, asked, day) for own in spans for asked in question.spans):
         score += weights.resolved
     return score
 

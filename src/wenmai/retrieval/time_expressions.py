@@ -1,13 +1,14 @@
 """Times that a text names, in Chinese and English, as spans of days.
 
 A relative expression (昨天, 上周五, *two weeks ago*, *last Friday*) counts from the day on which the text was written.
-A date without a year recurs each year.
+A date without a year recurs each year. 第一次, 最近一次, *the first time* and *the last time* name no day, but the
+earliest or the latest of what was said.
 """
 
 import re
 from collections.abc import Callable, Iterator
 from datetime import date, timedelta
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 DAY = timedelta(days=1)
 WEEK = timedelta(days=7)
@@ -43,6 +44,29 @@ class DaySpan(NamedTuple):
         if not self.yearly:
             return self
         return min((_in_year(self, day.year + step) for step in (0, -1, 1)), key=lambda span: span.distance(day))
+
+
+End = Literal["first", "last"]
+
+_FIRST = re.compile(
+    r"第一[次回]|头一[次回]|首次|最早|最初|最开始"
+    r"|\b(?:first time|earliest)\b|\bwhen (?:did|was|were|had) (?:\S+ ){1,4}first\b"
+)
+_LAST = re.compile(
+    r"最近[一这]?[次回]|上一?[次回]|最后[一这]?[次回]|最新"
+    r"|\b(?:last time|most recent(?:ly)?|latest|newest)\b"
+    r"|\bwhen (?:did|was|were|had) (?:\S+ ){1,4}last\b"
+    r"(?! (?:week|month|year|night|spring|summer|autumn|fall|winter|\w+day))"
+)
+
+
+def asked_end(question: str) -> End | None:
+    """Whether a question asks for the earliest or for the latest of several times; None for neither, or both."""
+    text = question[:MAX_READ].lower()
+    first, last = _FIRST.search(text) is not None, _LAST.search(text) is not None
+    if first == last:
+        return None
+    return "first" if first else "last"
 
 
 def find_spans(text: str, written: date) -> list[DaySpan]:

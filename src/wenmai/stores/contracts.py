@@ -40,6 +40,7 @@ from wenmai.stores.structs import (
     SearchQuery,
     Stored,
     ThreadInfo,
+    ThreadPart,
     Where,
 )
 
@@ -206,6 +207,13 @@ class Logs(Protocol):
 
     async def read(self, scope: Scope, thread: ThreadKey, *, start: int = 1, limit: int = 500) -> list[Message]:
         """The messages from ``seq`` ``start`` on, ascending, at most ``limit`` (1 to 10 000)."""
+        ...
+
+    async def read_parts(self, scope: Scope, parts: Sequence[ThreadPart]) -> list[list[Message]]:
+        """The messages of each of at most 100 parts of threads, as by :meth:`read`.
+
+        In one round trip, if the backend can; each part is of one snapshot.
+        """
         ...
 
     async def complete(

@@ -93,7 +93,7 @@ def check_vectors(entries: Sequence[SearchEntry], dimension: int | None) -> None
         dimension = check_vector(f"{path}.vector", entry.vector, dimension)
 
 
-def check_queries(queries: Sequence[SearchQuery], dimension: int | None = None) -> None:
+def check_queries(queries: Sequence[SearchQuery]) -> None:
     """Refuse the queries if one of them is not valid.
 
     Raises:
@@ -102,7 +102,18 @@ def check_queries(queries: Sequence[SearchQuery], dimension: int | None = None) 
     if len(queries) > MAX_QUERIES:
         raise InvalidInput("queries", len(queries), f"at most {MAX_QUERIES} queries")
     for index, query in enumerate(queries):
-        _check_query(f"queries[{index}]", query, dimension)
+        _check_query(f"queries[{index}]", query)
+
+
+def check_query_lengths(queries: Sequence[SearchQuery], dimension: int | None) -> None:
+    """Refuse checked queries whose vectors are not as long as those of the collection.
+
+    Raises:
+        InvalidInput: naming the field as ``queries[0].vector``.
+    """
+    for index, query in enumerate(queries):
+        if query.vector is not None:
+            _check_length(f"queries[{index}].vector", len(query.vector), dimension)
 
 
 def without_zeros(query: SearchQuery) -> SearchQuery:
@@ -202,13 +213,13 @@ def _check_length(path: str, length: int, dimension: int | None) -> int:
     return length
 
 
-def _check_query(path: str, query: SearchQuery, dimension: int | None) -> None:
+def _check_query(path: str, query: SearchQuery) -> None:
     if query.text is None and query.vector is None:
         raise InvalidInput(f"{path}.text", None, "given, or a vector")
     if query.text is not None:
         check_text(f"{path}.text", query.text)
     if query.vector is not None:
-        check_vector(f"{path}.vector", query.vector, dimension)
+        check_vector(f"{path}.vector", query.vector, None)
     check_where(f"{path}.where", query.where)
     if query.ids is not None:
         _check_ids(f"{path}.ids", query.ids)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Annotated, Generic, TypeVar
+from typing import Annotated, Generic, NamedTuple, TypeVar
 
 import msgspec
 from msgspec import Meta
@@ -50,6 +50,14 @@ class Appended(msgspec.Struct, frozen=True):
     repeated: int
     tail: list[Message]
     incarnation: str
+
+
+class ThreadPart(NamedTuple):
+    """Messages of a thread: those from ``seq`` ``start`` on, at most ``limit`` (1 to 10 000)."""
+
+    thread: ThreadKey
+    start: int
+    limit: int
 
 
 class ThreadInfo(msgspec.Struct, frozen=True):
@@ -156,6 +164,7 @@ class SearchQuery(msgspec.Struct, frozen=True, kw_only=True):
         pool: with text and vector, how many of the best entries by each are fused, at least ``limit``, at most
             1 000. The order of the hits depends on it, and never on ``limit``.
         fusion: of both scores.
+        fields: False if the hits are needed without their fields, which may then be empty.
     """
 
     text: str | None = None
@@ -165,9 +174,10 @@ class SearchQuery(msgspec.Struct, frozen=True, kw_only=True):
     limit: int = 10
     pool: int = 200
     fusion: RankFusion | WeightedFusion = RankFusion()
+    fields: bool = True
 
 
-class Hit(msgspec.Struct, frozen=True, kw_only=True):
+class Hit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A search result.
 
     Attributes:

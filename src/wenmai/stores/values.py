@@ -16,6 +16,7 @@ import msgspec
 from wenmai.errors import InvalidInput
 from wenmai.scope import Scope, ThreadKey
 from wenmai.stores.records import NewMessage, Record, Role
+from wenmai.stores.structs import ThreadPart
 from wenmai.stores.validation import TEXT, check_key, check_range, check_text, is_text
 
 EARLIEST = datetime(2, 1, 1, tzinfo=UTC)
@@ -49,6 +50,10 @@ class _Violation(NamedTuple):
     allowed: str
 
 
+READ_LIMIT, MAX_PARTS = 10_000, 100
+"""Messages of a read, and parts of threads that are read together."""
+
+
 def check_owner(scope: Scope, *names: str) -> None:
     """Refuse a scope, or names within it (session, persona or key), that are not valid text.
 
@@ -75,6 +80,18 @@ def check_read(scope: Scope, thread: ThreadKey, **seqs: int | None) -> None:
     for field, seq in seqs.items():
         if seq is not None:
             check_range(field, seq, MIN_INTEGER, MAX_INTEGER)
+
+
+def check_parts(scope: Scope, parts: Sequence[ThreadPart]) -> None:
+    """Refuse too many parts of threads, and those that :func:`check_read` refuses or whose limit is out of range.
+
+    Raises:
+        InvalidInput: naming ``parts``, ``limit``, or a field as :func:`check_read` does.
+    """
+    check_range("parts", len(parts), 0, MAX_PARTS)
+    for thread, start, limit in parts:
+        check_range("limit", limit, 1, READ_LIMIT)
+        check_read(scope, thread, start=start)
 
 
 def check_messages(messages: Sequence[NewMessage]) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Generator, Sequence
 from threading import Lock
 from typing import Any, NamedTuple
 
-from wenmai.stores.vector_matrix import ByteOrder, VectorMatrix
+from wenmai.stores.vector_matrix import ByteOrder, StoredVector, VectorMatrix
 
 MEMORY_BYTES = 512 * 2**20
 """Most memory for the matrices of a store; a larger partition is read in blocks by each query."""
@@ -22,7 +22,7 @@ MEMORY_BYTES = 512 * 2**20
 BLOCK_BYTES = 16 * 2**20
 """A block of vectors that are read together."""
 
-FLOAT_BYTES, NUMBER_BYTES = 4, 8
+FLOAT_BYTES, NUMBER_BYTES = 4, 16
 OVERHEAD_BYTES = 2_000
 """Memory of a matrix besides its rows."""
 
@@ -63,8 +63,8 @@ class Missing(NamedTuple):
     limit: int = 0
 
 
-Read = Sequence[tuple[int, bytes]] | Sequence[int]
-"""Numbers and vectors, or numbers alone, ascending."""
+Read = Sequence[StoredVector] | Sequence[int]
+"""Vectors, or numbers alone, by ascending number."""
 
 
 class VectorMatrices:

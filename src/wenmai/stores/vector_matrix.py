@@ -16,8 +16,11 @@ if TYPE_CHECKING:
 
 ByteOrder = Literal["<", ">"]
 
-EXACT_NUMBERS = 2**18
-"""Numbers of vectors that are compared exactly at once, in 4 MB."""
+StoredVector = tuple[int, int, bytes]
+"""The number of a vector, its entry, and its numbers."""
+
+EXACT_NUMBERS = 2**15
+"""Numbers of vectors that are compared exactly at once, in 256 kB."""
 
 ROUNDING = 2**-23
 """Twice the rounding of a 32-bit product, relative to it."""
@@ -29,20 +32,21 @@ def to_bytes(vector: Sequence[float], order: ByteOrder) -> bytes:
 
 
 class VectorMatrix:
-    """Vectors, normalised, by number; never changed, so that threads may share it.
+    """The vectors, normalised, of entries; never changed, so that threads may share it.
 
-    A longer matrix shares the memory of the one that it extends.
+    Vectors have ascending numbers. A longer matrix shares the memory of the one that it extends.
     """
 
     def __init__(self, buffer: _Buffer, size: int, alive: NDArray[np.bool_] | None = None) -> None:
         self._buffer = buffer
         self._alive = alive
-        self._numbers, self._rows = buffer.numbers[:size], buffer.rows[:size]
+        self._numbers, self._entries, self._rows = buffer.numbers[:size], buffer.entries[:size], buffer.rows[:size]
         self._size = size
         self._live = size if alive is None else int(alive.sum())
+        self._sorted: tuple[Numbers, NDArray[np.intp]] | None = None
 
     @classmethod
-    def of(cls, dimension: int, read: Iterable[tuple[int, bytes]], order: ByteOrder) -> VectorMatrix:
+    def of(cls, dimension: int, read: Iterable[StoredVector], order: ByteOrder) -> VectorMatrix:
         """A matrix of these vectors, by ascending number."""
         return cls(_Buffer(dimension, 0), 0).extended(list(read), order)
 
@@ -63,13 +67,13 @@ class VectorMatrix:
     @property
     def memory(self) -> int:
         """Bytes."""
-        return self._buffer.rows.nbytes + self._buffer.numbers.nbytes
+        return self._buffer.rows.nbytes + self._buffer.numbers.nbytes + self._buffer.entries.nbytes
 
     def reserved(self, capacity: int) -> VectorMatrix:
         """The same vectors, with room for so many."""
         return VectorMatrix(self._copy(capacity, used=self._size), self._size, self._alive)
 
-    def extended(self, read: Sequence[tuple[int, bytes]], order: ByteOrder) -> VectorMatrix:
+    def extended(self, read: Sequence[StoredVector], order: ByteOrder) -> VectorMatrix:
         """With these vectors, whose numbers are ascending and greater than the last."""
         import numpy as np  # noqa: PLC0415 — only searches by vector need it
 
@@ -77,8 +81,9 @@ class VectorMatrix:
             return self
         size = self._size + len(read)
         buffer = self._buffer if self._buffer.claim(self._size, size) else self._copy(size + size // 2, used=size)
-        buffer.numbers[self._size : size] = [number for number, _ in read]
-        joined = np.frombuffer(b"".join(vector for _, vector in read), np.dtype(f"{order}f4"))
+        buffer.numbers[self._size : size] = [number for number, _, _ in read]
+        buffer.entries[self._size : size] = [entry for _, entry, _ in read]
+        joined = np.frombuffer(b"".join(vector for _, _, vector in read), np.dtype(f"{order}f4"))
         buffer.rows[self._size : size] = _normalised(joined.reshape(len(read), -1))
         alive = None if self._alive is None else np.concatenate([self._alive, np.ones(len(read), bool)])
         return VectorMatrix(buffer, size, alive)
@@ -92,12 +97,12 @@ class VectorMatrix:
         return without if 2 * len(without) >= self._size else without._compacted()
 
     def top(self, vector: Sequence[float], limit: int, allowed: Sequence[int] | None = None) -> dict[int, float]:
-        """The cosines of the best, by number, in descending order, with all that equal the last of them.
+        """The cosines of the best, by entry, in descending order, with all that equal the last of them.
 
         Args:
             vector: of the same length; the cosine with a zero vector is 0.
             limit: at least so many, if there are.
-            allowed: only vectors with these numbers.
+            allowed: only vectors of these entries.
         """
         import numpy as np  # noqa: PLC0415
 
@@ -117,59 +122,71 @@ class VectorMatrix:
             positions = np.arange(self._size)
         return _best(self._exact(positions, wanted), limit)
 
-    def similarities(self, vector: Sequence[float], numbers: Sequence[int]) -> dict[int, float]:
-        """The cosine of each vector, by number; without those that it does not have."""
+    def similarities(self, vector: Sequence[float], entries: Sequence[int]) -> dict[int, float]:
+        """The cosine of each entry that has a vector."""
         import numpy as np  # noqa: PLC0415
 
-        positions = self._positions(numbers)
+        positions = self._positions(entries)
         if positions is None:
             return {}
         return dict(self._exact(positions, _normalised(np.asarray([vector], np.float64))[0]))
 
     def _exact(self, positions: NDArray[np.intp], wanted: Rows) -> list[tuple[int, float]]:
-        """Numbers and cosines; equal vectors have equal ones, which a product of matrices does not promise."""
+        """Entries and cosines; equal vectors have equal ones, which a product of matrices does not promise."""
         exact = wanted.astype("f8")
         cosines: list[float] = []
         step = max(1, EXACT_NUMBERS // self.dimension)
         for start in range(0, len(positions), step):  # all may be equal, so that this would copy the whole matrix
             rows = self._rows[positions[start : start + step]].astype("f8")
-            cosines += (rows * exact).sum(axis=1).clip(-1.0, 1.0).tolist()
-        return list(zip(self._numbers[positions].tolist(), cosines, strict=True))
+            rows *= exact
+            cosines += rows.sum(axis=1).clip(-1.0, 1.0).tolist()
+        return list(zip(self._entries[positions].tolist(), cosines, strict=True))
 
-    def _positions(self, numbers: Sequence[int] | None) -> NDArray[np.intp] | None:
-        """The rows of the vectors with these numbers, ascending; None for all rows."""
+    def _positions(self, entries: Sequence[int] | None) -> NDArray[np.intp] | None:
+        """The rows of these entries' vectors; None for all rows."""
         import numpy as np  # noqa: PLC0415
 
-        if numbers is None:
+        if entries is None:
             return None if self._alive is None else np.flatnonzero(self._alive)
-        wanted = np.unique(np.asarray(numbers, np.int64))
-        found: NDArray[np.intp] = np.searchsorted(self._numbers, wanted)
-        inside = found < self._size
+        if self._sorted is None:
+            live = np.arange(self._size) if self._alive is None else np.flatnonzero(self._alive)
+            order = live[np.argsort(self._entries[live], kind="stable")]
+            self._sorted = self._entries[order], order
+        held, rows = self._sorted
+        wanted = np.unique(np.asarray(entries, np.int64))
+        found = np.searchsorted(held, wanted)
+        inside = found < len(held)
         found, wanted = found[inside], wanted[inside]
-        found = found[self._numbers[found] == wanted]
-        return found if self._alive is None else found[self._alive[found]]
+        positions: NDArray[np.intp] = rows[found[held[found] == wanted]]
+        return positions
 
     def _copy(self, capacity: int, used: int) -> _Buffer:
         buffer = _Buffer(self.dimension, max(capacity, self._size), used)
-        buffer.numbers[: self._size], buffer.rows[: self._size] = self._numbers, self._rows
+        buffer.fill(self._numbers, self._entries, self._rows)
         return buffer
 
     def _compacted(self) -> VectorMatrix:
         buffer = _Buffer(self.dimension, len(self), len(self))
-        buffer.numbers[:], buffer.rows[:] = self._numbers[self._alive], self._rows[self._alive]
+        buffer.fill(self._numbers[self._alive], self._entries[self._alive], self._rows[self._alive])
         return VectorMatrix(buffer, len(self))
 
 
 class _Buffer:
-    """Memory for numbers and rows, of which the first ``_used`` belong to a matrix."""
+    """Memory for numbers, entries and rows, of which the first ``_used`` belong to a matrix."""
 
     def __init__(self, dimension: int, capacity: int, used: int = 0) -> None:
         import numpy as np  # noqa: PLC0415
 
         self.numbers: Numbers = np.empty(capacity, np.int64)
+        self.entries: Numbers = np.empty(capacity, np.int64)
         self.rows: Rows = np.empty((capacity, dimension), np.float32)
         self._used = used
         self._lock = Lock()
+
+    def fill(self, numbers: Numbers, entries: Numbers, rows: Rows) -> None:
+        """Set the first rows."""
+        size = len(numbers)
+        self.numbers[:size], self.entries[:size], self.rows[:size] = numbers, entries, rows
 
     def claim(self, size: int, wanted: int) -> bool:
         """Reserve the rows between both sizes, if they exist and no other matrix has them."""

@@ -13,7 +13,7 @@ from struct import Struct
 from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
 
-from wenmai.stores.bm25 import idf, length_factor
+from wenmai.stores.bm25 import UNIT, idf, length_factor
 from wenmai.stores.contracts import BM25_B, BM25_K1
 
 if TYPE_CHECKING:
@@ -38,14 +38,11 @@ CACHED_ENTRIES = 1_000_000
 """Entries whose scores are kept, in 24 MB."""
 
 
-class Words(NamedTuple):
-    """The BM25 score of an entry, and the weight of the terms that it contains; both in units."""
+class Scored(NamedTuple):
+    """The scores of entries, see :class:`wenmai.stores.structs.Hit`: BM25, and coverage of the terms."""
 
-    score: int
-    covered: int
-
-
-NO_WORDS = Words(0, 0)
+    lexical: list[float]
+    coverage: list[float]
 
 
 class Sums(NamedTuple):
@@ -56,9 +53,8 @@ class Sums(NamedTuple):
 
 
 class Postings(NamedTuple):
-    """The postings of some terms: the number of the term, and the place, count and length of each."""
+    """The postings of a term: the place, count and length of each entry that contains it."""
 
-    terms: NDArray[np.intp]
     places: NDArray[np.int64]
     counts: NDArray[np.float64]
     lengths: NDArray[np.float64]
@@ -78,29 +74,28 @@ def without_postings(postings: bytes, places: Iterable[int]) -> bytes:
     return postings
 
 
-def from_blocks(terms: Sequence[str], blocks: Sequence[tuple[str, int, bytes]]) -> Postings:
-    """The postings of rows with a term, a block and its postings."""
+def from_blocks(blocks: Sequence[tuple[int, bytes]]) -> Postings:
+    """The postings of a term in blocks, of which there is at least one."""
     import numpy as np  # noqa: PLC0415 — only searches need it
 
-    numbers = {term: number for number, term in enumerate(terms)}
-    held, firsts, lists = zip(*blocks, strict=True) if blocks else ((), (), ())
-    of_term = np.fromiter(map(numbers.__getitem__, held), np.intp, len(blocks))
-    sizes = np.fromiter(map(len, lists), np.intp, len(blocks)) // _POSTING.size
+    numbers, lists = zip(*blocks, strict=True)
+    sizes = np.fromiter(map(len, lists), np.intp, len(lists)) // _POSTING.size
     read = np.frombuffer(b"".join(lists), ">u4").reshape(-1, 2)
-    packed = read[:, 0].astype(np.int64)
-    places = np.repeat(np.asarray(firsts, np.int64) << BLOCK_BITS, sizes) + (packed >> _COUNT_BITS)
-    return Postings(np.repeat(of_term, sizes), places, (packed & _MOST).astype("f8"), read[:, 1].astype("f8"))
+    packed = read[:, 0].astype(np.uint32)
+    places = np.repeat(np.asarray(numbers, np.int64) << BLOCK_BITS, sizes) + (packed >> _COUNT_BITS)
+    return Postings(places, (packed & _MOST).astype("f8"), read[:, 1].astype("f8"))
 
 
-def from_lists(lists: Sequence[bytes]) -> Postings:
+def from_lists(lists: Iterable[bytes]) -> list[Postings]:
     """The postings of each term, in network byte order: place (8 bytes), count and length (4 each)."""
     import numpy as np  # noqa: PLC0415
 
     kind = np.dtype([("place", ">i8"), ("count", ">i4"), ("length", ">i4")])
-    sizes = [len(each) // kind.itemsize for each in lists]
-    read = np.frombuffer(b"".join(lists), kind)
-    terms = np.repeat(np.arange(len(lists)), sizes)
-    return Postings(terms, read["place"].astype(np.int64), read["count"].astype("f8"), read["length"].astype("f8"))
+    terms = [np.frombuffer(each, kind) for each in lists if each]
+    return [
+        Postings(read["place"].astype(np.int64), read["count"].astype("f8"), read["length"].astype("f8"))
+        for read in terms
+    ]
 
 
 class WordScores:
@@ -109,35 +104,36 @@ class WordScores:
     Args:
         sums: of the partition.
         terms: how many the query has.
-        postings: all of these terms.
-
-    Attributes:
-        total: the weight of all terms.
+        postings: of each of them that an entry contains.
     """
 
-    def __init__(self, sums: Sums, terms: int, postings: Postings) -> None:
+    def __init__(self, sums: Sums, terms: int, postings: Sequence[Postings]) -> None:
         import numpy as np  # noqa: PLC0415
 
-        frequencies: list[int] = np.bincount(postings.terms, minlength=terms).tolist()
-        weights = [idf(sums.entries, frequency) for frequency in frequencies]
-        weight = np.asarray(weights, np.float64)[postings.terms]
-        # In the order of operations of wenmai.stores.bm25.term_score.
-        by_length = postings.counts + BM25_K1 * (1 - BM25_B) + length_factor(*sums) * postings.lengths
-        scores = np.floor(weight * (BM25_K1 + 1) * postings.counts / by_length)
-        held, slots = _numbered(postings.places)
-        covered = np.bincount(slots, weights=weight)
+        held, slots = _numbered([each.places for each in postings])
+        scores, covered = np.zeros(len(held)), np.zeros(len(held))
+        self._total = (terms - len(postings)) * idf(sums.entries, 0)
+        for each, own in zip(postings, slots, strict=True):
+            weight = idf(sums.entries, len(own))
+            # In the order of operations of wenmai.stores.bm25.term_score, with few arrays.
+            by_length = each.counts + BM25_K1 * (1 - BM25_B)
+            by_length += length_factor(*sums) * each.lengths
+            score = weight * (BM25_K1 + 1) * each.counts
+            score /= by_length
+            scores[own] += np.floor(score, out=score)
+            covered[own] += weight
+            self._total += weight
         matched = np.flatnonzero(covered)
-        self.total: int = sum(weights)
         self._places: NDArray[np.int64] = held[matched]
-        self._scores = np.bincount(slots, weights=scores)[matched]
+        self._scores = scores[matched]
         self._covered = covered[matched]
 
     def __len__(self) -> int:
         """Number of entries that contain a term."""
         return len(self._places)
 
-    def best(self, limit: int, allowed: Collection[int] | None = None) -> dict[int, Words]:
-        """The best by place, in descending order, with all that equal the last of them.
+    def best(self, limit: int, allowed: Collection[int] | None = None) -> dict[int, int]:
+        """The scores, in units, of the best by place, in descending order, with all that equal the last of them.
 
         Args:
             limit: at least so many, if there are.
@@ -145,44 +141,47 @@ class WordScores:
         """
         import numpy as np  # noqa: PLC0415
 
-        chosen = np.arange(len(self)) if allowed is None else self._positions(allowed)
+        chosen = np.arange(len(self))
+        if allowed is not None:
+            found, positions = self._found(np.unique(np.fromiter(allowed, np.int64, len(allowed))))
+            chosen = positions[found]
         scores = self._scores[chosen]
         if limit < len(chosen):
             kept = scores >= np.partition(scores, len(scores) - limit)[len(scores) - limit]
             chosen, scores = chosen[kept], scores[kept]
-        return self._words(chosen[np.argsort(-scores, kind="stable")])
+        order = np.argsort(-scores, kind="stable")
+        return dict(zip(self._places[chosen[order]].tolist(), scores[order].astype(np.int64).tolist(), strict=True))
 
-    def of(self, places: Collection[int]) -> dict[int, Words]:
-        """Those of these places that contain a term."""
-        return self._words(self._positions(places))
-
-    def _positions(self, places: Collection[int]) -> NDArray[np.intp]:
+    def at(self, places: Sequence[int]) -> Scored:
+        """The scores of the entries at these places; zeros for those that contain no term."""
         import numpy as np  # noqa: PLC0415
 
-        wanted = np.unique(np.fromiter(places, np.int64, len(places)))
-        found = np.searchsorted(self._places, wanted)
-        inside = found < len(self._places)
-        found, wanted = found[inside], wanted[inside]
-        positions: NDArray[np.intp] = found[self._places[found] == wanted]
-        return positions
+        found, positions = self._found(np.asarray(places, np.int64))
+        columns = np.zeros((2, len(places)))
+        columns[:, found] = UNIT * self._scores[positions[found]], self._covered[positions[found]] / max(1, self._total)
+        return Scored(*columns.tolist())
 
-    def _words(self, positions: NDArray[np.intp]) -> dict[int, Words]:
-        columns = (self._places[positions], self._scores[positions], self._covered[positions])
-        places, scores, covered = (column.tolist() for column in columns)
-        return {
-            place: Words(int(score), int(weight)) for place, score, weight in zip(places, scores, covered, strict=True)
-        }
+    def _found(self, places: NDArray[np.int64]) -> tuple[NDArray[np.bool_], NDArray[np.intp]]:
+        """Whether the entries at these places contain a term, and their positions here."""
+        import numpy as np  # noqa: PLC0415
+
+        positions = np.searchsorted(self._places, places)
+        if not len(self):
+            return np.zeros(len(places), bool), positions
+        positions[positions == len(self)] = 0
+        return self._places[positions] == places, positions
 
 
-def _numbered(places: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.intp]]:
-    """Ascending places, among them all of these, and the position of each; sorted only if they lie far apart."""
+def _numbered(lists: Sequence[NDArray[np.int64]]) -> tuple[NDArray[np.int64], list[NDArray[np.int64]]]:
+    """Ascending places, among them all of these, and the positions of those of each list; sorted only if far apart."""
     import numpy as np  # noqa: PLC0415
 
-    first, last = (int(places.min()), int(places.max())) if len(places) else (0, -1)
-    if last - first < SPREAD * len(places) + BLOCK:
-        return np.arange(first, last + 1), places - first
-    held, slots = np.unique(places, return_inverse=True)
-    return held, slots.reshape(-1)
+    first = min((int(places.min()) for places in lists), default=0)
+    last = max((int(places.max()) for places in lists), default=-1)
+    if last - first < SPREAD * sum(map(len, lists)) + BLOCK:
+        return np.arange(first, last + 1), [places - first for places in lists]
+    held = np.unique(np.concatenate(lists))
+    return held, [np.searchsorted(held, places) for places in lists]
 
 
 class CachedScores:

@@ -11,7 +11,7 @@ from wenmai.stores.cache.read_through import IsFresh, ReadThrough
 from wenmai.stores.cache.write_through import WriteThrough
 from wenmai.stores.contracts import Logs
 from wenmai.stores.records import Message, NewMessage
-from wenmai.stores.structs import ActiveThreads, Appended, ThreadInfo
+from wenmai.stores.structs import ActiveThreads, Appended, ThreadInfo, ThreadPart
 from wenmai.stores.validation import check_range
 
 MAX_READ = 10_000
@@ -88,6 +88,10 @@ class CachedLogs:
     async def read(self, scope: Scope, thread: ThreadKey, *, start: int = 1, limit: int = 500) -> list[Message]:
         """See :meth:`wenmai.stores.contracts.Logs.read`."""
         return await self._durable.read(scope, thread, start=start, limit=limit)
+
+    async def read_parts(self, scope: Scope, parts: Sequence[ThreadPart]) -> list[list[Message]]:
+        """See :meth:`wenmai.stores.contracts.Logs.read_parts`."""
+        return await self._durable.read_parts(scope, parts)
 
     async def complete(
         self,

@@ -10,7 +10,7 @@ from wenmai.stores.conformance.expect import equal, raises, require
 from wenmai.stores.conformance.harness import Harness, make_messages, texts
 from wenmai.stores.conformance.samples import SIMILAR_KEYS
 from wenmai.stores.records import NewMessage
-from wenmai.stores.structs import ThreadInfo
+from wenmai.stores.structs import ThreadInfo, ThreadPart
 
 QUESTION = NewMessage(role="user", content="question")
 ANSWER = NewMessage(role="assistant", content="answer")
@@ -37,6 +37,28 @@ async def read_returns_a_range(harness: Harness) -> None:
     equal(texts(await harness.logs.read(scope, key, start=4, limit=3)), ["4", "5", "6"], "3 from 4")
     equal(texts(await harness.logs.read(scope, key, start=12, limit=3)), ["12"], "3 from 12")
     equal(await harness.logs.read(scope, key, start=13), [], "from 13")
+
+
+@case("logs")
+async def parts_of_threads_are_read_together(harness: Harness) -> None:
+    """``read_parts`` returns what ``read`` returns for each part, in order, even if it is named twice."""
+    scope = harness.scope()
+    keys = [await harness.thread(scope, session, messages=5) for session in SIMILAR_KEYS[:3]]
+    keys += [await harness.thread(scope, keys[0].session_id, "ancestor", messages=3), ThreadKey("never", "elder")]
+    stale = keys[0]._replace(incarnation="another")
+    wanted = [(3, 2), (1, 10_000), (5, 1), (2, 1), (6, 3)]
+    parts = [ThreadPart(key, *part) for part in wanted for key in (*keys[::-1], stale, keys[0])]
+    alone = [await harness.logs.read(scope, key, start=start, limit=limit) for key, start, limit in parts]
+    equal(await harness.logs.read_parts(scope, parts), alone, "messages of the parts")
+    equal(sum(map(len, alone)), 41, "messages of all parts")
+    equal(await harness.logs.read_parts(scope, []), [], "messages of no part")
+    for who, stranger in harness.foreign_scopes().items():
+        equal(await harness.logs.read_parts(stranger, parts), [[]] * len(parts), f"messages by {who}")
+    for refused in ([ThreadPart(keys[0], 1, limit)] for limit in (0, 10_001)):
+        with raises(InvalidInput, f"a limit of {refused[0].limit}"):
+            await harness.logs.read_parts(scope, refused)
+    with raises(InvalidInput, "101 parts"):
+        await harness.logs.read_parts(scope, parts[:1] * 101)
 
 
 @case("logs")

@@ -3,6 +3,8 @@
 from math import cos, sin
 from typing import Any
 
+from msgspec.structs import replace
+
 from wenmai.scope import Scope
 from wenmai.stores.conformance.case import case
 from wenmai.stores.conformance.expect import equal, require
@@ -202,6 +204,9 @@ async def several_queries_are_as_each_alone(harness: Harness) -> None:
     alone = [(await harness.search.query(scope, "c", [query]))[0] for query in queries]
     equal(await harness.search.query(scope, "c", queries), alone, "hits of all at once")
     equal(await harness.search.query(scope, "c", []), [], "hits of no query")
+    bare = await harness.search.query(scope, "c", [replace(query, fields=False) for query in queries])
+    scores = [[replace(hit, fields={}) for hit in hits] for hits in alone]
+    equal([[replace(hit, fields={}) for hit in hits] for hits in bare], scores, "hits without their fields")
     equal(await harness.search.query(scope, "never", queries), [[]] * len(queries), "hits in an empty collection")
     found = await harness.search.query(scope, "c", queries[:1] * 20)
     equal([ids(hits) for hits in found], [ids(alone[0])] * 20, "hits of 20 queries")

@@ -28,9 +28,9 @@ from wenmai.stores.elasticsearch.threads import (
     remove_threads,
 )
 from wenmai.stores.records import Message, NewMessage
-from wenmai.stores.structs import ActiveThread, ActiveThreads, Appended, ThreadInfo
+from wenmai.stores.structs import ActiveThread, ActiveThreads, Appended, ThreadInfo, ThreadPart
 from wenmai.stores.validation import MAX_EXAMINED, check_key, check_range
-from wenmai.stores.values import check_completion, check_messages, check_owner, check_read
+from wenmai.stores.values import check_completion, check_messages, check_owner, check_parts, check_read
 
 MAX_BATCH, MAX_READ, MAX_SEQ = 1_000, 10_000, 2**63 - 1
 _ID_DIGITS = 40
@@ -101,6 +101,11 @@ class ElasticsearchLogs:
             if messages is not None:
                 return messages
         raise AssertionError("attempts end with an error")
+
+    async def read_parts(self, scope: Scope, parts: Sequence[ThreadPart]) -> list[list[Message]]:
+        """See :meth:`wenmai.stores.contracts.Logs.read_parts`."""
+        check_parts(scope, parts)
+        return await asyncio.gather(*(self.read(scope, key, start=start, limit=limit) for key, start, limit in parts))
 
     async def complete(
         self,

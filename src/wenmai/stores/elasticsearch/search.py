@@ -34,6 +34,7 @@ from wenmai.stores.search_values import (
     check_entries,
     check_page,
     check_queries,
+    check_query_lengths,
     check_removal,
     check_vectors,
     text_digest,
@@ -153,7 +154,7 @@ class ElasticsearchSearch:
         dimension, *answers = await self._client.search_all(self._index, bodies, owner)
         statistics = statistics_of(counted, answers[: len(counts)])
         known = [hit["_source"]["dimension"] for hit in dimension["hits"]["hits"]] if statistics.vectors else []
-        check_queries(queries, known[0] if known else None)
+        check_query_lengths(queries, known[0] if known else None)
         found = iter(answers[len(counts) :])
         candidates = [[next(found) for _ in each] for each in searches]
 

@@ -13,7 +13,7 @@ from wenmai.stores.bm25 import UNIT, coverage, idf, length_factor, term_score
 from wenmai.stores.elasticsearch.address import Kind
 from wenmai.stores.elasticsearch.entries import Packed, filters_of, term_token, unpacked, vector_bytes
 from wenmai.stores.elasticsearch.indices import vector_field
-from wenmai.stores.fusion import Scores, best
+from wenmai.stores.fusion import Candidates, best
 from wenmai.stores.structs import Hit, SearchQuery
 from wenmai.stores.vector_matrix import VectorMatrix
 from wenmai.text.cjk import query_terms
@@ -109,8 +109,10 @@ def rank(
     if query.ids is None:
         words = {id_: score for id_, score in lexical.items() if score > 0}
         chosen = {*_top(words, _depth(query)), *_top(similar, _depth(query))}
-    scores = {id_: Scores(lexical[id_], similar.get(id_)) for id_ in chosen}
-    return [_hit(candidates[id_].packed, scores[id_], weights) for id_ in best(query, scores)]
+    ids = list(chosen)
+    columns = Candidates(ids, [lexical[id_] for id_ in ids], [similar.get(id_) for id_ in ids])
+    packed = [candidates[id_].packed for id_ in ids]
+    return [_hit(packed[place], columns, place, weights) for place in best(query, columns)]
 
 
 def _depth(query: SearchQuery) -> int:
@@ -169,7 +171,7 @@ def _similarities(vector: Sequence[float], candidates: Mapping[str, Candidate]) 
     ]
     if not vectors:
         return {}
-    numbered = [(number, raw) for number, (_, raw) in enumerate(vectors)]
+    numbered = [(number, number, raw) for number, (_, raw) in enumerate(vectors)]
     matrix = VectorMatrix.of(len(vector), numbered, "<")
     cosines = matrix.similarities(vector, range(len(vectors)))
     return {vectors[number][0]: cosine for number, cosine in cosines.items()}
@@ -179,11 +181,11 @@ def _top(scores: Mapping[str, float], depth: int) -> list[str]:
     return nsmallest(depth, scores, key=lambda id_: (-scores[id_], id_))
 
 
-def _hit(packed: Packed, scores: Scores, weights: Mapping[str, int]) -> Hit:
+def _hit(packed: Packed, scores: Candidates, place: int, weights: Mapping[str, int]) -> Hit:
     return Hit(
         id=packed.id,
-        lexical=scores.lexical,
+        lexical=scores.lexical[place],
         coverage=coverage(weights, [term for term in weights if term in packed.counts]),
-        similarity=scores.similarity,
+        similarity=scores.similarities[place],
         fields=packed.fields,
     )

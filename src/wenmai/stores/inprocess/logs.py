@@ -14,9 +14,9 @@ from wenmai.scope import Scope, ThreadKey
 from wenmai.stores.inprocess.documents import InProcessDocuments
 from wenmai.stores.inprocess.rows import Entry, Row, Thread, decode, encode
 from wenmai.stores.records import Message, NewMessage, Session
-from wenmai.stores.structs import ActiveThread, ActiveThreads, Appended, ThreadInfo
+from wenmai.stores.structs import ActiveThread, ActiveThreads, Appended, ThreadInfo, ThreadPart
 from wenmai.stores.validation import MAX_EXAMINED, check_key, check_range
-from wenmai.stores.values import check_completion, check_messages, check_owner, check_read
+from wenmai.stores.values import check_completion, check_messages, check_owner, check_parts, check_read
 
 MAX_BATCH = 1_000
 MAX_READ = 10_000
@@ -96,6 +96,11 @@ class InProcessLogs:
         first = max(start, 1) - 1
         entries = self._thread(scope, thread).entries[first : first + limit]
         return [decode(entry.raw, Message) for entry in entries]
+
+    async def read_parts(self, scope: Scope, parts: Sequence[ThreadPart]) -> list[list[Message]]:
+        """See :meth:`wenmai.stores.contracts.Logs.read_parts`."""
+        check_parts(scope, parts)
+        return [await self.read(scope, thread, start=start, limit=limit) for thread, start, limit in parts]
 
     async def complete(
         self,

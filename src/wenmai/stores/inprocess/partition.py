@@ -7,7 +7,7 @@ from heapq import nsmallest
 from typing import TypeVar
 
 from wenmai.stores.bm25 import UNIT, coverage, idf, length_factor, term_score
-from wenmai.stores.fusion import Scores, best
+from wenmai.stores.fusion import Candidates, best
 from wenmai.stores.inprocess.vectors import Vectors
 from wenmai.stores.search_values import is_within, text_digest, values_of
 from wenmai.stores.structs import FieldValue, Hit, Range, SearchEntry, SearchQuery, Where
@@ -113,8 +113,9 @@ class Partition:
         candidates = {*_top(lexical, depth), *_top(similar, depth)} if query.ids is None else allowed or set()
         if query.vector is not None:
             similar |= self.vectors.similarities(query.vector, candidates - similar.keys())
-        scores = {id_: Scores(lexical.get(id_, 0.0), similar.get(id_)) for id_ in candidates}
-        return [self._hit(id_, scores[id_], weights) for id_ in best(query, scores)]
+        ids = list(candidates)
+        columns = Candidates(ids, [lexical.get(id_, 0.0) for id_ in ids], [similar.get(id_) for id_ in ids])
+        return [self._hit(columns, place, weights) for place in best(query, columns)]
 
     def _weights(self, text: str | None) -> dict[str, int]:
         """The idf of the query's distinct terms over all entries of the partition."""
@@ -138,13 +139,14 @@ class Partition:
             keys = [(name, value) for value in values_of(wanted)]
         return set().union(*(self.values.get(key, ()) for key in keys))
 
-    def _hit(self, id_: str, scores: Scores, weights: Mapping[str, int]) -> Hit:
+    def _hit(self, candidates: Candidates, place: int, weights: Mapping[str, int]) -> Hit:
+        id_ = candidates.ids[place]
         indexed = self.entries[id_]
         return Hit(
             id=id_,
-            lexical=scores.lexical,
+            lexical=candidates.lexical[place],
             coverage=coverage(weights, [term for term in weights if term in indexed.counts]),
-            similarity=scores.similarity,
+            similarity=candidates.similarities[place],
             fields=_copied(indexed.fields),
         )
 

@@ -17,6 +17,7 @@ from wenmai.stores.search_values import (
     check_entries,
     check_page,
     check_queries,
+    check_query_lengths,
     check_removal,
     check_vectors,
     without_zeros,
@@ -77,7 +78,8 @@ class InProcessSearch:
         check_collection(scope, collection)
         async with self._lock(scope, collection, shared=shared):
             partition = self._partition(scope, collection, shared=shared)
-            check_queries(queries, partition.vectors.dimension)
+            check_queries(queries)
+            check_query_lengths(queries, partition.vectors.dimension)
             asked = list(map(without_zeros, queries))
             updating = partition.vectors.is_stale and any(query.vector is not None for query in asked)
             size = LARGE + 1 if updating else len(asked) * len(partition.entries)

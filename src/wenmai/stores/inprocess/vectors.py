@@ -64,7 +64,8 @@ class Vectors:
     def _current(self) -> VectorMatrix:
         """The matrix with all changes so far."""
         matrix = VectorMatrix.of(self._dimension, (), _ORDER) if self._matrix is None else self._matrix
-        self._matrix = matrix.extended(list(self._new.items()), _ORDER)
+        new = [(number, number, vector) for number, vector in self._new.items()]
+        self._matrix = matrix.extended(new, _ORDER)
         self._new.clear()
         if len(self._matrix) != len(self._numbers):
             self._matrix = self._matrix.restricted(list(self._ids))

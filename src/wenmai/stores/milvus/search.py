@@ -11,7 +11,14 @@ from wenmai.scope import Scope
 from wenmai.stores.milvus.client import Client
 from wenmai.stores.milvus.rows import owner_of
 from wenmai.stores.milvus.stored_partition import StoredPartition
-from wenmai.stores.search_values import check_collection, check_page, check_queries, check_removal, without_zeros
+from wenmai.stores.search_values import (
+    check_collection,
+    check_page,
+    check_queries,
+    check_query_lengths,
+    check_removal,
+    without_zeros,
+)
 from wenmai.stores.structs import CollectionSize, Hit, SearchEntry, SearchQuery, Where
 
 T = TypeVar("T")
@@ -67,7 +74,7 @@ class MilvusSearch:
 
         def work(stored: StoredPartition) -> list[list[Hit]]:
             partition = stored.follow()
-            check_queries(queries, partition.vectors.dimension)
+            check_query_lengths(queries, partition.vectors.dimension)
             return [partition.hits(without_zeros(query)) for query in queries]
 
         return await self._run(scope, collection, shared, work)

@@ -14,9 +14,9 @@ from wenmai.stores.postgresql.database import Database, Run, unescape
 from wenmai.stores.postgresql.messages import COLUMNS, batch_columns, new_message, none_if_all, to_json, to_message
 from wenmai.stores.postgresql.purging import purge
 from wenmai.stores.records import Message, NewMessage
-from wenmai.stores.structs import ActiveThread, ActiveThreads, Appended, ThreadInfo
+from wenmai.stores.structs import ActiveThread, ActiveThreads, Appended, ThreadInfo, ThreadPart
 from wenmai.stores.validation import MAX_EXAMINED, check_key, check_range, cursor_number
-from wenmai.stores.values import check_completion, check_messages, check_owner, check_read
+from wenmai.stores.values import check_completion, check_messages, check_owner, check_parts, check_read
 
 APPEND_LIMIT = 1_000
 READ_LIMIT = 10_000
@@ -43,10 +43,20 @@ SELECT {COLUMNS} FROM (
     (SELECT turn_id FROM messages WHERE thread = (SELECT thread FROM a) AND NOT completed)
   ORDER BY seq DESC LIMIT $9
 ) m, a ORDER BY m.seq"""
-_FROM = f"""{_THREAD}
-SELECT {COLUMNS} FROM (
-  SELECT * FROM messages WHERE thread = (SELECT thread FROM a) AND seq >= $8 ORDER BY seq LIMIT $9
-) m, a ORDER BY m.seq"""
+_PARTS = f"""
+SELECT part.place, {COLUMNS}
+FROM unnest($5::text[], $6::text[], $7::text[], $8::bigint[], $9::bigint[]) WITH ORDINALITY
+  AS part (session_id, incarnation, npc_id, start, most, place)
+CROSS JOIN LATERAL (
+  SELECT t.thread, t.label FROM conversations c JOIN threads t ON t.conversation = c.row_id
+  WHERE c.tenant_id = $1 AND c.site_id = $2 AND c.user_id = $3 AND c.session_id = part.session_id
+    AND (part.incarnation IS NULL OR c.incarnation = part.incarnation)
+    AND (c.keep_until IS NULL OR c.keep_until > $4) AND t.npc_id = part.npc_id
+) a
+CROSS JOIN LATERAL (
+  SELECT * FROM messages m WHERE m.thread = a.thread AND m.seq >= part.start ORDER BY m.seq LIMIT part.most
+) m
+ORDER BY part.place, m.seq"""
 _COMPLETE = f"""{_THREAD}
 UPDATE messages m SET content = $10, completed = $11, tokens = $12, metadata = coalesce($13::json, m.metadata)
 FROM a WHERE m.thread = a.thread AND m.seq = $8 AND NOT m.completed
@@ -183,9 +193,23 @@ class PostgresqlLogs:
 
     async def read(self, scope: Scope, thread: ThreadKey, *, start: int = 1, limit: int = 500) -> list[Message]:
         """See :meth:`wenmai.stores.contracts.Logs.read`."""
-        check_range("limit", limit, 1, READ_LIMIT)
-        check_read(scope, thread, start=start)
-        return await self._fetch(_FROM, scope, thread, start, limit)
+        return (await self.read_parts(scope, [ThreadPart(thread, start, limit)]))[0]
+
+    async def read_parts(self, scope: Scope, parts: Sequence[ThreadPart]) -> list[list[Message]]:
+        """See :meth:`wenmai.stores.contracts.Logs.read_parts`."""
+        check_parts(scope, parts)
+        threads = [part.thread for part in parts]
+        columns = (
+            [thread.session_id for thread in threads],
+            [thread.incarnation for thread in threads],
+            [thread.persona_id for thread in threads],
+            [part.start for part in parts],
+            [part.limit for part in parts],
+        )
+        found: list[list[Message]] = [[] for _ in parts]
+        for place, *row in await self._database.fetch(_PARTS, *scope, self._clock(), *columns):
+            found[place - 1].append(to_message(threads[place - 1].persona_id, row))
+        return found
 
     async def complete(
         self,

@@ -1,18 +1,47 @@
-"""The hits of a search from the rows of its statements."""
+"""The candidates and the hits of a search, from the rows of its statements."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
 
-import msgspec
-
-from wenmai.stores.bm25 import UNIT
-from wenmai.stores.fusion import Scores, best, descending
-from wenmai.stores.postgresql.database import Row, unescape
+from wenmai.stores.fusion import Candidates, best, pool
+from wenmai.stores.hit_fields import JsonFields
+from wenmai.stores.postgresql.database import Row, escape, unescape
 from wenmai.stores.postgresql.search_query import depth
 from wenmai.stores.structs import Hit, SearchQuery
-from wenmai.stores.word_scores import NO_WORDS, WordScores
+from wenmai.stores.word_scores import WordScores
 
-_decode_fields = msgspec.json.Decoder(dict[str, Any]).decode
+
+def matching(
+    queries: Sequence[SearchQuery],
+    read: Sequence[Row],
+    lists: Sequence[Mapping[int, float]],
+    unchecked: Collection[int],
+) -> list[dict[int, Row]]:
+    """The rows of each query's entries, or of its ids, that satisfy its filters; by entry."""
+    rows = {row["entry"]: row for row in read if row["id"] is not None}
+    matched = {(row["query"], row["entry"]) for row in read if row["query"] is not None}
+    found = []
+    for n, (query, own) in enumerate(zip(queries, lists, strict=True)):
+        wanted = frozenset(map(escape, query.ids or ()))
+        entries = (
+            own.keys() & rows.keys() if query.ids is None else [e for e, row in rows.items() if row["id"] in wanted]
+        )
+        found.append({entry: rows[entry] for entry in entries if n not in unchecked or (n, entry) in matched})
+    return found
+
+
+def pooled(
+    queries: Sequence[SearchQuery],
+    found: Sequence[Mapping[int, Row]],
+    best: Sequence[Mapping[int, int]],
+    nearest: Sequence[Mapping[int, float]],
+) -> list[list[Row]]:
+    """The rows that are candidates: the lists also have what equals the last of the best."""
+    kept = []
+    for query, rows, words, vectors in zip(queries, found, best, nearest, strict=True):
+        ids = {entry: unescape(row["id"]) for entry, row in rows.items()}
+        chosen = ids if query.ids is not None else pool(ids, depth(query), words, vectors)
+        kept.append([rows[entry] for entry in chosen])
+    return kept
 
 
 def hits_of(query: SearchQuery, rows: Sequence[Row], words: WordScores, similarities: Mapping[int, float]) -> list[Hit]:
@@ -22,28 +51,19 @@ def hits_of(query: SearchQuery, rows: Sequence[Row], words: WordScores, similari
         query: valid.
         rows: of its candidates.
         words: the scores of its text.
-        similarities: of the vectors, by their number.
+        similarities: of the entries that have a vector.
     """
-    found = {unescape(row["id"]): row for row in rows}
-    scored = words.of([row["entry"] for row in rows])
-    of = {id_: scored.get(row["entry"], NO_WORDS) for id_, row in found.items()}
-    scores = {id_: Scores(UNIT * of[id_].score, similarities.get(row["number"])) for id_, row in found.items()}
-    if query.ids is None:
-        scores = _pooled(scores, depth(query))
+    entries = [row["entry"] for row in rows]
+    scored = words.at(entries)
+    ids = [unescape(row["id"]) for row in rows]
+    candidates = Candidates(ids, scored.lexical, list(map(similarities.get, entries)))
     return [
         Hit(
-            id=id_,
-            lexical=scores[id_].lexical,
-            coverage=of[id_].covered / words.total if words.total else 0.0,
-            similarity=scores[id_].similarity,
-            fields=_decode_fields(unescape(found[id_]["fields"])),
+            id=candidates.ids[place],
+            lexical=scored.lexical[place],
+            coverage=scored.coverage[place],
+            similarity=candidates.similarities[place],
+            fields=JsonFields(unescape(rows[place]["fields"])) if query.fields else {},
         )
-        for id_ in best(query, scores)
+        for place in best(query, candidates)
     ]
-
-
-def _pooled(scores: Mapping[str, Scores], count: int) -> dict[str, Scores]:
-    """The best by words and by vector: the rows also have what equals the last of them."""
-    words = descending({id_: score.lexical for id_, score in scores.items() if score.lexical > 0})
-    vectors = descending({id_: score.similarity for id_, score in scores.items() if score.similarity is not None})
-    return {id_: scores[id_] for ranked in (words, vectors) for id_ in ranked[:count]}

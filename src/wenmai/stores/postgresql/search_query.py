@@ -5,16 +5,13 @@ the length of its entry, so the scores of all entries are known before one is re
 :mod:`wenmai.stores.word_scores`: the server would take longer to group the postings than to send them.
 """
 
-import json
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Collection, Sequence
+from typing import Any
 
-from wenmai.stores.postgresql.database import escape
 from wenmai.stores.postgresql.search_filters import FILTERS, MATCHES, filters_json
 from wenmai.stores.postgresql.search_partitions import OWNER, STATE
 from wenmai.stores.postgresql.search_terms import index_term
 from wenmai.stores.structs import SearchQuery
-from wenmai.stores.word_scores import Words
 from wenmai.text.cjk import query_terms
 
 # $6 terms. A row for each of them; for an empty or absent list, one without a number.
@@ -29,48 +26,29 @@ FROM part LEFT JOIN unnest($6::text[]) WITH ORDINALITY AS t (term, number) ON TR
   ) p
 ) p ON TRUE ORDER BY t.number"""
 
-# $6 queries, $7 filters.
+# $6 entries, $7 ids, $8 whether with their fields; $9 filters, $10 and $11 queries and entries, $12 and $13 queries and
+# ids. A row for each entry, and one with the query for each of the pairs that satisfies the query's filters.
 ENTRIES = f"""
 WITH part AS MATERIALIZED (SELECT * FROM search_partitions WHERE {OWNER}),
-asked AS MATERIALIZED (
-  SELECT q.* FROM jsonb_to_recordset($6::text::jsonb)
-    AS q (query integer, entries bigint[], scores bigint[], best bigint, filtered boolean, ids text[], vectors bigint[])
-),
-filters AS MATERIALIZED ({FILTERS.format("$7")}
-),
-found AS MATERIALIZED (
-  SELECT q.query, s.entry
-  FROM asked q CROSS JOIN LATERAL (
-    SELECT u.entry FROM unnest(q.entries, q.scores) AS u (entry, score)
-    WHERE NOT q.filtered OR {MATCHES.format(query="q.query", entry="u.entry")}
-    ORDER BY u.score DESC FETCH FIRST (q.best) ROWS WITH TIES
-  ) s
-  UNION
-  SELECT q.query, e.entry
-  FROM part CROSS JOIN asked q CROSS JOIN LATERAL unnest(q.ids) AS u (id) CROSS JOIN LATERAL (
-    SELECT e.entry FROM search_entries e WHERE e.partition = part.partition AND e.id = u.id OFFSET 0
-  ) e
-  WHERE NOT q.filtered OR {MATCHES.format(query="q.query", entry="e.entry")}
-  UNION
-  SELECT q.query, v.entry
-  FROM part CROSS JOIN asked q CROSS JOIN LATERAL unnest(q.vectors) AS u (number) CROSS JOIN LATERAL (
-    SELECT v.entry FROM search_vectors v WHERE v.partition = part.partition AND v.number = u.number OFFSET 0
-  ) v
+filters AS MATERIALIZED ({FILTERS.format("$9")}
 )
-SELECT {STATE}, h.query, h.entry, h.id, h.fields, h.number
-FROM part LEFT JOIN (
-  SELECT f.query, f.entry, e.id, e.fields, v.number
-  FROM found f
-  CROSS JOIN LATERAL (SELECT e.id, e.fields FROM search_entries e WHERE e.entry = f.entry OFFSET 0) e
-  LEFT JOIN LATERAL (SELECT v.number FROM search_vectors v WHERE v.entry = f.entry OFFSET 0) v ON TRUE
+SELECT {STATE}, h.query, h.entry, h.id, h.fields
+FROM part LEFT JOIN LATERAL (
+  SELECT NULL::integer AS query, e.entry, e.id, CASE WHEN $8::boolean THEN e.fields END AS fields
+  FROM search_entries e WHERE e.entry = ANY ($6::bigint[])
+  UNION ALL
+  SELECT NULL, e.entry, e.id, CASE WHEN $8::boolean THEN e.fields END
+  FROM unnest($7::text[]) AS u (id) CROSS JOIN LATERAL (
+    SELECT e.* FROM search_entries e WHERE e.partition = part.partition AND e.id = u.id OFFSET 0
+  ) e
+  UNION ALL
+  SELECT u.query, u.entry, NULL, NULL FROM unnest($10::integer[], $11::bigint[]) AS u (query, entry)
+  WHERE {MATCHES.format(query="u.query", entry="u.entry")}
+  UNION ALL
+  SELECT u.query, e.entry, NULL, NULL FROM unnest($12::integer[], $13::text[]) AS u (query, id) CROSS JOIN LATERAL (
+    SELECT e.entry FROM search_entries e WHERE e.partition = part.partition AND e.id = u.id OFFSET 0
+  ) e WHERE {MATCHES.format(query="u.query", entry="e.entry")}
 ) h ON TRUE"""
-
-
-class Wanted(NamedTuple):
-    """The candidates of a query: the best entries by words with their scores, and the numbers of the best vectors."""
-
-    words: Mapping[int, Words]
-    vectors: Sequence[int]
 
 
 def depth(query: SearchQuery) -> int:
@@ -83,18 +61,22 @@ def terms_of(query: SearchQuery) -> list[str]:
     return [] if query.text is None else [index_term(term) for term in query_terms(query.text)]
 
 
-def arguments(queries: Sequence[SearchQuery], wanted: Sequence[Wanted]) -> tuple[str, str]:
-    """The parameters of :data:`ENTRIES` after the owner."""
-    asked = [
-        {
-            "query": number,
-            "entries": list(each.words),
-            "scores": [words.score for words in each.words.values()],
-            "best": depth(query),
-            "filtered": bool(query.where),
-            "ids": None if query.ids is None else [escape(id_) for id_ in query.ids],
-            "vectors": list(each.vectors),
-        }
-        for number, (query, each) in enumerate(zip(queries, wanted, strict=True))
+def arguments(
+    queries: Sequence[SearchQuery], lists: Sequence[Collection[int]], unchecked: Collection[int]
+) -> list[Any]:
+    """The parameters of :data:`ENTRIES` after the owner.
+
+    Args:
+        queries: of the search.
+        lists: the entries of each.
+        unchecked: the queries whose filters the entries may not satisfy.
+    """
+    pairs = [(n, entry) for n in unchecked for entry in lists[n]]
+    named = [(n, id_) for n in unchecked for id_ in queries[n].ids or ()]
+    return [
+        sorted({entry for each in lists for entry in each}),
+        list({id_ for query in queries for id_ in query.ids or ()}),
+        any(query.fields for query in queries),
+        filters_json([query.where for query in queries]),
+        *([pair[column] for pair in those] for those in (pairs, named) for column in (0, 1)),
     ]
-    return json.dumps(asked), filters_json([query.where for query in queries])

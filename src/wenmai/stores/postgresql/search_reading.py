@@ -9,37 +9,36 @@ if too few of the best satisfy it.
 
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
-from typing import NamedTuple
 
+from wenmai.resilience.offload import run_by_size
 from wenmai.stores.postgresql.database import Database, Row, Run
 from wenmai.stores.postgresql.search_filters import FILTERS, MATCHING, filters_json
-from wenmai.stores.postgresql.search_hits import hits_of
+from wenmai.stores.postgresql.search_hits import hits_of, matching, pooled
 from wenmai.stores.postgresql.search_partitions import OWNER, STATE, Owner, state_of
-from wenmai.stores.postgresql.search_query import ENTRIES, POSTINGS, Wanted, arguments, depth, terms_of
+from wenmai.stores.postgresql.search_query import ENTRIES, POSTINGS, arguments, depth, terms_of
 from wenmai.stores.postgresql.search_vectors import Nearest, SnapshotVectors, Vectors
-from wenmai.stores.search_values import check_queries, without_zeros
+from wenmai.stores.search_values import check_query_lengths, without_zeros
 from wenmai.stores.structs import Hit, SearchQuery
 from wenmai.stores.vector_matrices import State
-from wenmai.stores.word_scores import CachedScores, Sums, Words, WordScores, from_lists
+from wenmai.stores.word_scores import CachedScores, Sums, WordScores, from_lists
+
+_MANY = 1_000
+"""Candidates of which hits are made without a worker thread."""
 
 # $6 filters, $7 the numbers of the queries.
 _ALLOWED = f"""
 WITH part AS MATERIALIZED (SELECT * FROM search_partitions WHERE {OWNER}),
 filters AS MATERIALIZED ({FILTERS.format("$6")}
 )
-SELECT {STATE}, q.query, a.entries, a.numbers
+SELECT {STATE}, q.query, a.entries
 FROM part CROSS JOIN unnest($7::integer[]) AS q (query) CROSS JOIN LATERAL (
-  SELECT array_agg(m.entry) AS entries, array_agg(v.number) FILTER (WHERE v.number IS NOT NULL) AS numbers
+  SELECT array_agg(m.entry) AS entries
   FROM ({MATCHING.format(partition="part.partition", query="q.query")}
-  ) m LEFT JOIN LATERAL (SELECT v.number FROM search_vectors v WHERE v.entry = m.entry OFFSET 0) v ON TRUE
+  ) m
 ) a"""
 
-
-class Allowed(NamedTuple):
-    """The entries that satisfy the filter of a query, and the numbers of their vectors."""
-
-    entries: Sequence[int]
-    numbers: Sequence[int]
+Allowed = Mapping[int, Sequence[int]]
+"""The entries that satisfy the filters of some queries, by the number of the query."""
 
 
 class Reader:
@@ -66,7 +65,7 @@ class Reader:
                 return hits
         async with self._database.transaction(one_snapshot=True) as run:
             current = await self._vectors.current(run, owner, with_matrix=bool(lengths))
-            check_queries(queries, current.state.dimension or None)
+            check_query_lengths(queries, current.state.dimension or None)
             hits = await self._search(run, owner, list(map(without_zeros, queries)), current)
         return hits or []
 
@@ -79,21 +78,22 @@ class Reader:
         allowed = await _allowed(run, owner, queries, filtered, vectors.state)
         if allowed is None:
             return None
-        nearest = await _nearest(run, queries, by_vector, vectors, allowed)
-        scored = await self._scored(run, owner, queries, vectors)
+        near, scoring = _nearest(run, queries, by_vector, vectors, allowed), self._scored(run, owner, queries, vectors)
+        # A connection runs one statement at a time; vectors in memory need none.
+        nearest, scored = (await near, await scoring) if vectors.matrix is None else await asyncio.gather(near, scoring)
         if scored is None:
             return None
-        state, words = scored
-        rows = await _candidates(run, owner, queries, words, nearest, allowed, state)
+        state, scores = scored
+        rows = await _candidates(run, owner, queries, scores, nearest, allowed, state)
         if rows is None:
             return None
         hits = []
-        for query, found, scores, known in zip(queries, rows, words, nearest, strict=True):
+        for query, found, words, known in zip(queries, rows, scores, nearest, strict=True):
             similarities = known
             if query.vector is not None:
-                others = {row["number"] for row in found}.difference(known, [None])
+                others = {row["entry"] for row in found}.difference(known)
                 similarities = known | await vectors.similarities(run, query.vector, list(others))
-            hits.append(await asyncio.to_thread(hits_of, query, found, scores, similarities))
+            hits.append(await run_by_size(len(found), _MANY, hits_of, query, found, words, similarities))
         return hits
 
     async def _scored(
@@ -131,14 +131,14 @@ def _scores_of(rows: Sequence[Row], asked: Sequence[str], terms: Mapping[str, Se
 
 async def _allowed(
     run: Run, owner: Owner, queries: Sequence[SearchQuery], filtered: Sequence[int], state: State
-) -> dict[int, Allowed] | None:
+) -> Allowed | None:
     """What the filters of these queries allow; None if it is of another snapshot."""
     if not filtered:
         return {}
     rows = await run(_ALLOWED, *owner, filters_json([query.where for query in queries]), filtered)
     if state_of(rows) != state:
         return None
-    return {row["query"]: Allowed(row["entries"] or [], row["numbers"] or []) for row in rows}
+    return {row["query"]: row["entries"] or [] for row in rows}
 
 
 async def _nearest(
@@ -146,11 +146,11 @@ async def _nearest(
     queries: Sequence[SearchQuery],
     by_vector: Collection[int],
     vectors: SnapshotVectors,
-    allowed: Mapping[int, Allowed],
+    allowed: Allowed,
 ) -> list[dict[int, float]]:
-    """The cosines of the nearest vectors of each query, by number."""
+    """The cosines of the nearest vectors of each query, by entry."""
     wanted = {
-        n: Nearest(query.vector or (), depth(query), allowed[n].numbers if n in allowed else None)
+        n: Nearest(query.vector or (), depth(query), allowed.get(n))
         for n, query in enumerate(queries)
         if n in by_vector
     }
@@ -164,36 +164,24 @@ async def _candidates(
     queries: Sequence[SearchQuery],
     scores: Sequence[WordScores],
     nearest: Sequence[Mapping[int, float]],
-    allowed: Mapping[int, Allowed],
+    allowed: Allowed,
     state: State,
 ) -> list[list[Row]] | None:
     """The rows of each query's candidates; None if they are of another snapshot."""
-    best: list[dict[int, Words]] = [
-        {} if query.ids is not None else words.best(depth(query), allowed[n].entries if n in allowed else None)
+    best: list[dict[int, int]] = [
+        {} if query.ids is not None else words.best(depth(query), allowed.get(n))
         for n, (query, words) in enumerate(zip(queries, scores, strict=True))
     ]
-    wanted = [Wanted(words, list(vectors)) for words, vectors in zip(best, nearest, strict=True)]
-    rows = await run(ENTRIES, *owner, *arguments(queries, wanted))
-    if state_of(rows) != state:
+    lists = [{**words, **vectors} for words, vectors in zip(best, nearest, strict=True)]
+    unchecked = [n for n, query in enumerate(queries) if query.where and n not in allowed]
+    read = await run(ENTRIES, *owner, *arguments(queries, lists, unchecked))
+    if state_of(read) != state:
         return None
-    found = _by_query(queries, rows)
-    few = [
-        n
-        for n, (query, words, each) in enumerate(zip(queries, best, found, strict=True))
-        if n not in allowed
-        and depth(query) <= len(words) < len(scores[n])
-        and len(words.keys() & {row["entry"] for row in each}) < depth(query)
-    ]
-    if not few:
-        return found
-    more = await _allowed(run, owner, queries, few, state)
-    return None if more is None else await _candidates(run, owner, queries, scores, nearest, {**allowed, **more}, state)
-
-
-def _by_query(queries: Sequence[SearchQuery], rows: Sequence[Row]) -> list[list[Row]]:
-    """The rows of each query, without that of a partition in which nothing was found."""
-    found: list[list[Row]] = [[] for _ in queries]
-    for row in rows:
-        if row["query"] is not None:
-            found[row["query"]].append(row)
-    return found
+    found = await run_by_size(len(read), _MANY, matching, queries, read, lists, unchecked)
+    few = [n for n in unchecked if len(found[n]) < depth(queries[n]) <= len(best[n]) < len(scores[n])]
+    if few:
+        more = await _allowed(run, owner, queries, few, state)
+        if more is None:
+            return None
+        return await _candidates(run, owner, queries, scores, nearest, {**allowed, **more}, state)
+    return await run_by_size(len(read), _MANY, pooled, queries, found, best, nearest)

@@ -15,14 +15,18 @@ KNOWN_STATES = 1_000
 """Partitions whose last state is cached; a vector search of another one reads its state first."""
 
 _STATE = f"SELECT {STATE}, part.partition FROM search_partitions part WHERE {OWNER}"
-_AFTER = "SELECT number, vector FROM search_vectors WHERE partition = $1 AND number > $2 ORDER BY number LIMIT $3"
+_AFTER = (
+    "SELECT number, entry, vector FROM search_vectors WHERE partition = $1 AND number > $2 ORDER BY number LIMIT $3"
+)
 _NUMBERS = "SELECT number FROM search_vectors WHERE partition = $1 ORDER BY number"
 _CHOSEN = """
-SELECT number, vector FROM search_vectors WHERE partition = $1 AND number = ANY ($2::bigint[]) ORDER BY number"""
+SELECT v.number, v.entry, v.vector FROM unnest($1::bigint[]) AS u (entry) CROSS JOIN LATERAL (
+  SELECT v.* FROM search_vectors v WHERE v.entry = u.entry OFFSET 0
+) v ORDER BY v.number"""
 
 
 class Nearest(NamedTuple):
-    """The vectors nearest to this one: how many, and among which numbers (None for all)."""
+    """The vectors nearest to this one: how many, and among which entries (None for all)."""
 
     vector: Sequence[float]
     limit: int
@@ -43,7 +47,7 @@ class SnapshotVectors(NamedTuple):
     matrix: VectorMatrix | None
 
     async def nearest(self, run: Run, wanted: Sequence[Nearest]) -> list[dict[int, float]]:
-        """For each the cosines of the best by number, with all that equal the last of them."""
+        """For each the cosines of the best by entry, with all that equal the last of them."""
         if self.matrix is not None:
             return await asyncio.to_thread(_tops, self.matrix, wanted)
         found: list[dict[int, float]] = [{} for _ in wanted]
@@ -56,15 +60,15 @@ class SnapshotVectors(NamedTuple):
             found = [merged(pair, each.limit) for *pair, each in zip(found, tops, wanted, strict=True)]
         return found
 
-    async def similarities(self, run: Run, vector: Sequence[float], numbers: Sequence[int]) -> dict[int, float]:
-        """The cosines of the vectors with these numbers."""
-        if not numbers:
+    async def similarities(self, run: Run, vector: Sequence[float], entries: Sequence[int]) -> dict[int, float]:
+        """The cosines of the entries that have a vector."""
+        if not entries or not self.state.vectors:
             return {}
         matrix = self.matrix
         if matrix is None:
-            read = [tuple(row) for row in await run(_CHOSEN, self.partition, list(numbers))]
+            read = [tuple(row) for row in await run(_CHOSEN, list(entries))]
             matrix = VectorMatrix.of(self.state.dimension, read, BYTE_ORDER)
-        return await asyncio.to_thread(matrix.similarities, vector, numbers)
+        return await asyncio.to_thread(matrix.similarities, vector, entries)
 
 
 class Vectors:

@@ -9,7 +9,7 @@ from wenmai.scope import Scope, ThreadKey
 from wenmai.stores.contracts import Logs
 from wenmai.stores.private.screening import LARGE, Screening, size_of
 from wenmai.stores.records import Message, NewMessage
-from wenmai.stores.structs import ActiveThreads, Appended, ThreadInfo
+from wenmai.stores.structs import ActiveThreads, Appended, ThreadInfo, ThreadPart
 from wenmai.stores.values import check_completion, check_messages
 
 
@@ -71,6 +71,10 @@ class PrivateLogs:
     async def read(self, scope: Scope, thread: ThreadKey, *, start: int = 1, limit: int = 500) -> list[Message]:
         """As stored."""
         return await self._logs.read(scope, thread, start=start, limit=limit)
+
+    async def read_parts(self, scope: Scope, parts: Sequence[ThreadPart]) -> list[list[Message]]:
+        """As stored."""
+        return await self._logs.read_parts(scope, parts)
 
     async def threads(self, scope: Scope, session_id: str, *, incarnation: str | None = None) -> list[ThreadInfo]:
         """The threads of a session."""

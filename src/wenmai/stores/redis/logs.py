@@ -1,5 +1,6 @@
 """The logs contract on Redis: a list per thread; an append and its tail are one script and one round trip."""
 
+import asyncio
 import secrets
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -19,9 +20,9 @@ from wenmai.stores.redis.log_scripts import ANY, APPEND, COMPLETE, ERASE, LATEST
 from wenmai.stores.redis.messages import Request, decode, decode_all, decode_appended, encode, split, words_of
 from wenmai.stores.redis.retention import Retention
 from wenmai.stores.redis.rows import rfc3339
-from wenmai.stores.structs import ActiveThreads, Appended, ThreadInfo
+from wenmai.stores.structs import ActiveThreads, Appended, ThreadInfo, ThreadPart
 from wenmai.stores.validation import MAX_EXAMINED, check_key, check_range
-from wenmai.stores.values import check_completion, check_messages, check_owner, check_read
+from wenmai.stores.values import check_completion, check_messages, check_owner, check_parts, check_read
 
 MAX_BATCH = 1_000
 MAX_READ = 10_000
@@ -105,6 +106,11 @@ class RedisLogs:
         check_range("limit", limit, 1, MAX_READ)
         check_read(scope, thread, start=start)
         return decode_all(await self._range(scope, thread, min(max(start, 1), MAX_SEQ) - 1, limit))
+
+    async def read_parts(self, scope: Scope, parts: Sequence[ThreadPart]) -> list[list[Message]]:
+        """See :meth:`wenmai.stores.contracts.Logs.read_parts`."""
+        check_parts(scope, parts)
+        return await asyncio.gather(*(self.read(scope, key, start=start, limit=limit) for key, start, limit in parts))
 
     async def complete(
         self,

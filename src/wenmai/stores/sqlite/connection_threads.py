@@ -28,6 +28,9 @@ WRITES_PER_COMMIT = 512
 READS_PER_BATCH = 8
 """Results are delivered to the event loop in batches; small, so that a long read does not delay many short ones."""
 
+READER_CACHE_KIB = 16_384
+"""Pages that a reader keeps at most, until the next commit: a search reads hundreds of entries, all over the table."""
+
 MAX_QUEUED = 10_000
 """Most jobs in a queue; further ones are refused, so that a slow disk does not exhaust memory."""
 
@@ -65,6 +68,8 @@ class ConnectionThreads:
         self._checkpoints = Checkpointer(writer, connect(), self._file)
         writer.set_busy_timeout(0)  # from now on each write waits for its own remaining time
         readers = [connect() for _ in range(READERS)]
+        for reader in readers:
+            fetch(reader, f"PRAGMA cache_size = -{READER_CACHE_KIB}")
         self._threads = [
             threading.Thread(target=self._run_writer, args=(writer,), name="wenmai-writer", daemon=True),
             *(

@@ -16,9 +16,9 @@ from wenmai.stores.sqlite.connection_threads import ConnectionThreads, fetch
 from wenmai.stores.sqlite.messages import COLUMNS, generated_id, to_json, to_message, to_row
 from wenmai.stores.sqlite.purging import detach, purge
 from wenmai.stores.sqlite.write_cache import CachedSession, CachedThread, ThreadRow, WriteCache
-from wenmai.stores.structs import ActiveThread, ActiveThreads, Appended, ThreadInfo
+from wenmai.stores.structs import ActiveThread, ActiveThreads, Appended, ThreadInfo, ThreadPart
 from wenmai.stores.validation import MAX_EXAMINED, check_key, check_range, cursor_number
-from wenmai.stores.values import check_completion, check_messages, check_owner, check_read
+from wenmai.stores.values import check_completion, check_messages, check_owner, check_parts, check_read
 
 APPEND_LIMIT = 1_000
 READ_LIMIT = 10_000
@@ -122,16 +122,15 @@ class SqliteLogs:
 
     async def read(self, scope: Scope, thread: ThreadKey, *, start: int = 1, limit: int = 500) -> list[Message]:
         """See :meth:`wenmai.stores.contracts.Logs.read`."""
-        check_range("limit", limit, 1, READ_LIMIT)
-        check_read(scope, thread, start=start)
+        return (await self.read_parts(scope, [ThreadPart(thread, start, limit)]))[0]
+
+    async def read_parts(self, scope: Scope, parts: Sequence[ThreadPart]) -> list[list[Message]]:
+        """See :meth:`wenmai.stores.contracts.Logs.read_parts`."""
+        check_parts(scope, parts)
         now = to_micros(self._clock())
 
-        def work(connection: apsw.Connection) -> list[Message]:
-            target = _find(connection, scope, thread, now)
-            if target is None or target.thread is None:
-                return []
-            rows = fetch(connection, _FROM, (target.thread.row, start, limit))
-            return [to_message(target.thread, row) for row in rows]
+        def work(connection: apsw.Connection) -> list[list[Message]]:
+            return [_from(connection, _find(connection, scope, part.thread, now), part) for part in parts]
 
         return await self._connections.read(work)
 
@@ -275,6 +274,13 @@ def _find(connection: apsw.Connection, scope: Scope, thread: ThreadKey, now: int
         return None
     found = None if row is None else ThreadRow(row, label, thread.persona_id)
     return _Target(found, session, incarnation, expires_at, keep_until, lifetime * 1_000_000)
+
+
+def _from(connection: apsw.Connection, target: _Target | None, part: ThreadPart) -> list[Message]:
+    if target is None or target.thread is None:
+        return []
+    rows = fetch(connection, _FROM, (target.thread.row, part.start, part.limit))
+    return [to_message(target.thread, row) for row in rows]
 
 
 def _append(

@@ -15,6 +15,7 @@ from wenmai.stores.search_values import (
     check_entries,
     check_page,
     check_queries,
+    check_query_lengths,
     check_removal,
     check_vectors,
     without_zeros,
@@ -89,7 +90,7 @@ class SqliteSearch:
             partition = partition_of(connection, owner)
             if partition is None or not partition.entries:
                 return [[] for _ in queries]
-            check_queries(queries, partition.dimension)
+            check_query_lengths(queries, partition.dimension)
             asked = list(map(without_zeros, queries))
             vectors = None
             if partition.vectors and any(query.vector is not None for query in asked):

@@ -1,5 +1,6 @@
 """The vectors of a partition, in memory as of the snapshot of a connection."""
 
+import json
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -11,7 +12,10 @@ from wenmai.stores.vector_matrix import ByteOrder, VectorMatrix, merged
 
 BYTE_ORDER: ByteOrder = "<"
 
-_AFTER = "SELECT number, vector FROM search_vectors WHERE partition = ? AND number > ? ORDER BY number LIMIT ?"
+_AFTER = "SELECT number, entry, vector FROM search_vectors WHERE partition = ? AND number > ? ORDER BY number LIMIT ?"
+_CHOSEN = """
+SELECT v.number, v.entry, v.vector FROM json_each(?) j CROSS JOIN search_entries e ON e.entry = j.value
+CROSS JOIN search_vectors v ON v.number = e.number ORDER BY v.number"""
 _NUMBERS = "SELECT number FROM search_vectors WHERE partition = ? ORDER BY number"
 
 
@@ -36,14 +40,13 @@ class SnapshotVectors(NamedTuple):
             return self.matrix.top(vector, limit, allowed)
         return merged((block.top(vector, limit, allowed) for block in self._blocks()), limit)
 
-    def similarities(self, vector: Sequence[float], numbers: Sequence[int]) -> dict[int, float]:
+    def similarities(self, vector: Sequence[float], entries: Sequence[int]) -> dict[int, float]:
         """See :meth:`wenmai.stores.vector_matrix.VectorMatrix.similarities`."""
         matrix = self.matrix
         if matrix is None:
-            sql = "SELECT vector FROM search_vectors WHERE number = ?"
-            read = [(number, fetch(self.connection, sql, (number,))[0][0]) for number in sorted(numbers)]
+            read = fetch(self.connection, _CHOSEN, (json.dumps(list(entries)),))
             matrix = VectorMatrix.of(self.state.dimension, read, BYTE_ORDER)
-        return matrix.similarities(vector, numbers)
+        return matrix.similarities(vector, entries)
 
     def _blocks(self) -> Iterator[VectorMatrix]:
         last, full = 0, True
