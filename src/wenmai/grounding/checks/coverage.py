@@ -42,9 +42,6 @@ _VALUE = 2.0
 _UNTRANSLATED = 0.4
 """Share of the weight of a word that the files do not translate."""
 
-_FOREIGN = {"zh": 3, "en": 6}
-"""Weight from which a clause is rejected that has nothing of any passage."""
-
 _COMPARISONS = frozenset(word_list("更 更加 更为 较 比 反而 越 愈 more less fewer better worse than most best"))
 _LEAST = 5
 """Weight from which a clause is judged alone; a lighter one is judged with its neighbour."""
@@ -66,9 +63,6 @@ def find_uncovered(statement: TestedStatement) -> Iterator[Objection]:
             and not _is_covered(statement, clause, whole=False, copied=copied)
             and not statement.is_verbatim(clause)
         ):
-            yield Objection(clause.start, clause.end, Reason.COVERAGE)
-    for clause in statement.clauses:
-        if clause.start >= tokens[0].start and _is_foreign(statement, clause):
             yield Objection(clause.start, clause.end, Reason.COVERAGE)
 
 
@@ -107,18 +101,6 @@ def find_invented_comparisons(statement: TestedStatement) -> Iterator[Objection]
         aligned = statement.aligned_sentences(clause, translated=False)
         if aligned and not any(token.form in _COMPARISONS for sentence in aligned for token in sentence.tokens):
             yield Objection(clause.start, clause.end, Reason.COVERAGE)
-
-
-def _is_foreign(statement: TestedStatement, clause: Clause) -> bool:
-    """Whether a clause has nothing of any passage."""
-    return (
-        clause.weight >= _FOREIGN[statement.language]
-        and not any(window.held for window in clause.windows)
-        and not any(clause.start <= claim.start < clause.end for claim in statement.claims)
-        and not any(statement.alignment.languages[number] != statement.language for number in statement.numbers)
-        and not states_nothing(statement, clause)
-        and not statement.is_attributed(clause)
-    )
 
 
 def _covers(
