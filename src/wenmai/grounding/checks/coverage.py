@@ -26,17 +26,11 @@ class Thresholds(msgspec.Struct, frozen=True, kw_only=True):
 
 
 SAME_LANGUAGE = {
-    "zh": Thresholds(sentence=0.45, clause=0.4, new=0.4),
+    "zh": Thresholds(sentence=0.45, clause=0.4, new=0.5),
     "en": Thresholds(sentence=0.4, clause=0.4, new=0.35),
 }
 TRANSLATED = Thresholds(sentence=0.45, clause=0.0, new=0.25)
-_BESIDE_COPY = 0.6
-"""Share of a clause beside one that is copied from a passage: who copies one does not paraphrase the other."""
-
-_COPIED = 4
-"""Weight of such a copied clause."""
-
-_VALUE = 2.0
+_VALUE = 3.0
 """Weight of a value or name, which the checks of values have found."""
 
 _UNTRANSLATED = 0.4
@@ -56,13 +50,8 @@ def find_uncovered(statement: TestedStatement) -> Iterator[Objection]:
     if not _is_covered(statement, Clause(tokens, statement.align(tokens)), whole=True):
         yield Objection(tokens[0].start, tokens[-1].end, Reason.COVERAGE)
         return
-    copied = any(clause.weight >= _COPIED and statement.is_verbatim(clause) for clause in statement.clauses)
-    for clause in (each for each in statement.clauses if not states_nothing(statement, each)) if copied else clauses:
-        if (
-            clause.weight
-            and not _is_covered(statement, clause, whole=False, copied=copied)
-            and not statement.is_verbatim(clause)
-        ):
+    for clause in clauses:
+        if not _is_covered(statement, clause, whole=False) and not statement.is_verbatim(clause):
             yield Objection(clause.start, clause.end, Reason.COVERAGE)
 
 
@@ -87,10 +76,9 @@ def states_nothing(statement: TestedStatement, clause: Clause) -> bool:
     return statement.states_nothing(clause) or is_denial(statement, clause) or is_topic(statement, clause)
 
 
-def _is_covered(statement: TestedStatement, clause: Clause, *, whole: bool, copied: bool = False) -> bool:
+def _is_covered(statement: TestedStatement, clause: Clause, *, whole: bool) -> bool:
     users = statement.asked if statement.is_attributed(clause) else frozenset()
-    least = _BESIDE_COPY if copied else None
-    return any(_covers(window, clause.tokens, statement, users, whole=whole, least=least) for window in clause.windows)
+    return any(_covers(window, clause.tokens, statement, users, whole=whole) for window in clause.windows)
 
 
 def find_invented_comparisons(statement: TestedStatement) -> Iterator[Objection]:
@@ -110,7 +98,6 @@ def _covers(
     users: frozenset[str],
     *,
     whole: bool,
-    least: float | None,
 ) -> bool:
     translated = statement.alignment.languages[window.number] != statement.language
     limits = TRANSLATED if translated else SAME_LANGUAGE[statement.language]
@@ -126,7 +113,7 @@ def _covers(
         if token.form not in statement.asked:
             new, new_total = new + share, new_total + weight
     if not whole:
-        return covered >= (limits.clause if least is None else least) * total
+        return covered >= limits.clause * total
     return bool(total) and covered >= limits.sentence * total and new >= limits.new * new_total
 
 

@@ -12,11 +12,11 @@ _ALIGNED = 0.4
 _TRANSLATED = 0.4
 """The same for a clause in another language, of which fewer words are known."""
 
-_CLOSE = 0.25
+_CLOSE = 0.15
 _WHOLE = 0.8
 """Share of a clause's content from which a whole sentence of a passage speaks of the same."""
 
-_HEAD = 5
+_HEAD = 8
 """Weight of the words after a negation that say what it negates."""
 
 _SCOPE = 0.5
