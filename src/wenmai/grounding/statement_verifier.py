@@ -13,6 +13,7 @@ from wenmai.grounding.checks.affirmation import bare_reply, proposition
 from wenmai.grounding.checks.agents import find_other_agents
 from wenmai.grounding.checks.courtesy import is_courtesy
 from wenmai.grounding.checks.coverage import find_invented_comparisons, find_uncovered
+from wenmai.grounding.checks.hedging import find_hedging
 from wenmai.grounding.checks.list_items import find_uncovered_items
 from wenmai.grounding.checks.polarity import find_contradictions
 from wenmai.grounding.checks.quotations import find_invented_quotations
@@ -191,6 +192,7 @@ class StatementVerifier(msgspec.Struct, frozen=True, kw_only=True):
             found += find_other_agents(statement)
             found += find_invented_comparisons(statement)
             found += find_uncovered(statement)
+            found += find_hedging(statement, self.verified)
         return _first_by_place(found)
 
     def _is_false_reply(self, text: str) -> bool:

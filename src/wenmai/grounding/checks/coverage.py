@@ -26,24 +26,15 @@ class Thresholds(msgspec.Struct, frozen=True, kw_only=True):
 
 
 SAME_LANGUAGE = {
-    "zh": Thresholds(sentence=0.45, clause=0.4, new=0.4),
+    "zh": Thresholds(sentence=0.45, clause=0.4, new=0.5),
     "en": Thresholds(sentence=0.4, clause=0.4, new=0.35),
 }
 TRANSLATED = Thresholds(sentence=0.45, clause=0.0, new=0.25)
-_BESIDE_COPY = 0.6
-"""Share of a clause beside one that is copied from a passage: who copies one does not paraphrase the other."""
-
-_COPIED = 4
-"""Weight of such a copied clause."""
-
-_VALUE = 2.0
+_VALUE = 3.0
 """Weight of a value or name, which the checks of values have found."""
 
 _UNTRANSLATED = 0.4
 """Share of the weight of a word that the files do not translate."""
-
-_FOREIGN = {"zh": 3, "en": 6}
-"""Weight from which a clause is rejected that has nothing of any passage."""
 
 _COMPARISONS = frozenset(word_list("更 更加 更为 较 比 反而 越 愈 more less fewer better worse than most best"))
 _LEAST = 5
@@ -59,16 +50,8 @@ def find_uncovered(statement: TestedStatement) -> Iterator[Objection]:
     if not _is_covered(statement, Clause(tokens, statement.align(tokens)), whole=True):
         yield Objection(tokens[0].start, tokens[-1].end, Reason.COVERAGE)
         return
-    copied = any(clause.weight >= _COPIED and statement.is_verbatim(clause) for clause in statement.clauses)
-    for clause in (each for each in statement.clauses if not states_nothing(statement, each)) if copied else clauses:
-        if (
-            clause.weight
-            and not _is_covered(statement, clause, whole=False, copied=copied)
-            and not statement.is_verbatim(clause)
-        ):
-            yield Objection(clause.start, clause.end, Reason.COVERAGE)
-    for clause in statement.clauses:
-        if clause.start >= tokens[0].start and _is_foreign(statement, clause):
+    for clause in clauses:
+        if not _is_covered(statement, clause, whole=False) and not statement.is_verbatim(clause):
             yield Objection(clause.start, clause.end, Reason.COVERAGE)
 
 
@@ -93,10 +76,9 @@ def states_nothing(statement: TestedStatement, clause: Clause) -> bool:
     return statement.states_nothing(clause) or is_denial(statement, clause) or is_topic(statement, clause)
 
 
-def _is_covered(statement: TestedStatement, clause: Clause, *, whole: bool, copied: bool = False) -> bool:
+def _is_covered(statement: TestedStatement, clause: Clause, *, whole: bool) -> bool:
     users = statement.asked if statement.is_attributed(clause) else frozenset()
-    least = _BESIDE_COPY if copied else None
-    return any(_covers(window, clause.tokens, statement, users, whole=whole, least=least) for window in clause.windows)
+    return any(_covers(window, clause.tokens, statement, users, whole=whole) for window in clause.windows)
 
 
 def find_invented_comparisons(statement: TestedStatement) -> Iterator[Objection]:
@@ -109,18 +91,6 @@ def find_invented_comparisons(statement: TestedStatement) -> Iterator[Objection]
             yield Objection(clause.start, clause.end, Reason.COVERAGE)
 
 
-def _is_foreign(statement: TestedStatement, clause: Clause) -> bool:
-    """Whether a clause has nothing of any passage."""
-    return (
-        clause.weight >= _FOREIGN[statement.language]
-        and not any(window.held for window in clause.windows)
-        and not any(clause.start <= claim.start < clause.end for claim in statement.claims)
-        and not any(statement.alignment.languages[number] != statement.language for number in statement.numbers)
-        and not states_nothing(statement, clause)
-        and not statement.is_attributed(clause)
-    )
-
-
 def _covers(
     window: Window,
     tokens: Sequence[Token],
@@ -128,7 +98,6 @@ def _covers(
     users: frozenset[str],
     *,
     whole: bool,
-    least: float | None,
 ) -> bool:
     translated = statement.alignment.languages[window.number] != statement.language
     limits = TRANSLATED if translated else SAME_LANGUAGE[statement.language]
@@ -144,7 +113,7 @@ def _covers(
         if token.form not in statement.asked:
             new, new_total = new + share, new_total + weight
     if not whole:
-        return covered >= (limits.clause if least is None else least) * total
+        return covered >= limits.clause * total
     return bool(total) and covered >= limits.sentence * total and new >= limits.new * new_total
 
 

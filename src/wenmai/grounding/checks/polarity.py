@@ -12,11 +12,11 @@ _ALIGNED = 0.4
 _TRANSLATED = 0.4
 """The same for a clause in another language, of which fewer words are known."""
 
-_CLOSE = 0.25
+_CLOSE = 0.15
 _WHOLE = 0.8
 """Share of a clause's content from which a whole sentence of a passage speaks of the same."""
 
-_HEAD = 5
+_HEAD = 8
 """Weight of the words after a negation that say what it negates."""
 
 _SCOPE = 0.5
@@ -27,8 +27,6 @@ _LEAST = 2
 
 _ATTRIBUTIVE = "的"
 """A negation of a verb still governs what follows it: 不可用于新的授信."""
-
-_UNTIL = frozenset({"才", "除非", "只有", "unless", "until", "not until", "only"})
 
 
 def find_contradictions(statement: TestedStatement) -> Iterator[Objection]:
@@ -58,17 +56,7 @@ def _is_contradicted(statement: TestedStatement, clause: Clause) -> bool:
 
 def contradicted(tokens: Sequence[Token], other: Sequence[Token]) -> list[Token]:
     """The words of a clause about which another clause with much in common says the opposite."""
-    if _has_until(tokens) != _has_until(other):
-        return []
-    if _is_negative(tokens) and _is_negative(other) and _denies_same(tokens, other):
-        return []
     return _affirmed(tokens, other) or _denied(tokens, other) or _opposed(tokens, other)
-
-
-def _denies_same(tokens: Sequence[Token], other: Sequence[Token]) -> bool:
-    """Whether two clauses negate a word in common, or the first one none with content."""
-    denied = [token for token in tokens if token.negated and token.weight]
-    return not denied or any(each.negated for word in denied for each in find_word(word, other))
 
 
 def _agrees(words: Sequence[Token], other: Sequence[Token]) -> bool:
@@ -79,10 +67,6 @@ def _agrees(words: Sequence[Token], other: Sequence[Token]) -> bool:
 def _is_negative(tokens: Sequence[Token]) -> bool:
     """Whether a clause has an odd number of negations."""
     return sum(token.word.negates for token in tokens) % 2 == 1
-
-
-def _has_until(tokens: Sequence[Token]) -> bool:
-    return any(token.form in _UNTIL for token in tokens)
 
 
 def _heads(tokens: Sequence[Token]) -> list[list[Token]]:

@@ -28,7 +28,7 @@ _ASKS = re.compile(
     re.IGNORECASE,
 )
 _NOTHING = frozenset({"silent", "unabl"})
-_HELD = 0.65
+_HELD = 0.5
 _LEAST = 2
 _LEAST_ASKED = 3
 

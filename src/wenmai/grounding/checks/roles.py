@@ -9,7 +9,7 @@ from wenmai.grounding.checks.statement import Objection, Reason, TestedStatement
 from wenmai.grounding.wording.words import UNKNOWN, load_words
 
 _LEAST_GAIN = 2
-_ALIGNED = 0.5
+_ALIGNED = 0.6
 _CLOSE = 0.1
 _PASSIVE = frozenset({"被", "受", "遭", "为", "by"})
 _LONGEST_SLOT = 6
