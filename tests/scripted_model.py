@@ -11,6 +11,7 @@ PROMPT_TOKENS, COMPLETION_TOKENS = 100, 10
 
 _TITLE = "You give a conversation its title"
 _SUMMARY = ("You keep the summary of a conversation", "你负责维护一段对话的摘要")
+_UNDERSTAND = "You understand what a user of a business system means"
 _RERANK, _DECOMPOSE = "You order messages by", "You prepare a search in"
 _VERIFIER = "You check statements against passages"
 
@@ -29,6 +30,8 @@ class ScriptedModel:
         titles, answers: let titles or questions be answered; a test clears one to hold them.
         order, questions: what it says when it is asked to order messages, or to split a question; None never answers.
         asked_to_help: what it was shown for these.
+        understood: what it says that a message means; None never answers.
+        asked_to_understand: what it was shown for that.
         verdicts: what it says when it is asked to verify an answer; None never answers.
         asked, asked_for_titles, asked_for_summaries, asked_to_verify: what it was shown, request by request.
         title_wanted, answer_wanted: set when a title or an answer has been asked for.
@@ -51,8 +54,10 @@ class ScriptedModel:
         self.answer_wanted = asyncio.Event()
         self.verdicts: str | None = '{"verdicts": []}'
         self.order: str | None = '{"order": []}'
+        self.understood: str | None = "{}"
         self.questions: str | None = '{"questions": []}'
         self.asked_to_help: list[str] = []
+        self.asked_to_understand: list[str] = []
         self.asked: list[str] = []
         self.asked_to_verify: list[str] = []
         self.asked_for_titles: list[str] = []
@@ -78,6 +83,15 @@ class ScriptedModel:
             with suppress(ConnectionError):
                 await writer.wait_closed()
 
+    def _helps(self) -> tuple[tuple[str, list[str], str | None], ...]:
+        """For each way in which it helps: the beginning of the task, what it was shown, what it says."""
+        return (
+            (_UNDERSTAND, self.asked_to_understand, self.understood),
+            (_RERANK, self.asked_to_help, self.order),
+            (_DECOMPOSE, self.asked_to_help, self.questions),
+            (_VERIFIER, self.asked_to_verify, self.verdicts),
+        )
+
     async def _frames(self, shown: str) -> list[bytes]:
         reason = "stop"
         pieces: list[str] = []
@@ -89,17 +103,12 @@ class ScriptedModel:
         elif any(task in shown for task in _SUMMARY):
             self.asked_for_summaries.append(shown)
             text, reason = self.summary, self.reason
-        elif _RERANK in shown or _DECOMPOSE in shown:
-            self.asked_to_help.append(shown)
-            wanted = self.order if _RERANK in shown else self.questions
+        elif helps := [each for each in self._helps() if each[0] in shown]:
+            [(_, seen, wanted)] = helps
+            seen.append(shown)
             if wanted is None:
                 await asyncio.Event().wait()
             text = wanted or ""
-        elif _VERIFIER in shown:
-            self.asked_to_verify.append(shown)
-            if self.verdicts is None:
-                await asyncio.Event().wait()
-            text = self.verdicts or ""
         else:
             self.asked.append(shown)
             self.answer_wanted.set()

@@ -17,11 +17,13 @@ from wenmai.chat.prompts import PromptRegistry
 from wenmai.chat.queries import QueryDesk
 from wenmai.chat.recall_model import ModelRecall
 from wenmai.chat.steps.generate import OFFLINE
+from wenmai.chat.structured_reply import StructuredModel
 from wenmai.chat.suggestions import Suggestions
 from wenmai.chat.summary_writer import ModelSummaryWriter
 from wenmai.chat.titles import Titles
 from wenmai.chat.trace import TraceLedger
 from wenmai.chat.turn import Services, TurnPolicy
+from wenmai.chat.understanding_model import ModelUnderstanding
 from wenmai.chat.verifier import ModelVerifier
 from wenmai.clock import Clock, system_clock
 from wenmai.config.profile import Profile
@@ -154,13 +156,16 @@ async def open_engine(
         services = _services(settings, profiles, lexicons[0], documents, memory, evidence, model, clock)
         if verifying is not None:
             services = replace(services, verifier=ModelVerifier(verifying, settings.verifier_seconds))
+        if model is not None and settings.understanding == "model":
+            asking = StructuredModel(memory, services.budgets, model, settings.understanding_seconds)
+            services = replace(services, understanding=ModelUnderstanding(asking))
         await _ingest_samples(evidence, profiles, settings)
         titles = Titles(memory, services.traces, services.budgets, model)
         memory.derived.register(titles)
         memory.recalls.reranker = named_reranker(settings.reranker, settings.recall_model_seconds)
         if model is not None:
             memory.summaries.writer = ModelSummaryWriter(memory, services.budgets, model)
-            helper = ModelRecall(memory, services.budgets, model, settings.recall_model_seconds)
+            helper = ModelRecall(StructuredModel(memory, services.budgets, model, settings.recall_model_seconds))
             memory.recalls.reranker = helper if settings.reranker == "model" else memory.recalls.reranker
             memory.recalls.decomposer = helper if settings.query_decomposition == "model" else None
         memory.erasures.receipts = Receipts.of_urls(

@@ -29,7 +29,7 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
     "grounding": GROUND | {"resilience", "stores", "providers", "config", "retrieval"},
     "blocking": GROUND | {"stores", "memory"},
     "interchange": GROUND | {"stores", "memory"},
-    "chat": GROUND | {"resilience", "stores", "memory", "grounding", "providers", "config"},
+    "chat": GROUND | {"business", "resilience", "stores", "memory", "grounding", "providers", "config"},
     "auth": GROUND | {"stores"},
     "console": frozenset(),
     "engine": GROUND | {"auth", "resilience", "stores", "memory", "grounding", "providers", "config", "chat"},

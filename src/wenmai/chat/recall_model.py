@@ -1,21 +1,15 @@
 """A chat model that helps recall: a listwise reranker and a decomposer of questions. It may not add or drop an item."""
 
-import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 import msgspec
 
-from wenmai.chat.budgets import BudgetKeeper, exhausted
-from wenmai.chat.metering import UsageMeter
-from wenmai.errors import ModelError
-from wenmai.memory.blocks import escape_markers
-from wenmai.memory.library import Memory
+from wenmai.chat.structured_reply import ReplyFailed, StructuredModel
 from wenmai.memory.recall_model import MOST_PARTS, RecallModelFailed
 from wenmai.memory.recalled_items import QUERY_LIMIT
 from wenmai.memory.sizes import ELLIPSIS
-from wenmai.providers.models import ChatModel, PromptMessage
 from wenmai.scope import Scope
 
 _log = logging.getLogger(__name__)
@@ -48,17 +42,11 @@ class ModelRecall:
     """See :class:`~wenmai.memory.recall_model.Reranker` and :class:`~wenmai.memory.recall_model.QueryDecomposer`.
 
     Args:
-        memory: the usage of the model is added to its ledger.
-        budgets: checked before the model is called.
-        model: one call for an order, and one for the parts of a question.
-        seconds: timeout of a call.
+        model: asked once for an order, and once for the parts of a question.
     """
 
-    def __init__(self, memory: Memory, budgets: BudgetKeeper, model: ChatModel, seconds: float) -> None:
-        self._memory = memory
-        self._budgets = budgets
+    def __init__(self, model: StructuredModel) -> None:
         self._model = model
-        self._seconds = seconds
 
     async def order(
         self, scope: Scope, session_id: str | None, query: str, texts: Sequence[str], _scores: Sequence[float]
@@ -86,28 +74,11 @@ class ModelRecall:
         return [*parts][:MOST_PARTS]
 
     async def _ask(
-        self, scope: Scope, session_id: str | None, task: str, material: Mapping[str, object], reply_type: type[_Reply]
+        self, scope: Scope, session_id: str | None, task: str, material: Mapping[str, object], form: type[_Reply]
     ) -> _Reply:
-        meter = UsageMeter()
-        shown = f"【Material】\n{escape_markers(msgspec.json.encode(material).decode())}\n【End of material】"
         try:
-            async with asyncio.timeout(self._seconds):
-                if exhausted(await self._budgets.statuses(scope, session_id)):
-                    raise RecallModelFailed("a budget is exhausted")
-                reply = await self._model.answer(
-                    [PromptMessage("system", task), PromptMessage("user", shown)], on_usage=meter
-                )
-        except (ModelError, TimeoutError) as problem:
-            _log.warning(
-                "the model did not help to recall: %s", str(problem) or f"no answer within {self._seconds:g} s"
-            )
-            raise RecallModelFailed from problem
-        finally:
-            await self._memory.usage.add(scope, session_id, meter.usage)
-        start, end = reply.text.find("{"), reply.text.rfind("}")
-        try:
-            return msgspec.json.decode(reply.text[start : end + 1], type=reply_type)
-        except (msgspec.DecodeError, UnicodeEncodeError) as problem:
+            return await self._model.reply(scope, session_id, task, material, form)
+        except ReplyFailed as problem:
             _log.warning("the model did not help to recall: %s", problem)
             raise RecallModelFailed from problem
 

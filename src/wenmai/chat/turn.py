@@ -19,6 +19,7 @@ from wenmai.chat.understanding.dialogue_acts import Understanding
 from wenmai.chat.understanding.focus import CitedTurns
 from wenmai.chat.understanding.plan import Plan
 from wenmai.chat.understanding.rewrite import Rewrite
+from wenmai.chat.understanding_model import ModelUnderstanding
 from wenmai.chat.verifier import ModelVerifier
 from wenmai.clock import Clock, from_micros
 from wenmai.config.profile import Profile
@@ -305,6 +306,7 @@ class Services:
     model: ChatModel | None
     count_tokens: TokenCounter
     verifier: ModelVerifier | None = None
+    understanding: ModelUnderstanding | None = None
     terms: SessionTerms | None = None
 
 

@@ -45,6 +45,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         model_timeout_seconds: timeout of one whole model answer.
         model_first_token_seconds: timeout until the first token; slow machines with long prompts need more.
         model_attempts: attempts per model call, the first one included.
+        understanding: ``rules``, or ``model`` to have it say what messages mean in the terms of the business rules.
+        understanding_seconds: timeout of that; then the words of the rules decide.
         verifier: ``rules``, or ``model`` to have a model check what the rules kept of a model's answer.
         verifier_model: the verifier's LangChain name; empty for the model that answers.
         verifier_seconds: timeout of the verifier; then the rules stand.
@@ -96,6 +98,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     model_first_token_seconds: Seconds = 20.0
     model_attempts: Annotated[int, msgspec.Meta(ge=1, le=5)] = 2
     model_max_tokens: NotNegative = 4096
+    understanding: Annotated[str, msgspec.Meta(pattern=r"^(rules|model)\Z")] = "rules"
+    understanding_seconds: Seconds = 5.0
     verifier: Annotated[str, msgspec.Meta(pattern=r"^(rules|model)\Z")] = "rules"
     verifier_model: str = ""
     verifier_seconds: Seconds = 10.0

@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from wenmai.business.reply import UnderstandingReply, merged
 from wenmai.business.rules import BusinessRules
 from wenmai.business.understanding import Recognized, Vocabulary, in_own_words
 from wenmai.clock import Clock
@@ -37,12 +38,14 @@ class StateUpdate(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         changes: that the message made.
         carried: the object and the stage that it refers to without naming them.
+        by_model: whether a model recognized it, or the words of the rules.
     """
 
     recognized: Recognized
     state: BusinessState
     changes: list[StateChange] = []
     carried: list[str] = []
+    by_model: bool = False
 
     @property
     def restated(self) -> bool:
@@ -102,6 +105,7 @@ class StateBook:
         incarnation: str = "",
         turn: str = "",
         rules: BusinessRules | None = None,
+        reply: UnderstandingReply | None = None,
     ) -> StateUpdate:
         """Understand a message and advance the state; a message that names nothing costs no write.
 
@@ -112,8 +116,10 @@ class StateBook:
             incarnation: of the session; "" for the one that has the id now.
             turn: ``persona_id#turn_id`` of the message, for the audit; a repeated turn changes nothing again.
             rules: instead of this book's.
+            reply: what a model says of the message, instead of its words alone.
 
         Raises:
+            InvalidReply: the model's reply is not in the terms of the rules; nothing is changed.
             SessionNotFound: the session is absent, foreign, or another incarnation.
         """
         empty = BusinessState(session_id=session_id, incarnation=incarnation)
@@ -122,9 +128,12 @@ class StateBook:
             return StateUpdate(recognized=Recognized(), state=empty)
         vocabulary, now = await self._vocabulary_of(rules), self._clock()
         said = vocabulary.understand(query)
+        if reply is not None:
+            said = merged(said, reply, rules, query)
         if not said.named:
             state = await self.get(scope, session_id, incarnation=incarnation)
-            return StateUpdate(recognized=said, state=state, carried=carried(said, [], state, rules))
+            words = carried(said, [], state, rules)
+            return StateUpdate(recognized=said, state=state, carried=words, by_model=reply is not None)
         result = StateUpdate(recognized=said, state=empty)
 
         def advanced(state: BusinessState) -> BusinessState:
@@ -137,7 +146,7 @@ class StateBook:
             return after
 
         stored = await self._update(scope, session_id, incarnation, advanced)
-        return msgspec.structs.replace(result, state=stored)
+        return msgspec.structs.replace(result, state=stored, by_model=reply is not None)
 
     async def _vocabulary_of(self, rules: BusinessRules) -> Vocabulary:
         for known, vocabulary in self._vocabularies:

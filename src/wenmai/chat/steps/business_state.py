@@ -1,9 +1,14 @@
 """Advance the business state by the message; rewriting and retrieval use what the message inherits from it."""
 
+import logging
 from collections.abc import Sequence
+from functools import partial
 
 from msgspec.structs import replace
 
+from wenmai.business.reply import InvalidReply, UnderstandingReply
+from wenmai.business.rules import BusinessRules
+from wenmai.chat.structured_reply import ReplyFailed
 from wenmai.chat.turn import TurnRun, TurnState
 from wenmai.chat.understanding.plan import JudgedOn, Plan, Query, Wording
 from wenmai.errors import Conflict, SessionNotFound, StoreUnavailable
@@ -11,11 +16,13 @@ from wenmai.memory.state import StateUpdate
 from wenmai.resilience.degradation import note_degraded
 from wenmai.text.cjk import normalise
 
+_log = logging.getLogger(__name__)
+
 BEGINNING = frozenset({"first", "intent", "object", "customer"})
 """Rules by which a message begins an operation, which inherits nothing."""
 
-STATE = "state"
-"""Key in ``degraded``: the business state could not be read or changed."""
+STATE, UNDERSTANDING = "state", "understanding"
+"""Keys in ``degraded``: the business state could not be read or changed; the model's understanding was not used."""
 
 
 async def update_state(state: TurnState, run: TurnRun) -> TurnState:
@@ -24,21 +31,42 @@ async def update_state(state: TurnState, run: TurnRun) -> TurnState:
     if rules is None or request.incognito or not run.services.policy.memory_enabled:
         return {}
     thread = opened.thread
+    understand = partial(
+        run.services.memory.states.understand,
+        request.scope,
+        thread.session_id,
+        request.query,
+        incarnation=thread.incarnation or "",
+        turn=f"{thread.persona_id}#{opened.turn_id}",
+        rules=rules,
+    )
+    reply = await _reply(state, run, rules)
     try:
-        update = await run.services.memory.states.understand(
-            request.scope,
-            thread.session_id,
-            request.query,
-            incarnation=thread.incarnation or "",
-            turn=f"{thread.persona_id}#{opened.turn_id}",
-            rules=rules,
-        )
+        try:
+            update = await understand(reply=reply)
+        except InvalidReply as problem:
+            _log.warning("a message is understood by its words alone: %s", problem)
+            note_degraded(UNDERSTANDING)
+            update = await understand()
     except (StoreUnavailable, Conflict):
         note_degraded(STATE)
         return {}
     except SessionNotFound:
         return {}  # deleted meanwhile; completing the turn finds that out
     return {"business": update}
+
+
+async def _reply(state: TurnState, run: TurnRun, rules: BusinessRules) -> UnderstandingReply | None:
+    """What the model says of the message; None without one, or if it failed."""
+    model, request, opened = run.services.understanding, state["request"], state["opened"]
+    if model is None:
+        return None
+    try:
+        return await model.reply(request.scope, opened.thread.session_id, request.query, opened.window, rules)
+    except ReplyFailed as problem:
+        _log.warning("a message is understood by its words alone: %s", problem)
+        note_degraded(UNDERSTANDING)
+        return None
 
 
 def with_state(plan: Plan, update: StateUpdate, *, in_conversation: bool) -> Plan:

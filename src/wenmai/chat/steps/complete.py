@@ -223,6 +223,7 @@ def _business(state: TurnState, run: TurnRun) -> StateTrace | msgspec.UnsetType:
         operation=update.state.current,
         changes=update.changes,
         filters=search_filters(update, rules.filters, state["persona"].persona.domains),
+        by_model=update.by_model,
     )
 
 

@@ -120,6 +120,9 @@ class StateTrace(msgspec.Struct, frozen=True, kw_only=True):
     operation: Annotated[Operation | None, Meta(description="The current operation.")]
     changes: Annotated[list[StateChange], Meta(description="The changes that the message made, oldest first.")]
     filters: Annotated[dict[str, list[str]], Meta(description="What the search was limited to first.")] = {}
+    by_model: Annotated[bool, Meta(description="Whether the model understood the message, or the rules' words.")] = (
+        False
+    )
 
 
 class TraceDetails(msgspec.Struct, frozen=True, kw_only=True):
