@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import AsyncIterator, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
@@ -425,6 +425,7 @@ def test_the_examples_of_the_how_to_pages_run(page: str) -> None:
         exec(compile(block, page, "exec"), {"__name__": "example"})  # noqa: S102 - our own pages
 
 
+SELF = {"source_ref": "a", "supersedes": "a", "effective_date": "2025-01-01"}
 VERSIONS = [
     passage("old", "抵押率的上限为65%。", source_ref="办法，2022版", effective_date="2022-01-01"),
     passage(
@@ -448,8 +449,24 @@ async def test_of_the_versions_of_a_source_the_one_in_force_is_found(store: Stor
         assert [each.evidence_id for each in (await base.find(site, "抵押率的上限")).passages] == [found]
 
 
-@pytest.mark.parametrize("fields", [{"effective_date": "2025-02-30"}, {"effective_date": "2025"}, {"supersedes": "a"}])
+async def test_neither_a_later_successor_nor_a_circle_hides_a_version(store: Store) -> None:
+    """What supersedes from next year on is no answer today; of two that name each other the later one is in force."""
+    assert store.documents is not None
+    base = EvidenceBase(store.documents, store.search, None, clock=lambda: datetime(2026, 1, 1, tzinfo=UTC))
+    circle = msgspec.structs.replace(VERSIONS[0], supersedes="办法，2025版")
+    future = [
+        msgspec.structs.replace(VERSIONS[2], evidence_id=f"next-{number}", supersedes="办法，2022版")
+        for number in range(120)
+    ]
+    await base.ingest(SITE, [circle, VERSIONS[1], *future])
+    found = (await base.find(SITE, "抵押率的上限", limit=50)).passages
+    assert [each.evidence_id for each in found] == ["new"]
+
+
+@pytest.mark.parametrize(
+    "fields", [{"effective_date": "2025-02-30"}, {"effective_date": "2025"}, {"supersedes": "a"}, SELF]
+)
 def test_a_version_has_a_day_of_the_calendar(fields: dict[str, str]) -> None:
     """A source that supersedes another without a day would supersede it at no time."""
-    with pytest.raises(InvalidInput):
+    with pytest.raises(InvalidInput, match="effective_date|supersedes"):
         record_from({"text": "抵押率的上限为70%。", **fields})

@@ -55,9 +55,14 @@ class SourceFields(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
     def __post_init__(self) -> None:
         if self.effective_date:
-            date.fromisoformat(self.effective_date)
+            try:
+                date.fromisoformat(self.effective_date)
+            except ValueError as problem:
+                raise ValueError(f"`effective_date` is a day of the calendar: {problem}") from problem
         if self.supersedes and not self.effective_date:
-            raise ValueError("a source that supersedes another has an effective_date")
+            raise ValueError("a source with `supersedes` has an `effective_date`")
+        if self.supersedes and self.supersedes == self.source_ref:
+            raise ValueError("`supersedes` is the source_ref of another version, not the source's own")
 
 
 class PassageFields(SourceFields, kw_only=True, forbid_unknown_fields=True):

@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Sequence
 from datetime import date
 
+from wenmai.grounding.evidence.entries import EVIDENCE
 from wenmai.scope import Scope
 from wenmai.stores.contracts import Documents
 from wenmai.stores.records import EvidenceRecord
@@ -16,15 +17,20 @@ from wenmai.stores.records import EvidenceRecord
 async def in_force(
     documents: Documents, scope: Scope, records: Sequence[EvidenceRecord], today: date
 ) -> list[EvidenceRecord]:
-    """The records, in order, without those of sources that are superseded by today, or are not yet in force."""
+    """The records, in order, without those of sources that are superseded by today, or are not yet in force.
+
+    A source is only superseded by a later one, so versions that name each other in a circle are not all left out.
+    """
     day = today.isoformat()
-    dated = list({record.source_ref for record in records if record.effective_date})
-    newer = await asyncio.gather(
-        *(documents.list(scope, EvidenceRecord, where={"supersedes": ref}, limit=1) for ref in dated)
-    )
-    superseded = {
-        ref
-        for ref, page in zip(dated, newer, strict=True)
-        if any(stored.record.effective_date <= day for stored in page.items)
-    }
+    dated = {record.source_ref: record.effective_date for record in records if record.effective_date}
+    found = await asyncio.gather(*(_is_superseded(documents, scope, ref, since, day) for ref, since in dated.items()))
+    superseded = {ref for ref, is_superseded in zip(dated, found, strict=True) if is_superseded}
     return [each for each in records if each.source_ref not in superseded and each.effective_date <= day]
+
+
+async def _is_superseded(documents: Documents, scope: Scope, source_ref: str, since: str, day: str) -> bool:
+    """Whether a source of after ``since`` and of at latest ``day`` supersedes this one."""
+    async for page in EVIDENCE.pages(documents, scope, {"supersedes": source_ref}):
+        if any(since < stored.record.effective_date <= day for stored in page.items):
+            return True
+    return False
