@@ -468,5 +468,5 @@ async def test_neither_a_later_successor_nor_a_circle_hides_a_version(store: Sto
 )
 def test_a_version_has_a_day_of_the_calendar(fields: dict[str, str]) -> None:
     """A source that supersedes another without a day would supersede it at no time."""
-    with pytest.raises(InvalidInput, match="effective_date|supersedes"):
+    with pytest.raises(InvalidInput, match=r"effective_date|supersedes"):
         record_from({"text": "抵押率的上限为70%。", **fields})
