@@ -16,7 +16,7 @@ from wenmai.http.app import serve_app
 
 pytestmark = pytest.mark.xdist_group("schemathesis")
 
-EXAMPLES = 25
+EXAMPLES = 15
 KNOWN = {"user_id": "u1", "session_id": "s1", "npc_id": "doctor", "trace_id": "t1", "evidence_id": "e1", "number": 1}
 """Path parameter → an existing value."""
 
