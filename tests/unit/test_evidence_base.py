@@ -461,6 +461,7 @@ async def test_neither_a_later_successor_nor_a_circle_hides_a_version(store: Sto
     await base.ingest(SITE, [circle, VERSIONS[1], *future])
     found = (await base.find(SITE, "抵押率的上限", limit=50)).passages
     assert [each.evidence_id for each in found] == ["new"]
+    assert [*await base.passages(SITE, ["old", "new", "next-1"])] == ["new"]
 
 
 @pytest.mark.parametrize(

@@ -196,9 +196,14 @@ class EvidenceBase:
         return await self._documents.get(scope, EvidenceRecord, evidence_id)
 
     async def passages(self, scope: Scope, evidence_ids: Sequence[str]) -> Mapping[str, Passage]:
-        """The passages of these ids that exist, by id, with score 0 and number 0: they were not searched for."""
+        """The passages of these ids that exist and are in force, by id.
+
+        Their score and number are 0: they were not searched for.
+        """
         stored = await self._documents.get_many(scope, EvidenceRecord, evidence_ids)
-        return {id_: _passage(found.record, {id_: 0.0}, {}, 0) for id_, found in stored.items()}
+        records = [found.record for found in stored.values()]
+        records = await in_force(self._documents, scope, records, self._clock().date())
+        return {each.evidence_id: _passage(each, {each.evidence_id: 0.0}, {}, 0) for each in records}
 
     def changes(self, scope: Scope) -> int:
         """The number of changes of the site's evidence by this process; what is derived from it depends on that."""
