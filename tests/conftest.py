@@ -42,8 +42,17 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize(name, chosen, indirect=True)
 
 
-def pytest_collection_finish() -> None:
-    """Let full garbage collections look at what the tests make, not at the modules and at thousands of tests too."""
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Let full garbage collections look at what the tests make, not at the modules and at thousands of tests too.
+
+    Raises:
+        pytest.UsageError: xdist does not keep the tests of a server in one process, so that each would start its own.
+            It names groups in the ids of tests, which pytest 9.2 does not let it change.
+    """
+    if session.config.getoption("loadgroup", default=False):
+        grouped = [item for item in session.items if item.get_closest_marker("xdist_group")]
+        if not all("@" in item.nodeid for item in grouped):
+            raise pytest.UsageError("pytest-xdist does not group the tests: use another version of pytest")
     gc.collect()
     freeze_heap()
 

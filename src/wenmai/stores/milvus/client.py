@@ -29,6 +29,9 @@ BATCH_BYTES = 8 * 2**20
 LISTED = 16_384
 """Most rows that a server lists."""
 
+_NO_PINGS = {"grpc.keepalive_time_ms": 360_000, "grpc.keepalive_permit_without_calls": 0}
+"""The driver's pings, one in 10 s, are too many for a server with gRPC's default of one in 5 minutes: it hangs up."""
+
 KEY_LENGTH = 80
 PAYLOAD_BYTES = 60_000
 """Most bytes of a row's payload; a server allows 65 535."""
@@ -43,7 +46,9 @@ class Client:
         self._loaded: set[str] = set()
         self._lock = Lock()
         with self._translated_errors():
-            self._milvus = MilvusClient(uri, user=user, password=password, db_name=database, timeout=READ_SECONDS)
+            self._milvus = MilvusClient(
+                uri, user=user, password=password, db_name=database, timeout=READ_SECONDS, grpc_options=_NO_PINGS
+            )
 
     def load(self, names: Collection[str]) -> None:
         """Load the collections whose names begin with one of these: of a file, that takes a second."""
