@@ -10,7 +10,6 @@ from uuid import uuid4
 import pytest
 
 from postgres_server import PostgresServer
-from postgres_server import PostgresServer
 from wenmai.clock import MovableClock, system_clock
 from wenmai.scope import Scope, ThreadKey
 from wenmai.stores.postgresql import open_store
