@@ -125,7 +125,7 @@ async def open_engine(
     model, verifying, model_breakers = _models(settings, profile, breaker_policy)
     connections = AsyncExitStack()
     embedder = open_embedder(settings.embedder, connections=connections)
-    lexicons = [Lexicon(each.profile.lexicon) for each in profiles]
+    lexicons = [Lexicon(each.profile.field_words) for each in profiles]
     for lexicon in lexicons:
         await _load_words(lexicon, verifies=model is not None)
     store_url, hot_url = (with_key_prefix(url, settings.key_prefix) for url in (settings.store, settings.hot))

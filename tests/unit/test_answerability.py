@@ -1,5 +1,6 @@
 """Answerability before the model: which questions the evidence can answer."""
 
+import msgspec
 import pytest
 
 from sample_lexicon import LEXICON
@@ -191,6 +192,24 @@ def test_a_title_is_the_topic_of_a_sentence_without_subject() -> None:
     """始建于… without a subject is about the title of the passage."""
     assert judge("祠堂是什么时候建的？", passage("始建于嘉靖二年。", title="严氏祠堂")).answers
     assert not judge("祠堂是什么时候建的？", passage("始建于嘉靖二年。", title="通济桥")).answers
+    assert judge("修理台灯要几天？", passage("换灯罩需要4天。", title="台灯维修")).answers
+
+
+def test_the_section_titled_with_what_is_asked_answers_first() -> None:
+    """Its title counts without the source's name, which all sections of a manual have."""
+    book = "维修手册"
+    sections = [
+        msgspec.structs.replace(passage(text, title=f"{book} · {title}", number=number), source_ref=book)
+        for number, (title, text) in enumerate(
+            [("台灯报修", "台灯的报修在一楼办理。"), ("台灯维修", "换灯罩要三天。")], start=1
+        )
+    ]
+    assert [answer.number for answer in judge("台灯 维修", *sections).answers][:1] == [2]
+
+
+def test_a_price_is_asked_about_without_the_word_money() -> None:
+    """多少钱 asks for a number; 钱 is no word that the passage has to have."""
+    assert judge("风扇换叶片多少钱？", "风扇更换叶片每片80元。").answers
 
 
 @pytest.mark.parametrize(

@@ -47,6 +47,8 @@ def test_words_that_contain_a_stop_word_are_kept_whole() -> None:
     """和睦 and 目的 are not split at 和 and 的."""
     assert query_terms("和睦") == ["和睦"]
     assert query_terms("目的") == ["目的"]
+    assert query_terms("怎么申请归还吉他") == ["申请", "归还", "吉他"]
+    assert query_terms("需要什么要求") == ["要求"]
 
 
 def test_query_terms_are_unique_and_in_order() -> None:

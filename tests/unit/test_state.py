@@ -16,7 +16,10 @@ from wenmai.stores.records import BusinessState, StateAudit
 
 RULES = msgspec.convert(
     {
-        "intents": {"how_to": {"words": ["怎么", "how"], "domains": ["manual"]}, "price": {"words": ["多少钱"]}},
+        "intents": {
+            "how_to": {"words": ["怎么", "how"], "domains": ["manual"]},
+            "price": {"words": ["多少钱", "价格"]},
+        },
         "domains": {"manual": [], "prices": ["价目"]},
         "objects": {"台灯": {"words": ["lamp"]}, "风扇": {}},
         "stages": {"报修": [], "检测": [], "维修": ["修理"], "取件": []},
@@ -52,6 +55,25 @@ async def test_the_second_question_inherits_what_it_does_not_name() -> None:
             (1, "first", "assistant#1"),
             (2, "inherited", "assistant#2"),
         ]
+
+
+async def test_another_intent_without_an_object_is_searched_with_the_latest_one() -> None:
+    """The state carries nothing over, but the question is probably about the same thing."""
+    async with memory_with_rules() as memory:
+        session = await opened(memory)
+        await session.understand("台灯怎么报修？")
+        asked = await session.understand("多少钱？")
+        current = (await session.state()).current
+        assert current is not None
+        assert (current.intent, current.business_object) == ("price", "")
+        assert asked.carried == ["台灯"]
+
+
+async def test_a_question_word_counts_less_than_another_word_of_an_intent() -> None:
+    """怎么 is in many questions for a price."""
+    async with memory_with_rules() as memory:
+        asked = await (await opened(memory)).understand("台灯的价格怎么查？")
+        assert asked.recognized.intent == "price"
 
 
 async def test_a_message_that_names_nothing_writes_nothing() -> None:

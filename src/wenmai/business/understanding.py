@@ -9,6 +9,7 @@ from wenmai.business.rules import BusinessRules
 from wenmai.business.words import Mention, RuleWords, plain
 from wenmai.text.patterns import NEVER
 from wenmai.text.redact import redact
+from wenmai.text.stopwords import STOP_EN, STOP_ZH
 
 _PLACE = "\ue000"
 """Stands for a customer while words are searched for; a private character, removed from texts."""
@@ -36,6 +37,9 @@ _ASKING = re.compile(
     r"|how (?:do|can|to|about)|what about|about|and|so|ok(?:ay)?|then|please|the|an?|we|i|\W)*+"
 )
 """All of a message that, beside names, only asks about them."""
+
+_ONLY_ASKING = STOP_ZH | STOP_EN
+"""Words such as 怎么 and *how*: beside another word of an intent they say little."""
 
 _ANAPHOR = re.compile(
     r"它|^那|[这那](?:个|些|一)|该|呢\W*\Z"
@@ -105,8 +109,8 @@ class Vocabulary:
 
         A word of both an object and a stage is the stage if another object is named or, without another stage,
         ``current_object`` is another. Traditional characters, full width and case do not matter. Negated words
-        (不是押品, *not the collateral*) do not count; of several intents the one with most characters counts, of
-        several customers the last.
+        (不是押品, *not the collateral*) do not count; of several intents the one with most characters counts,
+        question words as one; of several customers the last.
         """
         text = text[:MAX_TEXT]
         replaced, customers, written = self._replace_customers(text)
@@ -234,7 +238,7 @@ def _intent(rules: BusinessRules, found: Sequence[Mention]) -> str:
     weights = dict.fromkeys(rules.intents, 0)
     for mention in found:
         if mention.kind == "intent":
-            weights[mention.name] += len(mention.word)
+            weights[mention.name] += 1 if mention.word in _ONLY_ASKING else len(mention.word)
     best = max(weights, key=weights.__getitem__)
     return best if weights[best] else ""
 

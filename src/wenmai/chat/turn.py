@@ -205,10 +205,12 @@ class Retrieved(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         found_for: the passages of each text that was searched for.
+        limited: the texts whose passages are those that the business state limits the question to.
     """
 
     passages: list[Passage] = []
     found_for: dict[str, list[Passage]] = {}
+    limited: frozenset[str] = frozenset()
     degraded: list[str] = []
 
 

@@ -156,6 +156,15 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     queries: Queries = Queries()
     retention: dict[str, TenantRetention] = {}
 
+    @property
+    def field_words(self) -> LexiconWords:
+        """The lexicon, with the business rules' words of an object or a stage as synonyms."""
+        if self.business is None:
+            return self.lexicon
+        named = {name: of.words for name, of in self.business.objects.items()} | self.business.stages
+        groups = {f"rule_{number}": [name, *words] for number, (name, words) in enumerate(named.items()) if words}
+        return msgspec.structs.replace(self.lexicon, synonyms=self.lexicon.synonyms | groups)
+
 
 def load_profile(path: Path) -> Profile:
     """Read and validate a profile file.

@@ -28,7 +28,7 @@ def verify_set(given: StatementSet, profile: Profile) -> VerifiedSet:
     Raises:
         InvalidInput: the profile has no persona of the set.
     """
-    lexicon = Lexicon(profile.lexicon)
+    lexicon = Lexicon(profile.field_words)
     load_dictionaries()
     prepare(lexicon)
     personas = profile.personas

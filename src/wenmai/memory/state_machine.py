@@ -166,16 +166,22 @@ def carried(
     stage = rules.stage_word(current.business_object, kept_out or current.operation_stage)
     if is_restated(recognized, changes):
         declared = (kept_out or current.operation_stage) in rules.stages_of(current.business_object)
-        return [word for word in (current.business_object, stage) if word] if declared else []
+        about = current.business_object or _latest_object(state)
+        return [word for word in (about, stage) if word] if declared else []
     if any(each.name for each in recognized.objects):
         return []
     rule = changes[-1].rule if changes else "inherited" if recognized.anaphoric else ""
-    if rule == "customer":
-        return [word for word in (current.business_object, stage) if word]
-    if rule != "inherited":
+    if rule in ("inherited", "intent") and not current.business_object:
+        return [word for word in (_latest_object(state),) if word]
+    if rule not in ("inherited", "customer"):
         return []
-    named = any(each.stage for each in recognized.objects)
+    named = rule == "inherited" and any(each.stage for each in recognized.objects)
     return [word for word in (current.business_object, "" if named else stage) if word]
+
+
+def _latest_object(state: BusinessState) -> str:
+    """The object of the latest operation that had one: an operation without one is probably about it."""
+    return next((each.business_object for each in reversed(state.operation_chain) if each.business_object), "")
 
 
 def is_restated(recognized: Recognized, changes: Sequence[StateChange]) -> bool:

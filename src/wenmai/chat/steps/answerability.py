@@ -141,7 +141,9 @@ class _Judge:
             return found[:PASSAGES]
         as_found = {each.evidence_id: each for each in found}
         terms_asked = set(query_terms(wording.text))
-        focused = [_in_focus(as_found.get(each.evidence_id, each), terms_asked) for each in turn.related]
+        limited = wording.text in self._state["retrieved"].limited
+        related = [each for each in turn.related if each.evidence_id in as_found or not limited]
+        focused = [_in_focus(as_found.get(each.evidence_id, each), terms_asked) for each in related]
         others = found[:PASSAGES] if wording.judged_on is JudgedOn.BOTH else []
         chosen = [*others, *focused] if self._leads_elsewhere(query, turn, others) else [*focused, *others]
         unique: dict[str, Passage] = {}

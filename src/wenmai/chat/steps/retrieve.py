@@ -31,16 +31,23 @@ async def retrieve(state: TurnState, run: TurnRun) -> TurnState:
         found = await asyncio.gather(*(_find(state, run, text, limit) for text in texts))
     except StoreUnavailable:
         return {"retrieved": Retrieved(degraded=[SEARCH])}
-    found_for = {text: result.passages for text, result in zip(texts, found, strict=True)}
+    found_for = {text: result.passages for text, (result, _) in zip(texts, found, strict=True)}
+    limited = frozenset(text for text, (_, within) in zip(texts, found, strict=True) if within)
     unique: dict[str, Passage] = {}
     for passage in (passage for passages in found_for.values() for passage in passages[:PASSAGES]):
         unique.setdefault(passage.evidence_id, passage)
-    degraded = sorted({part for result in found for part in result.degraded})
-    return {"retrieved": Retrieved(passages=list(unique.values()), found_for=found_for, degraded=degraded)}
+    degraded = sorted({part for result, _ in found for part in result.degraded})
+    return {
+        "retrieved": Retrieved(passages=list(unique.values()), found_for=found_for, limited=limited, degraded=degraded)
+    }
 
 
-async def _find(state: TurnState, run: TurnRun, text: str, limit: int) -> SearchResult:
-    """Search within what the business state limits the question to; if nothing is found there, without this limit."""
+async def _find(state: TurnState, run: TurnRun, text: str, limit: int) -> tuple[SearchResult, bool]:
+    """Search within what the business state limits the question to; if nothing is found there, without this limit.
+
+    Returns:
+        The result, and whether it is within these limits.
+    """
     scope, language, rules = state["request"].scope, state["recalled"].language, run.services.profile.business
     domains = state["persona"].persona.domains
     limits = search_filters(state.get("business"), rules.filters if rules else (), domains)
@@ -48,5 +55,5 @@ async def _find(state: TurnState, run: TurnRun, text: str, limit: int) -> Search
         within = {"domains": domains} | limits
         found = await run.services.evidence.find(scope, text, **within, language=language, limit=limit)
         if found.passages:
-            return found
-    return await run.services.evidence.find(scope, text, domains=domains, language=language, limit=limit)
+            return found, True
+    return await run.services.evidence.find(scope, text, domains=domains, language=language, limit=limit), False

@@ -122,7 +122,7 @@ def candidates(question: Question, texts: Sequence[PassageText], passages: Seque
 def _of_sentences(question: Question, weights: Weights, text: PassageText) -> Iterator[tuple[int, dict[str, float]]]:
     """The features of the sentences that have most of the question, themselves or beside them."""
     terms, units = weights.terms, weights.units
-    matched = [_with(question, sentence.folded, sentence.terms) for sentence in text.sentences]
+    matched = [covered_terms(question, sentence.folded, sentence.terms) for sentence in text.sentences]
     shares = [_share(units, own) for own in matched]
     for index in _most(shares):
         if not holds_value(question, text, index):
@@ -175,7 +175,7 @@ def _clause_share(answers: Sequence[int], question: Question, sentence: Sentence
         if at < len(answers) and answers[at] < clause.end():
             text = previous + clause[0]
             present = {term for term in terms if term in (text if has_cjk(term) else sentence.terms)}
-            best = max(best, _share(terms, _with(question, text, frozenset(present))))
+            best = max(best, _share(terms, covered_terms(question, text, frozenset(present))))
         previous = clause[0]
     return best
 
@@ -185,7 +185,7 @@ def _share(weights: Mapping[str, float], present: frozenset[str]) -> float:
     return sum([weight for term, weight in weights.items() if term in present])
 
 
-def _with(question: Question, text: str, terms: frozenset[str]) -> frozenset[str]:
+def covered_terms(question: Question, text: str, terms: frozenset[str]) -> frozenset[str]:
     """The terms, with those of the question's words that have a synonym in the text."""
     for synonym in question.synonyms:
         if not synonym.terms <= terms and _positions(synonym.pattern, text):

@@ -12,11 +12,13 @@ from math import exp
 import msgspec
 import yaml
 
-from wenmai.grounding.answers.features import Candidate, candidates
+from wenmai.grounding.answers.features import Candidate, candidates, covered_terms
 from wenmai.grounding.answers.passages import analyse
 from wenmai.grounding.answers.question import Question
 from wenmai.grounding.claims.counts import ordinals
 from wenmai.grounding.types import Passage
+from wenmai.text.cjk import normalise, terms
+from wenmai.text.folding import fold
 
 ANSWERED = 0.5
 """The probability from which a passage answers."""
@@ -68,9 +70,10 @@ class AnswerSpan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def find_answers(question: Question, passages: Sequence[Passage]) -> list[AnswerSpan]:
-    """The best sentence of each passage, best first; those of a passage whose title has the asked list position lead.
+    """The best sentence of each passage, best first.
 
-    Where the probabilities hardly differ, the passage with the higher score precedes.
+    Those of passages whose title has the asked list position lead, then, if the question only names something, those
+    of sections titled so. Where the probabilities hardly differ, the passage with the higher score precedes.
 
     Args:
         question: parsed.
@@ -80,10 +83,11 @@ def find_answers(question: Question, passages: Sequence[Passage]) -> list[Answer
     scorer = _scorers()["vectors" if any(each.similarity is not None for each in passages) else "words"]
     asked = ordinals(question.text)
 
-    def order(candidate: Candidate) -> tuple[bool, float, float, int]:
+    def order(candidate: Candidate) -> tuple[bool, int, float, float, int]:
         passage = passages[candidate.rank]
         listed = asked and not asked.isdisjoint(ordinals(passage.title))
-        return not listed, -round(scorer.probability(candidate), 1), -passage.score, candidate.rank
+        titled = 0 if question.answer_type else _in_title(question, passage)
+        return not listed, -titled, -round(scorer.probability(candidate), 1), -passage.score, candidate.rank
 
     return [
         AnswerSpan(
@@ -99,6 +103,14 @@ def find_answers(question: Question, passages: Sequence[Passage]) -> list[Answer
         for ranking in [scorer.ranking(each)]
         for index, features in ranking[:1]
     ]
+
+
+def _in_title(question: Question, passage: Passage) -> int:
+    """How many of the question's terms the section's title has, if those it lacks are in its source's name; else 0."""
+    section = passage.title.replace(passage.source_ref, " ") if passage.source_ref else passage.title
+    found = covered_terms(question, fold(normalise(section)), frozenset(terms(section)))
+    missing = [term for term in question.terms if term not in found]
+    return len(question.terms) - len(missing) if {*terms(passage.source_ref)}.issuperset(missing) else 0
 
 
 def _weighted(weights: Mapping[str, float], values: Mapping[str, float]) -> float:

@@ -27,11 +27,13 @@ class PassageText(msgspec.Struct, frozen=True, kw_only=True):
     """A passage, analysed.
 
     Attributes:
-        title: the title's index terms.
+        heading: the title, normalised, with simplified characters.
+        title: its index terms.
         sentences: those that may be quoted, in order.
         terms: of title and text.
     """
 
+    heading: str
     title: frozenset[str]
     sentences: tuple[Sentence, ...]
     terms: frozenset[str]
@@ -45,4 +47,9 @@ def analyse(title: str, text: str) -> PassageText:
         for sentence in safe_sentences(text)
     )
     in_title = frozenset(terms(title))
-    return PassageText(title=in_title, sentences=found, terms=in_title.union(*(sentence.terms for sentence in found)))
+    return PassageText(
+        heading=fold(normalise(title)),
+        title=in_title,
+        sentences=found,
+        terms=in_title.union(*(sentence.terms for sentence in found)),
+    )

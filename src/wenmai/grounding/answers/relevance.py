@@ -46,10 +46,10 @@ def holds_value(question: Question, passage: PassageText, index: int) -> bool:
     if question.answer_type is AnswerType.WHERE or not events:
         return True
     subjects = _subjects(question, events)
+    titled = any(event.pattern.search(passage.heading) for event in events)
     return any(
-        _happens(event, subjects, clause, earlier)
+        (titled and not any_event(clause)) or any(_happens(event, subjects, clause, earlier) for event in events)
         for clause, earlier in _clauses_with(pattern, sentence.folded)
-        for event in events
     )
 
 
