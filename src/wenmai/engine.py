@@ -9,7 +9,9 @@ from datetime import timedelta
 from functools import partial
 from pathlib import Path
 
+from wenmai.auth.authentication import Authentication, open_tokens
 from wenmai.auth.keys import ApiKeys
+from wenmai.auth.principal import ClaimNames
 from wenmai.chat.budgets import BudgetKeeper
 from wenmai.chat.persona import PersonaRegistry
 from wenmai.chat.pipeline import Chat
@@ -95,6 +97,7 @@ class Engine:
     chat: Chat
     queries: QueryDesk
     api_keys: ApiKeys
+    authentication: Authentication
     breakers: tuple[Breaker, ...]
 
     async def ready(self) -> dict[str, dict[str, str]]:
@@ -182,6 +185,7 @@ async def open_engine(
         )
         tasks.repeat("erasures that were interrupted", memory.erasures.resume, seconds=ERASURE_SECONDS)
         chat = Chat(services, _further_services(services, profiles, lexicons))
+        api_keys = ApiKeys(documents, clock, pepper=settings.key_pepper)
         try:
             yield Engine(
                 settings=settings,
@@ -197,7 +201,8 @@ async def open_engine(
                 titles=titles,
                 chat=chat,
                 queries=QueryDesk(chat, _queries(profiles)),
-                api_keys=ApiKeys(documents, clock, pepper=settings.key_pepper),
+                api_keys=api_keys,
+                authentication=_authentication(settings, api_keys),
                 breakers=(*store_breakers, *model_breakers, *evidence.breakers),
             )
         finally:
@@ -207,6 +212,21 @@ async def open_engine(
                 await each.close()
             await evidence.close()
             await connections.aclose()
+
+
+def _authentication(settings: Settings, keys: ApiKeys) -> Authentication:
+    """What the setting ``auth`` accepts."""
+    accepted = settings.auth.split(",")
+    claims = ClaimNames(
+        settings.jwt_tenant_claim,
+        settings.jwt_user_claim,
+        settings.jwt_sites_claim,
+        settings.jwt_rights_claim,
+    )
+    tokens = None
+    if "jwt" in accepted:
+        tokens = open_tokens(settings.jwt_issuer, settings.jwt_audience, settings.jwt_keys, claims)
+    return Authentication(keys if "keys" in accepted else None, tokens)
 
 
 async def _load_words(lexicon: Lexicon, *, verifies: bool) -> None:

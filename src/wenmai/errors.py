@@ -10,10 +10,11 @@
     │   ├── SessionExpired      past its lifetime; it cannot be continued
     │   ├── PersonaNotFound
     │   ├── TraceNotFound
-    │   ├── ScopeNotFound       not the tenant, site or user of the caller's API key
+    │   ├── ScopeNotFound       not the tenant, site or user of the caller's API key or token
     │   └── ApiKeyNotFound
-    ├── Unauthenticated         no valid API key
-    ├── Forbidden               the API key lacks a right
+    ├── Unauthenticated         no valid API key or token
+    ├── SigningKeysUnavailable  a token cannot be checked; retry later
+    ├── Forbidden               the API key or token lacks a right
     ├── Conflict                the resource has changed meanwhile, or is busy
     │   ├── VersionConflict     the expected version is not the stored one
     │   ├── ThreadBusy          another turn of the thread is running, and ``on_conflict`` is ``reject``
@@ -163,18 +164,30 @@ class ApiKeyNotFound(NotFound):
 
 
 class Unauthenticated(WenmaiError):
-    """The request has no valid API key: none, an unknown one, or one that is expired or revoked."""
+    """The request has no valid API key or token: none, an unknown or forged one, or one that is expired or revoked."""
 
     def __init__(self) -> None:
-        super().__init__("a valid API key is needed, as Authorization: Bearer wmk_…")
+        super().__init__("a valid API key or token is needed, as Authorization: Bearer …")
+
+
+class SigningKeysUnavailable(WenmaiError):
+    """A token cannot be checked: the keys of the identity provider cannot be read.
+
+    Attributes:
+        retry_after: seconds to wait before a retry.
+    """
+
+    def __init__(self, retry_after: int) -> None:
+        self.retry_after = retry_after
+        super().__init__("the signing keys of tokens cannot be read")
 
 
 class Forbidden(WenmaiError):
-    """The API key lacks a right; ``right`` is its name."""
+    """The API key or token lacks a right; ``right`` is its name."""
 
     def __init__(self, right: str) -> None:
         self.right = right
-        super().__init__(f"the API key lacks the right {right}")
+        super().__init__(f"the API key or token lacks the right {right}")
 
 
 class Conflict(WenmaiError):

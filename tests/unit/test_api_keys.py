@@ -41,7 +41,7 @@ async def test_a_key_speaks_for_whom_it_was_made(documents: Documents, clock: Mo
     )
     principal = await ApiKeys(documents, clock, pepper="p").principal(text)
     assert principal == Principal(
-        key_id=record.key_id, tenant_id="yan", sites=("hall", "shop"), user_id="u1", rights=frozenset({"read", "chat"})
+        actor=record.key_id, tenant_id="yan", sites=("hall", "shop"), user_id="u1", rights=frozenset({"read", "chat"})
     )
     assert record.rights == ["chat", "read"]
 
@@ -158,8 +158,8 @@ async def test_bad_arguments_are_refused(
     assert refused.value.field == field
 
 
-BOUND = Principal(key_id="k", tenant_id="yan", sites=("hall", "shop"), user_id="u1", rights=frozenset(RIGHTS))
-OF_A_TENANT = Principal(key_id="k", tenant_id="yan", rights=frozenset({"read"}))
+BOUND = Principal(actor="k", tenant_id="yan", sites=("hall", "shop"), user_id="u1", rights=frozenset(RIGHTS))
+OF_A_TENANT = Principal(actor="k", tenant_id="yan", rights=frozenset({"read"}))
 
 
 @pytest.mark.parametrize(

@@ -14,10 +14,13 @@ ID_BYTES = 6
 SECRET_CHARACTERS = 32
 """190 bits, so that a stored digest cannot be reversed by trying."""
 
+PREFIX = "wmk_"
+"""Begins a key."""
+
 _ALPHABET = string.digits + string.ascii_letters
 _CHECK_CHARACTERS = 6
 _KEY = re.compile(
-    rf"(wmk_(?P<id>[0-9a-f]{{12}})_[0-9A-Za-z]{{{SECRET_CHARACTERS}}})(?P<check>[0-9A-Za-z]{{6}})", re.ASCII
+    rf"({PREFIX}(?P<id>[0-9a-f]{{12}})_[0-9A-Za-z]{{{SECRET_CHARACTERS}}})(?P<check>[0-9A-Za-z]{{6}})", re.ASCII
 )
 
 
@@ -32,7 +35,7 @@ def new_key() -> KeyText:
     """A new random key."""
     key_id = secrets.token_hex(ID_BYTES)
     secret = "".join(secrets.choice(_ALPHABET) for _ in range(SECRET_CHARACTERS))
-    body = f"wmk_{key_id}_{secret}"
+    body = f"{PREFIX}{key_id}_{secret}"
     return KeyText(key_id, body + _checksum(body))
 
 

@@ -133,7 +133,7 @@ class ApiKeys:
         if record is None or not matches or not self._is_valid(record):
             raise Unauthenticated
         return Principal(
-            key_id=record.key_id,
+            actor=record.key_id,
             tenant_id=record.for_tenant,
             sites=tuple(record.for_sites),
             user_id=record.for_user,

@@ -1,6 +1,6 @@
 """A principal: for whom the sender of a request speaks, and what it may do."""
 
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
 import msgspec
 
@@ -16,18 +16,31 @@ RIGHTS: tuple[Right, ...] = get_args(Right)
 _DEFAULTS = Scope()
 
 
+class ClaimNames(NamedTuple):
+    """The claims of a token with the tenant, the user, the sites and the rights.
+
+    Attributes:
+        user: "" for tokens that speak for all users of their tenant.
+    """
+
+    tenant: str
+    user: str
+    sites: str
+    rights: str
+
+
 class Principal(msgspec.Struct, frozen=True, kw_only=True):
     """For whom a request speaks.
 
     Attributes:
-        key_id: of the API key.
+        actor: the id of the API key, or ``sub:`` and the subject of the token; for the audit log.
         tenant_id: the only tenant.
         sites: the sites; empty for all of the tenant.
         user_id: the only user; empty for all of the tenant.
         rights: what it may do.
     """
 
-    key_id: str
+    actor: str
     tenant_id: str
     sites: tuple[str, ...] = ()
     user_id: str = ""

@@ -31,7 +31,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         store: URL of the store; see :func:`wenmai.stores.opening.open_store`.
         store_policy: what is done with private values before they are stored: ``redact``, or ``off`` for nothing.
         host, port: address of the service. Without authentication it binds to loopback addresses only.
-        auth: ``none``, or ``keys``: every request needs an API key, see ``wenmai keys``.
+        auth: ``none``, or the credentials of which every request needs one: ``keys`` (see ``wenmai keys``), ``jwt`` for
+            the tokens of an identity provider, or ``keys,jwt``.
+        jwt_issuer, jwt_audience: required values of ``iss`` and ``aud`` of a token.
+        jwt_keys: URL (JWKS) or file of the public keys by which tokens are signed.
+        jwt_tenant_claim, jwt_user_claim, jwt_sites_claim, jwt_rights_claim: claims of a token with the tenant,
+            the user (empty: it speaks for all users of the tenant), the sites and the rights (``wenmai:chat`` …).
         key_pepper: a secret that enters the digests of API keys; another one makes all of them invalid.
         receipt_key: a secret that signs the receipts of erasures; empty for receipts without a signature.
         workers: worker processes; more than one needs a store that several processes can open.
@@ -82,7 +87,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     store_policy: Literal["off", "redact"] = "redact"
     host: str = "127.0.0.1"
     port: Annotated[int, msgspec.Meta(ge=0, le=65535)] = 8001
-    auth: Annotated[str, msgspec.Meta(pattern=r"^(none|keys)\Z")] = "none"
+    auth: Annotated[str, msgspec.Meta(pattern=r"^(none|keys|jwt|keys,jwt)\Z")] = "none"
+    jwt_issuer: str = ""
+    jwt_audience: str = ""
+    jwt_keys: str = ""
+    jwt_tenant_claim: str = "tenant"
+    jwt_user_claim: str = "sub"
+    jwt_sites_claim: str = "sites"
+    jwt_rights_claim: str = "scope"
     key_pepper: str = ""
     receipt_key: str = ""
     workers: Annotated[int, msgspec.Meta(ge=1, le=64)] = 1

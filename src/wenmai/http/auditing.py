@@ -27,7 +27,7 @@ class Auditor(NamedTuple):
 async def get_auditor(request: Request, scope: CallerScope, engine: EngineDep) -> Auditor:
     """The auditor of the request."""
     principal = principal_of(request)
-    return Auditor(engine.memory.audit, scope.tenant_id, scope.site_id, principal.key_id if principal else "")
+    return Auditor(engine.memory.audit, scope.tenant_id, scope.site_id, principal.actor if principal else "")
 
 
 AuditorDep = Annotated[Auditor, Depends(get_auditor)]

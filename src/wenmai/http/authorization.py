@@ -1,4 +1,4 @@
-"""Which right each route needs, and the check of a request's API key."""
+"""Which right each route needs, and the check of who sends a request."""
 
 from collections.abc import Mapping
 
@@ -51,12 +51,13 @@ _SCHEME = "bearer "
 
 
 async def authorize(request: Request) -> None:
-    """With the setting ``auth`` = ``keys``, check that the request's API key has the right that the route needs.
+    """Check that the request's API key or token has the right that the route needs, unless ``auth`` is ``none``.
 
     Raises:
-        Unauthenticated: there is no valid key, or there are several.
-        Forbidden: the key lacks the right.
+        Unauthenticated: there is no valid key or token, or there are several.
+        Forbidden: it lacks the right.
         StoreUnavailable: the key cannot be checked.
+        SigningKeysUnavailable: the token cannot be checked.
     """
     name = request.scope["route"].name
     engine: Engine = request.app.state.engine
@@ -65,7 +66,7 @@ async def authorize(request: Request) -> None:
     given = request.headers.getlist("Authorization")
     if len(given) != 1 or not given[0].lower().startswith(_SCHEME):
         raise Unauthenticated
-    principal = await engine.api_keys.principal(given[0][len(_SCHEME) :].strip())
+    principal = await engine.authentication.principal(given[0][len(_SCHEME) :].strip())
     if name not in RIGHT_OF:
         raise Forbidden(name)
     principal.require(RIGHT_OF[name])

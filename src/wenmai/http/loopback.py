@@ -28,5 +28,5 @@ def check_bind_host(host: str, auth: str) -> None:
             "host",
             host,
             "a loopback address (127.0.0.1, ::1, localhost), as the setting auth is none: "
-            "to serve other machines, create API keys (wenmai keys create) and set auth to keys",
+            "to serve other machines, create API keys (wenmai keys create) and set auth to keys, or accept tokens",
         )

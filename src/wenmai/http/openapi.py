@@ -15,10 +15,10 @@ Responses = dict[int | str, dict[str, Any]]
 DESCRIPTION = """\
 Conversation memory in which facts come from evidence, never from memory.
 
-The headers `X-Tenant-ID`, `X-Site-ID` and `X-User-ID` give the scope of a request. With the setting `auth` = `keys`
-every request needs an API key, as `Authorization: Bearer wmk_…`; headers and bodies that name another tenant, site or
-user are then not found. A resource of another scope is 404, with the same body as one that does not exist. Errors are
-problem details (RFC 9457), times are RFC 3339 with `Z`.
+The headers `X-Tenant-ID`, `X-Site-ID` and `X-User-ID` give the scope of a request. With a setting `auth` other
+than `none` every request needs an API key or a token, as `Authorization: Bearer …`; headers and bodies that name
+another tenant, site or user are then not found. A resource of another scope is 404, with the same body as one that does
+not exist. Errors are problem details (RFC 9457), times are RFC 3339 with `Z`.
 Lists are newest first; pass the `next` of a page as `cursor` to get the page after it.
 """
 
@@ -108,17 +108,17 @@ _PRE_ROUTING_PROBLEMS = {
     ),
     401: (
         "Unauthenticated",
-        "No valid API key; only with the setting auth = keys",
+        "No valid API key or token; only with a setting auth other than none",
         _example(
             "unauthenticated",
-            "No valid API key",
+            "No valid API key or token",
             401,
-            "a valid API key is needed, as Authorization: Bearer wmk_…",
+            "a valid API key or token is needed, as Authorization: Bearer …",
         ),
     ),
     403: (
         "ForeignPage",
-        "Cross-site request, or the API key lacks a right",
+        "Cross-site request, or the API key or token lacks a right",
         _example("foreign-page", "Cross-site request", 403, "cross-site requests are refused: see Sec-Fetch-Site"),
     ),
     405: (

@@ -29,6 +29,7 @@ from wenmai.errors import (
     Overloaded,
     ServiceStopping,
     SessionExpired,
+    SigningKeysUnavailable,
     StoreUnavailable,
     ThreadBusy,
     Unauthenticated,
@@ -78,8 +79,9 @@ PROBLEM_TYPES: dict[type[Exception], ProblemType] = {
     InvalidInput: ProblemType(422, "invalid-input", "The request is invalid"),
     NotFound: ProblemType(404, "not-found", "Not found"),
     SessionExpired: ProblemType(404, "session-expired", "The session has expired"),
-    Unauthenticated: ProblemType(401, "unauthenticated", "No valid API key"),
-    Forbidden: ProblemType(403, "forbidden", "The API key lacks a right"),
+    Unauthenticated: ProblemType(401, "unauthenticated", "No valid API key or token"),
+    SigningKeysUnavailable: ProblemType(503, "signing-keys-unavailable", "Tokens cannot be checked"),
+    Forbidden: ProblemType(403, "forbidden", "The API key or token lacks a right"),
     Conflict: ProblemType(409, "conflict", "The request conflicts with the stored state"),
     VersionConflict: ProblemType(409, "version-conflict", "The version has changed"),
     ThreadBusy: ProblemType(409, "thread-busy", "Another turn of the thread is running"),
@@ -105,6 +107,11 @@ _HTTP_PROBLEM_TYPES = {
     431: ProblemType(431, "head-too-large", "The request headers are too large"),
     503: PROBLEM_TYPES[Overloaded],
 }
+_SAYS_ENOUGH = (
+    *(Conflict, ServiceStopping, Overloaded, BudgetExhausted),
+    *(Unauthenticated, SigningKeysUnavailable, Forbidden),
+)
+"""Errors whose text is for the client."""
 _BODY_UNREADABLE = FieldProblem(field="body", allowed="a body that matches its Content-Type")
 
 
@@ -125,7 +132,7 @@ def problem_for(error: BaseException) -> Problem:
         return _problem(problem_type_for(error), f"{error.store} is unavailable; nothing was changed")
     if isinstance(error, ModelError):
         return _problem(problem_type_for(error), f"{error.model} did not answer")
-    if isinstance(error, Conflict | ServiceStopping | Overloaded | BudgetExhausted | Unauthenticated | Forbidden):
+    if isinstance(error, _SAYS_ENOUGH):
         return _problem(problem_type_for(error), str(error))
     return _problem(PROBLEM_TYPES[Exception], "the cause is in the log of the service")
 
@@ -133,7 +140,7 @@ def problem_for(error: BaseException) -> Problem:
 def problem_response(error: BaseException) -> Response:
     """The response to an error."""
     headers = None
-    if isinstance(error, StoreUnavailable | ServiceStopping | Overloaded):
+    if isinstance(error, StoreUnavailable | ServiceStopping | Overloaded | SigningKeysUnavailable):
         headers = {"Retry-After": str(error.retry_after)}
     elif isinstance(error, Unauthenticated):
         headers = {"WWW-Authenticate": "Bearer"}
