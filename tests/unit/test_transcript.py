@@ -174,13 +174,17 @@ async def test_tool_calls_and_names_count_in_tokens(session: SessionMemory) -> N
     ]
 
 
+TRIES = 3
+
+
 @pytest.mark.parametrize("content", ["hello world " * 83_333, "今天天气很好，我们去公园吧。" * 71_428])
 async def test_a_message_of_a_million_characters_does_not_block_the_loop(session: SessionMemory, content: str) -> None:
     """The loop's thread spends less time on it than one regular expression pass over its words takes."""
     for batch in ([content], [content[:1000]] * 1000):
-        reference, worked = [], []
+        reference, worked = [0.0], [1.0]
         freeze_heap()
-        for _ in range(3):  # the best of three, as the machine may be busy
+        while worked[-1] >= reference[-1]:  # tried again at most twice, as the machine may be busy
+            assert len(worked) <= TRIES, (worked, reference)
             began = thread_time()
             assert re.findall(r"[^\W，。]+|[，。]", content)
             reference.append(thread_time() - began)
@@ -188,7 +192,6 @@ async def test_a_message_of_a_million_characters_does_not_block_the_loop(session
             await session.append([{"role": "user", "content": each} for each in batch])
             await session.window(WindowLimits(characters=None, tokens=1000))
             worked.append(thread_time() - began)
-        assert min(worked) < min(reference)
 
 
 async def test_a_timestamp_with_a_time_zone_is_stored_in_utc(session: SessionMemory) -> None:
