@@ -192,6 +192,7 @@ def test_the_inspector_shows_the_figures_of_the_trace(browser: Browser, url: str
 HOSTILE = (
     "<script>document.title='taken'</script><img src=x onerror=\"document.title='taken'\">"
     "![](https://evil.example/pixel.png) [link](javascript:alert(1)) <style>body{display:none}</style> \x1b[31mred"
+    " **bold**"
 )
 
 
@@ -205,8 +206,10 @@ def test_stored_text_is_shown_and_does_not_act(browser: Browser, url: str) -> No
     assert httpx.post(f"{url}/v1/sessions/{session_id}/messages", json={"messages": messages}).status_code == 201
     watched = opened(browser, f"{url}/#{session_id}")
     expect(watched.page.locator(".message .text")).to_have_count(2)
-    shown = watched.page.locator(".message .text").first.text_content()
-    assert shown == HOSTILE
+    question, answer = watched.page.locator(".message .text").all()
+    assert question.text_content() == HOSTILE
+    expect(answer.locator("strong")).to_have_text("bold")
+    expect(answer).to_contain_text(HOSTILE.partition(" <style>")[0])
     expect(watched.page.locator("#session-list .open")).to_have_text(HOSTILE[:60])
     assert watched.page.title() == "Wenmai 文脉"
     assert (

@@ -7,9 +7,9 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from wenmai.chat.turn import Replacement, Token
-from wenmai.cli.terminal.output import printable
 from wenmai.cli.terminal.stream_printer import StreamPrinter
 from wenmai.cli.terminal.wrapping import LineWrapper
+from wenmai.text.printable import printable
 
 ENGLISH = "The ancestral hall was founded in the second year of the Jiajing reign by Yan Shouzheng, the seventh."
 CHINESE = "严氏祠堂始建于明嘉靖二年，由七世祖严守正主持创建，三年落成。祠堂坐北朝南，背靠笔架山。"

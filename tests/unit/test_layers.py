@@ -101,6 +101,7 @@ LATE_IMPORTERS = {
     "wenmai.stores.sql.migrations": "Alembic, for a schema that is not current",
     "wenmai.providers": "packages that an extra brings",
     "wenmai.cli": "a command loads what it needs, so that --help is quick",
+    "wenmai.http.markdown": "Markdown parser and sanitizer, for the first answer that is rendered",
     "wenmai.text.cjk": "the stemmer, for the first Latin word",
     "wenmai.text.folding": "OpenCC, for the first text that is not ASCII",
     "wenmai.grounding.romanisation": "pypinyin, for the first answer in another language than its passages",

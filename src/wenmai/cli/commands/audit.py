@@ -7,10 +7,11 @@ import typer
 
 from wenmai.cli.memory import memory_from_settings, require_existing_store
 from wenmai.cli.options import DEFAULT_SCOPE, ConfigFile, ProfileName, StoreUrl, Tenant, checked_scope, load
-from wenmai.cli.terminal.output import expected_errors, pluralize, print_stderr, printable
+from wenmai.cli.terminal.output import expected_errors, pluralize, print_stderr
 from wenmai.config.settings import Settings
 from wenmai.memory.audit import AuditStatus
 from wenmai.stores.records import AuditEntry
+from wenmai.text.printable import printable
 
 
 def audit(

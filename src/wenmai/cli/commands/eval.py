@@ -10,11 +10,12 @@ import typer
 
 from wenmai.cli.memory import memory_from_settings
 from wenmai.cli.options import ConfigFile, EmbedderName, ModelName, ModelUrl, ProfileName, StoreUrl, load
-from wenmai.cli.terminal.output import expected_errors, printable
+from wenmai.cli.terminal.output import expected_errors
 from wenmai.cli.terminal.progress import bar
 from wenmai.config.profile import load_profile
 from wenmai.config.sources import profile_path
 from wenmai.errors import InvalidInput
+from wenmai.text.printable import printable
 
 if TYPE_CHECKING:
     from wenmai.evaluation.cases import Dialogue

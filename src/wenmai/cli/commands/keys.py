@@ -19,7 +19,7 @@ from wenmai.cli.options import (
     checked_scope,
     load,
 )
-from wenmai.cli.terminal.output import expected_errors, print_stderr, printable
+from wenmai.cli.terminal.output import expected_errors, print_stderr
 from wenmai.clock import system_clock
 from wenmai.config.settings import Settings
 from wenmai.errors import InvalidInput
@@ -28,6 +28,7 @@ from wenmai.stores.key_prefix import with_key_prefix
 from wenmai.stores.opening import open_store
 from wenmai.stores.records import ApiKeyRecord
 from wenmai.stores.structs import Stored
+from wenmai.text.printable import printable
 
 keys_app: typer.Typer = typer.Typer(help="Create, list and revoke API keys of the HTTP service.", no_args_is_help=True)
 

@@ -20,10 +20,11 @@ from wenmai.cli.options import (
     checked_scope,
     load,
 )
-from wenmai.cli.terminal.output import expected_errors, pluralize, print_stderr, printable
+from wenmai.cli.terminal.output import expected_errors, pluralize, print_stderr
 from wenmai.config.settings import Settings
 from wenmai.memory.recalled_items import RecalledItem, RecallQuery
 from wenmai.scope import Scope
+from wenmai.text.printable import printable
 
 INDEX_SECONDS = 5.0
 """For messages that are not indexed yet; the rest is indexed by the service, or by the next command."""

@@ -8,7 +8,6 @@ from rich.text import Text
 
 from wenmai.chat.turn import TurnAnswer, TurnRequest
 from wenmai.cli.terminal.explanation import explain
-from wenmai.cli.terminal.output import printable
 from wenmai.cli.terminal.stream_printer import StreamPrinter
 from wenmai.cli.terminal.texts import ui_text
 from wenmai.config.profile import Persona
@@ -20,6 +19,7 @@ from wenmai.grounding.types import PolicyMode
 from wenmai.memory.preferences import PreferenceChange
 from wenmai.memory.sessions import began_at
 from wenmai.scope import Scope
+from wenmai.text.printable import printable
 
 _MAX_SESSIONS = 20
 _FIELDS = ("verbosity", "tone", "language")

@@ -7,9 +7,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from wenmai.cli.terminal.output import printable
 from wenmai.cli.terminal.texts import ui_text
 from wenmai.stores.records import TraceRecord
+from wenmai.text.printable import printable
 
 _BLOCK_CHARACTERS = 60
 """Characters of a block that are printed."""

@@ -1,20 +1,18 @@
 """Output and exit of commands: results on stdout, everything else on stderr, one line for an expected error."""
 
 import logging
-import unicodedata
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import typer
 
 from wenmai.errors import InvalidInput, UnsupportedUrl, WenmaiError
+from wenmai.text.printable import printable
 from wenmai.text.redact.log_filter import install_log_filter
 
 BAD_INPUT = 2
 INTERRUPTED = 130
 _MAX_LISTED = 20
-_UNSAFE_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
-_SAFE_CHARACTERS = frozenset("\n\t\u200c\u200d")
 
 
 @contextmanager
@@ -35,20 +33,6 @@ def expected_errors() -> Iterator[None]:
 def print_stderr(line: str) -> None:
     """Print a line on stderr."""
     typer.echo(printable(line), err=True)
-
-
-def printable(text: str) -> str:
-    """The text without control and format characters, except line breaks, tabs and joiners.
-
-    Answers, titles and sources come from models and files, so they must not send escape sequences to the terminal.
-    """
-    if text.isprintable():
-        return text
-    return "".join(
-        character
-        for character in text
-        if character in _SAFE_CHARACTERS or unicodedata.category(character) not in _UNSAFE_CATEGORIES
-    )
 
 
 def report_skipped(skipped: Sequence[object], count: int) -> None:

@@ -4,8 +4,8 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from wenmai.chat.turn import Replacement, Token, TurnEvent
-from wenmai.cli.terminal.output import printable
 from wenmai.cli.terminal.wrapping import LineWrapper
+from wenmai.text.printable import printable
 
 
 class StreamPrinter:

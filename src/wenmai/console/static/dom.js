@@ -1,6 +1,6 @@
-// Elements made in code: text is always text, so nothing that was stored can act.
+// Elements made in code: text is text, so nothing that was stored can act.
 
-/** An element with attributes, listeners (`onclick` …) and children; null children are left out. */
+/** An element with attributes, listeners (`onclick` …) and children; null and empty children are left out. */
 export function element(name, attributes = {}, ...children) {
   const made = document.createElement(name);
   for (const [key, value] of Object.entries(attributes)) {
@@ -8,7 +8,7 @@ export function element(name, attributes = {}, ...children) {
     if (key.startsWith("on")) made.addEventListener(key.slice(2), value);
     else made.setAttribute(key, value === true ? "" : value);
   }
-  made.append(...children.flat().filter((child) => child !== null && child !== undefined));
+  made.append(...children.flat().filter(Boolean));
   return made;
 }
 
@@ -18,6 +18,12 @@ export function drawn(name, attributes = {}, ...children) {
   for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
   made.append(...children);
   return made;
+}
+
+/** Fill an element with HTML that the service has rendered and sanitized; the only place where text is parsed. */
+export function showHtml(within, html) {
+  within.classList.add("rich");
+  within.innerHTML = html;
 }
 
 export const byId = (id) => document.getElementById(id);

@@ -16,7 +16,7 @@ const TEXTS = {
     steps: "步骤", evidence: "证据", removed: "被去掉的句子", replaced: "换成", decision: "判断", intent: "问句类型",
     mode: "方式", reason: "原因", searched: "检索用语", model: "模型", versions: "版本", degraded: "降级", noTrace: "这一轮没有记录",
     milliseconds: "毫秒", table: "数据表", domain: "领域", verified: "已核实", unverified: "未核实", resumed: "回答还在生成，稍候",
-    welcome: "想问什么都可以。事实只来自证据，没有记载就直说。", step: "步骤", status: "状态", kind: "内容", score: "得分",
+    user: "你", assistant: "回答", welcome: "想问什么都可以。事实只来自证据，没有记载就直说。", step: "步骤", status: "状态", kind: "内容", score: "得分",
   },
   en: {
     skip: "Skip to the question", sessions: "Conversations", close: "Close", newTalk: "New conversation",
@@ -37,7 +37,7 @@ const TEXTS = {
     mode: "Mode", reason: "Reason", searched: "Searched for", model: "Model", versions: "Versions", degraded: "Degraded",
     noTrace: "There is no trace of this turn", milliseconds: "ms", table: "As a table", domain: "Domain",
     verified: "verified", unverified: "unverified", resumed: "The answer is still being made",
-    welcome: "Ask anything. Facts come from evidence only; where there is none, the answer says so.",
+    user: "You", assistant: "Answer", welcome: "Ask anything. Facts come from evidence only; where there is none, the answer says so.",
     step: "Step", status: "Status", kind: "Block", score: "Score",
   },
 };

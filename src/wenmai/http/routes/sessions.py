@@ -3,11 +3,13 @@
 from typing import Annotated
 
 from fastapi import APIRouter, Query
+from msgspec import UNSET
 from starlette.responses import Response, StreamingResponse
 
 from wenmai.errors import SessionNotFound
 from wenmai.http.dependencies import EngineDep
 from wenmai.http.jsonl import JSONL, in_chunks, jsonl_response
+from wenmai.http.markdown import rendered_answers
 from wenmai.http.media_types import JsonRoute
 from wenmai.http.openapi import problems
 from wenmai.http.responses import Json
@@ -15,9 +17,11 @@ from wenmai.http.routing import resource_router
 from wenmai.http.schemas.common import CursorQuery, PageLimit, PersonaIdQuery, SessionIdPath
 from wenmai.http.schemas.sessions import ContextBody, MessagesBody, SessionBody, TitleBody
 from wenmai.http.scope import CallerScope
+from wenmai.http.views import view_of
 from wenmai.http.views.sessions import (
     Deleted,
     Messages,
+    MessagesView,
     SessionDetail,
     SessionPage,
     SessionView,
@@ -26,7 +30,7 @@ from wenmai.http.views.sessions import (
 )
 from wenmai.interchange import export_lines
 from wenmai.memory.context import Context
-from wenmai.memory.history import PERSONA_VARIABLE, MessagePage, default_persona
+from wenmai.memory.history import PERSONA_VARIABLE, default_persona
 
 router: APIRouter = resource_router("/v1/sessions", tag="sessions", route_class=JsonRoute)
 
@@ -115,9 +119,11 @@ async def list_messages(
     limit: PageLimit = 50,
     before: BeforeQuery = None,
     persona_id: PersonaIdQuery = None,
-) -> Json[MessagePage]:
+    html: Annotated[bool, Query(description="Also render the Markdown of answers.")] = False,  # noqa: FBT002
+) -> Json[MessagesView]:
     """The newest messages, oldest first; of one persona, or of all merged by time. Includes incomplete answers."""
-    return Json(await engine.memory.history.page(scope, session_id, limit, persona_id=persona_id, before=before))
+    page = await engine.memory.history.page(scope, session_id, limit, persona_id=persona_id, before=before)
+    return Json(view_of(page, MessagesView, html=await rendered_answers(page.messages) if html else UNSET))
 
 
 @router.post(

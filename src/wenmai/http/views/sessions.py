@@ -4,10 +4,10 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from wenmai.http.views import view_of
-from wenmai.memory.history import SessionOverview, default_persona
+from wenmai.memory.history import MessagePage, SessionOverview, default_persona
 from wenmai.memory.preferences import SessionPreferences
 from wenmai.memory.sessions import began_at
 from wenmai.scope import Scope
@@ -49,6 +49,18 @@ class SessionPage(msgspec.Struct, frozen=True, kw_only=True):
 
     sessions: Annotated[list[SessionView], Meta(description="The sessions of this page.")]
     next: Annotated[str | None, Meta(description="Cursor of the next page; null on the last page.")]
+
+
+class MessagesView(MessagePage, frozen=True, kw_only=True):
+    """A page of messages; with `html=true` also its answers as HTML."""
+
+    html: Annotated[
+        list[str | None] | UnsetType,
+        Meta(
+            description="With `html=true`: for each message its Markdown as safe HTML; null unless it is an answer, "
+            "and for long ones."
+        ),
+    ] = UNSET
 
 
 class Messages(msgspec.Struct, frozen=True, kw_only=True):
