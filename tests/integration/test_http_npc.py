@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 from http_service import Service, open_service
 
+from wenmai.scope import Scope
+
 SESSION = "/api/v1/npc/sessions/s1"
 
 
@@ -174,3 +176,37 @@ async def test_a_replay_sets_both_answers_side_by_side(service: Service) -> None
     assert replay["replayed"]["replay_of"] == answer["trace_id"]
     assert replay["replayed"]["answer"] == answer["answer_text"]
     assert await read(service, SESSION) == before
+
+
+async def test_feedback_is_kept_in_the_trace_until_it_is_withdrawn(service: Service) -> None:
+    """Listed with the trace, exported with it, without private values; a replay has none; nothing else changes."""
+    answer = await service.ask("第二条呢？", session_id="s1")
+    trace_id = answer["trace_id"]
+    trace, feedback = f"/api/v1/npc/traces/{trace_id}", f"/v1/traces/{trace_id}/feedback"
+    before = await read(service, trace)
+    assert (await service.client.put(feedback, json={"rating": "up"})).status_code == 200
+    reason = "第二条也要，写信给 yan@example.com"
+    given = (await service.client.put(feedback, json={"rating": "down", "reason": reason})).json()["feedback"]
+    assert (given["rating"], given["reason"]) == ("down", "第二条也要，写信给 [REDACTED_EMAIL]")
+    after = await read(service, trace)
+    assert after["details"].pop("feedback") == given
+    assert after == before
+    replayed = (await service.client.post(f"{trace}/replay")).json()["replayed"]
+    assert "feedback" not in replayed["details"]
+    listed = (await read(service, "/api/v1/npc/traces", limit=2))["traces"]
+    assert [each["rating"] for each in listed] == ["down", None]
+    exported = await service.client.get("/v1/users/anonymous/export", params={"traces": True})
+    assert given["reason"] in exported.text
+    assert (await service.client.delete(feedback)).json() == {"trace_id": trace_id, "feedback": None}
+    assert await read(service, trace) == before
+
+
+async def test_only_an_answer_has_feedback(service: Service) -> None:
+    """The rating is one of two, a reason is short, and the turn has been answered."""
+    answer = await service.ask("第二条呢？", session_id="s1")
+    url = f"/v1/traces/{answer['trace_id']}/feedback"
+    for body in ({"rating": "so-so"}, {"reason": "x"}, {"rating": "up", "reason": "x" * 501}):
+        assert (await service.client.put(url, json=body)).status_code == 422
+    reserved = await service.engine.traces.reserve(Scope(user_id="anonymous"), "running")
+    refused = await service.client.put(f"/v1/traces/{reserved}/feedback", json={"rating": "up"})
+    assert [each["field"] for each in refused.json()["errors"]] == ["trace_id"]

@@ -52,6 +52,8 @@ ROWS = {
     ("put", "/api/v1/npc/sessions/{session_id}/preference"): Row({"tone": "casual"}),
     ("get", "/api/v1/npc/traces/{trace_id}"): Row(),
     ("post", "/api/v1/npc/traces/{trace_id}/replay"): Row(),
+    ("put", "/v1/traces/{trace_id}/feedback"): Row({"rating": "up"}),
+    ("delete", "/v1/traces/{trace_id}/feedback"): Row(),
     ("get", "/v1/sessions/{session_id}"): Row(),
     ("patch", "/v1/sessions/{session_id}"): Row({"title": "New"}),
     ("delete", "/v1/sessions/{session_id}"): Row(),

@@ -33,7 +33,7 @@ from wenmai.memory.ids import checked_id, new_trace_id
 from wenmai.memory.trace_archive import trace_ref
 from wenmai.resilience.degradation import collected_degradation
 from wenmai.scope import Scope, ThreadKey
-from wenmai.stores.records import TraceRecord
+from wenmai.stores.records import TraceDetails, TraceRecord
 
 
 class Replay(msgspec.Struct, frozen=True):
@@ -125,7 +125,9 @@ class Chat:
         began, started_at = time.perf_counter(), self._services.clock()
         if original.model == OFFLINE and model in (None, OFFLINE):
             # Composed from the evidence in the blocks: the same blocks give the same answer.
-            replayed = msgspec.structs.replace(original, trace_id=new_id, replay_of=trace_id)
+            replayed = msgspec.structs.replace(
+                original, trace_id=new_id, replay_of=trace_id, details=_of_replay(original.details)
+            )
             return Replay(original, replayed)
         if chat_model is None or model not in (None, chat_model.name):
             configured = chat_model.name if chat_model else OFFLINE
@@ -149,7 +151,7 @@ class Chat:
             prompt_tokens=meter.usage.prompt_tokens,
             completion_tokens=meter.usage.completion_tokens,
             cost_usd=meter.usage.cost_usd,
-            details=msgspec.structs.replace(original.details, title=msgspec.UNSET, budget=msgspec.UNSET),
+            details=_of_replay(original.details),
             latency_ms=round((time.perf_counter() - began) * 1000, 3),
             started_at=started_at,
             completed_at=self._services.clock(),
@@ -259,6 +261,11 @@ class Chat:
         except StoreError:
             # The store itself failed; the answer message remains unfinished, which records the same.
             return
+
+
+def _of_replay(details: TraceDetails) -> TraceDetails:
+    """Without what belongs to the original turn alone."""
+    return msgspec.structs.replace(details, title=msgspec.UNSET, budget=msgspec.UNSET, feedback=msgspec.UNSET)
 
 
 def _from_transcript(state: TurnState) -> TurnAnswer:

@@ -4,14 +4,17 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import datetime
 
+from msgspec import UNSET
+from msgspec.structs import replace
+
 from wenmai.clock import Clock
-from wenmai.errors import Conflict, SessionNotFound, TraceNotFound, VersionConflict
+from wenmai.errors import Conflict, InvalidInput, SessionNotFound, TraceNotFound, VersionConflict
 from wenmai.memory.ids import new_trace_id
 from wenmai.memory.retention import RetentionPolicy
 from wenmai.memory.trace_archive import trace_ref
 from wenmai.scope import Scope
 from wenmai.stores.contracts import Documents
-from wenmai.stores.records import TraceRecord
+from wenmai.stores.records import Feedback, Rating, TraceRecord
 from wenmai.stores.structs import Page, Stored
 from wenmai.stores.update import update
 
@@ -64,6 +67,31 @@ class TraceLedger:
         end = self._end(scope)
         with suppress(TraceNotFound, SessionNotFound, Conflict):
             await update(self._documents, scope, TraceRecord, trace_ref(scope, trace_id), edited, keep_until=end)
+
+    async def rate(self, scope: Scope, trace_id: str, rating: Rating | None, reason: str = "") -> Feedback | None:
+        """Set the user's feedback on the answer of a trace, or remove it; returned as stored, without private values.
+
+        Raises:
+            TraceNotFound: absent, foreign, or past its retention.
+            InvalidInput: the turn has no answer.
+            Conflict: others change the trace all the time.
+        """
+        feedback = Feedback(rating=rating, reason=reason, at=self._clock()) if rating else UNSET
+        known = await self.get(scope, trace_id)
+
+        def rated(stored: Stored[TraceRecord] | None) -> TraceRecord:
+            if stored is None:
+                raise TraceNotFound(trace_id)
+            trace = stored.record
+            if trace.details.answer is None:
+                raise InvalidInput("trace_id", trace_id, "a trace with an answer")
+            return replace(trace, details=replace(trace.details, feedback=feedback))
+
+        kept = self._retention.of(scope.tenant_id).traces
+        end = None if kept is None else known.record.completed_at + kept
+        ref = trace_ref(scope, trace_id)
+        stored = await update(self._documents, scope, TraceRecord, ref, rated, keep_until=end, known=known)
+        return stored.record.details.feedback or None
 
     async def get(self, scope: Scope, trace_id: str) -> Stored[TraceRecord]:
         """The trace of that id.

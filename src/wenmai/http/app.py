@@ -17,6 +17,7 @@ from wenmai.http.problems import UnexpectedErrors, add_problem_handlers
 from wenmai.http.routes import (
     audit,
     evidence,
+    feedback,
     health,
     npc,
     pages,
@@ -32,7 +33,22 @@ from wenmai.http.routes import (
 from wenmai.http.routing import add_routes
 from wenmai.http.turn_tasks import TurnTasks
 
-ROUTERS = (npc, queries, personas, prompts, evidence, sessions, states, recall, usage, users, audit, health, pages)
+ROUTERS = (
+    npc,
+    feedback,
+    queries,
+    personas,
+    prompts,
+    evidence,
+    sessions,
+    states,
+    recall,
+    usage,
+    users,
+    audit,
+    health,
+    pages,
+)
 
 
 def create_app(engine: Engine) -> FastAPI:

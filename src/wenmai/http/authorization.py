@@ -12,7 +12,7 @@ PUBLIC = frozenset({"healthz", "readyz", "start", "static", "docs", "asset"})
 """Routes that need no key: they say nothing of what is stored."""
 
 RIGHT_OF: Mapping[str, Right] = {
-    **dict.fromkeys(("chat", "replay_trace", "query", "query_stream"), "chat"),
+    **dict.fromkeys(("chat", "replay_trace", "set_feedback", "delete_feedback", "query", "query_stream"), "chat"),
     **dict.fromkeys(
         (
             *("read_conversation", "list_traces", "read_trace", "recall"),

@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Body, Header, Path, Query, Request
+from fastapi import APIRouter, Body, Header, Query, Request
 from msgspec import UNSET
 from starlette.responses import Response
 
@@ -17,7 +17,7 @@ from wenmai.http.media_types import JsonRoute
 from wenmai.http.openapi import problems
 from wenmai.http.responses import Json
 from wenmai.http.routing import resource_router
-from wenmai.http.schemas.common import ID_PATTERN, CursorQuery, PageLimit, PersonaIdQuery, SessionIdPath
+from wenmai.http.schemas.common import ID_PATTERN, CursorQuery, PageLimit, PersonaIdQuery, SessionIdPath, TraceIdPath
 from wenmai.http.schemas.npc import ChatBody, PreferenceBody, Tag
 from wenmai.http.scope import CallerScope, IdempotencyKeyHeader, ScopeHeadersDep, TraceHeader
 from wenmai.http.turn_requests import run_turn, stream_turn
@@ -36,7 +36,6 @@ from wenmai.scope import Scope
 
 router: APIRouter = resource_router("/api/v1/npc", tag="npc", route_class=JsonRoute)
 
-TraceIdPath = Annotated[str, Path(pattern=ID_PATTERN, description="The trace's id.")]
 RecentLimit = Annotated[int, Query(ge=1, le=500, description="Maximum number of recent messages.")]
 
 _STREAM_EXAMPLE = """\

@@ -50,6 +50,7 @@ Count = Annotated[WholeNumber, Field(ge=1, le=MAX_SAFE_INTEGER)]
 Timestamp = Annotated[datetime, BeforeValidator(_timestamp)]
 
 SessionIdPath = Annotated[str, Path(pattern=ID_PATTERN, description="The session's id.")]
+TraceIdPath = Annotated[str, Path(pattern=ID_PATTERN, description="The trace's id.")]
 PersonaIdPath = Annotated[str, Path(alias="npc_id", pattern=ID_PATTERN, description="The persona's id.")]
 PersonaIdQuery = Annotated[
     str | None,

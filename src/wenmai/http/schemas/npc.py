@@ -8,6 +8,8 @@ from wenmai.chat.turn import QUERY_LIMIT
 from wenmai.http.schemas.common import Id, RequestBody
 from wenmai.http.scope import SCOPE_NAME_PATTERN, ScopeHeaders
 
+REASON_LIMIT = 500
+
 PolicyModeName = Literal["normal", "conservative", "refuse"]
 ScopeName = Annotated[StrictStr, Field(pattern=SCOPE_NAME_PATTERN)]
 
@@ -81,3 +83,14 @@ class PreferenceBody(RequestBody):
     interest_tags: list[Tag] | None = Field(default=None, max_length=100, description="Replaces all tags.")
     add_interest_tags: list[Tag] = Field(default=[], max_length=100, description="Tags to add.")
     remove_interest_tags: list[Tag] = Field(default=[], max_length=100, description="Tags to remove.")
+
+
+class FeedbackBody(RequestBody):
+    """Feedback on an answer."""
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(
+        json_schema_extra={"examples": [{"rating": "down", "reason": "The year is missing."}]}
+    )
+
+    rating: Literal["up", "down"] = Field(description="`up` or `down`.")
+    reason: Annotated[StrictStr, Field(max_length=REASON_LIMIT)] = Field(default="", description="Why, briefly.")

@@ -8,7 +8,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from wenmai.http.views import view_of
 from wenmai.http.views.sessions import SummaryView
-from wenmai.stores.records import Block, PolicyModeName, TraceDetails, TraceRecord, TurnInput, TurnStep
+from wenmai.stores.records import Block, PolicyModeName, Rating, TraceDetails, TraceRecord, TurnInput, TurnStep
 
 
 class TraceFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,6 +36,7 @@ class TraceSummary(TraceFacts, frozen=True, kw_only=True):
     """A trace as listed."""
 
     query: Annotated[str, Meta(description="The question.")]
+    rating: Annotated[Rating | None, Meta(description="The user's feedback on the answer; null without any.")]
 
 
 class TracePage(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,7 +86,9 @@ class ReplayView(msgspec.Struct, frozen=True, kw_only=True):
 
 def trace_summary(record: TraceRecord) -> TraceSummary:
     """A trace as listed."""
-    return view_of(record, TraceSummary, query=record.request_input.query)
+    feedback = record.details.feedback
+    rating = None if feedback is UNSET else feedback.rating
+    return view_of(record, TraceSummary, query=record.request_input.query, rating=rating)
 
 
 def trace_view(record: TraceRecord, user_id: str) -> TraceView:

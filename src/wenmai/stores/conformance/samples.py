@@ -15,6 +15,7 @@ from wenmai.stores.records import (
     Cut,
     ErasureRecord,
     EvidenceRecord,
+    Feedback,
     HistoryCut,
     IdempotentTurn,
     Lease,
@@ -132,6 +133,7 @@ FULL_DETAILS = TraceDetails(
     passages=[ScoredPassage(evidence_id="e-1", score=0.1, number=1)],
     sources_disagree=True,
     budget=[],
+    feedback=Feedback(rating="down", reason=AWKWARD_TEXT, at=TIMESTAMP),
 )
 """Details of a trace with values of every kind."""
 

@@ -10,6 +10,7 @@ from wenmai.stores.records.state import Operation, StateChange
 from wenmai.stores.records.usage import BudgetStatus, TokenUsage
 
 PolicyModeName = Literal["normal", "conservative", "refuse"]
+Rating = Literal["up", "down"]
 StepStatus = Literal["ok", "skipped", "degraded", "blocked", "error"]
 
 
@@ -125,6 +126,14 @@ class StateTrace(msgspec.Struct, frozen=True, kw_only=True):
     )
 
 
+class Feedback(msgspec.Struct, frozen=True, kw_only=True):
+    """What the user thinks of an answer."""
+
+    rating: Annotated[Rating, Meta(description="`up` or `down`.")]
+    reason: Annotated[str, Meta(description="Why, in the user's words; may be empty.")] = ""
+    at: Annotated[datetime, Meta(description="Time of the feedback.")]
+
+
 class TraceDetails(msgspec.Struct, frozen=True, kw_only=True):
     """Further details of the steps."""
 
@@ -147,3 +156,4 @@ class TraceDetails(msgspec.Struct, frozen=True, kw_only=True):
     ] = UNSET
     answer: Annotated[StoredAnswer | None, Meta(description="The answer as returned; null if the turn failed.")] = None
     title: Annotated[TokenUsage | UnsetType, Meta(description="Model usage for the session's title, if any.")] = UNSET
+    feedback: Annotated[Feedback | UnsetType, Meta(description="The user's feedback on the answer, if any.")] = UNSET
