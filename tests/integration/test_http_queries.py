@@ -258,3 +258,27 @@ def test_profiles_served_together_have_different_personas() -> None:
     """The error names the persona."""
     with pytest.raises(InvalidInput, match="assistant is in two"):
         assistant_settings(profile="assistant,assistant")
+
+
+async def test_the_assistant_says_what_it_helps_with(service: Service, tmp_path: Path) -> None:
+    """Roles of the profile; objects with their own stages in order. A profile without rules has neither."""
+    described = (await service.client.get("/api/assistant")).json()
+    assert (described["npc_id"], described["roles"]) == ("assistant", ["客户经理", "团队负责人", "行长"])
+    stages = {each["name"]: each["stages"] for each in described["objects"]}
+    assert stages["押品"] == ["创建", "入库", "审批", "放款", "结清"]
+    assert (stages["授信"], stages["客户"]) == (["创建", "审批", "结清"], [])
+    assert "system_query" in described["intents"]
+    (tmp_path / "npc").mkdir()
+    async with open_service(tmp_path / "npc") as plain:
+        described = (await plain.client.get("/api/assistant")).json()
+    assert [described[field] for field in ("roles", "intents", "objects")] == [[], [], []]
+
+
+async def test_a_turn_with_the_persona_has_a_role_and_suggests_what_comes_next(service: Service) -> None:
+    """The role's words; first the questions of the stage, about the object; an unknown role is refused."""
+    body = {"npc_id": "assistant", "query": "押品怎么创建？", "role": "团队负责人"}
+    answer = (await service.client.post("/api/v1/npc/chat", json=body)).json()
+    assert answer["answer_text"].startswith("复核要点：")
+    assert answer["followup_questions"][:2] == ["押品怎么审批？", "押品怎么入库？"]
+    refused = await service.client.post("/api/v1/npc/chat", json=body | {"role": "nobody"})
+    assert refused.status_code == 422

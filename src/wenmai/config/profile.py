@@ -42,7 +42,8 @@ class Persona(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         clarifications: questions back when a question is unclear even with the conversation history.
         acknowledgements: answers to a wish about the conversation itself.
         courtesies: answers to thanks, a farewell, interest, a wish or small talk.
-        followups: suggested follow-up questions, by evidence domain; ``""`` for any.
+        followups: suggested follow-up questions, by evidence domain or stage of the business rules; ``""`` for any. In
+            those of a stage ``{object}`` is the current object.
         domains: evidence domains that the persona may use; empty means all.
         policy: overrides of the grounding policy, see :mod:`wenmai.grounding.policy`.
     """

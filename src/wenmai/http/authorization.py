@@ -17,7 +17,7 @@ RIGHT_OF: Mapping[str, Right] = {
         (
             *("read_conversation", "list_traces", "read_trace", "recall"),
             *("list_sessions", "read_session", "list_messages", "build_context", "export_session", "export_user"),
-            *("session_list", "conversation_history", "quick_questions"),
+            *("session_list", "conversation_history", "quick_questions", "assistant"),
             *("read_state", "list_state_changes"),
             *("search", "list_evidence", "read_evidence"),
             *("list_personas", "read_persona"),

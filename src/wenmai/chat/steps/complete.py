@@ -6,11 +6,11 @@ from contextlib import suppress
 import msgspec
 
 from wenmai.chat.steps.business_state import search_filters
+from wenmai.chat.steps.followups import FOLLOWUPS, offered_questions
 from wenmai.chat.turn import TurnAnswer, TurnRun, TurnState
 from wenmai.chat.understanding.focus import CITED
 from wenmai.config.texts import in_language
 from wenmai.errors import SessionNotFound
-from wenmai.grounding.types import PolicyMode
 from wenmai.memory.first_question import with_first_question
 from wenmai.memory.trace_archive import trace_ref
 from wenmai.resilience.shielded import all_of, run_to_completion
@@ -26,8 +26,6 @@ from wenmai.stores.records import (
     TurnInput,
 )
 
-FOLLOWUPS = 3
-
 
 async def complete(state: TurnState, run: TurnRun) -> TurnState:
     """Store everything that must be durable before the user gets the answer.
@@ -38,7 +36,7 @@ async def complete(state: TurnState, run: TurnRun) -> TurnState:
 
 
 async def _complete(state: TurnState, run: TurnRun) -> TurnState:
-    offered = _offered(state)
+    offered = offered_questions(state)
     scope, language = state["request"].scope, state["recalled"].language
     followups = await run.services.suggestions.pick(scope, state["persona"], language, offered, FOLLOWUPS)
     answer = _answer(state, run, followups)
@@ -142,26 +140,6 @@ def degraded(state: TurnState, run: TurnRun) -> list[str]:
     if "draft" in state and state["draft"].exhausted:
         found.add("budget")
     return sorted(found)
-
-
-def _offered(state: TurnState) -> list[str]:
-    """Questions to suggest, best first: of the cited domains, then the others, without those asked already."""
-    if state["checked"].mode is PolicyMode.REFUSE:
-        return []
-    persona, language = state["persona"].persona, state["recalled"].language
-    cited = {citation.evidence_id for citation in state["checked"].citations}
-    domains = [
-        domain for passage in state["verdict"].passages if passage.evidence_id in cited for domain in passage.domains
-    ]
-    offered = [
-        question
-        for domain in [*domains, ""]
-        for question in in_language(persona.followups.get(domain, {language: []}), language)
-    ]
-    asked = {message.content for message in state["opened"].window} | {state["request"].query}
-    new = [question for question in dict.fromkeys(offered) if question not in asked]
-    start = state["opened"].turn_id % max(1, len(new) - FOLLOWUPS + 1)
-    return new[start:] + new[:start]
 
 
 def trace_of(state: TurnState, run: TurnRun, answer: TurnAnswer | None, error: str | None = None) -> TraceRecord:

@@ -109,6 +109,7 @@ async def chat(
         persona_id=body.persona_id,
         query=body.query,
         session_id=body.session_id,
+        role=body.role,
         incognito=body.incognito,
         trace_id=trace_id,
         idempotency_key=idempotency_key,

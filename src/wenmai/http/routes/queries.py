@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import Response
 
 from wenmai.chat.turn import OnEvent, TurnRequest
@@ -15,20 +15,24 @@ from wenmai.http.openapi import problems
 from wenmai.http.responses import Json
 from wenmai.http.routing import resource_router
 from wenmai.http.schemas.common import ID_PATTERN, CursorQuery, PageLimit
-from wenmai.http.schemas.queries import ROLE_LIMIT, USER_ID, QueryBody, SessionDeleteBody
+from wenmai.http.schemas.npc import ROLE_LIMIT
+from wenmai.http.schemas.queries import USER_ID, QueryBody, SessionDeleteBody
 from wenmai.http.scope import (
     SCOPE_NAME_PATTERN,
     IdempotencyKeyHeader,
     ScopeHeaders,
     ScopeHeadersDep,
     TraceHeader,
+    get_scope,
 )
 from wenmai.http.turn_requests import Ask, run_turn, stream_turn
 from wenmai.http.views.queries import (
+    AssistantView,
     ConversationHistory,
     QueryView,
     QuickQuestions,
     SessionList,
+    assistant_view,
     history_view,
     query_event,
     query_view,
@@ -181,6 +185,12 @@ async def quick_questions(
     """The questions for a role, of those that are answered from the evidence; an unknown role is 422."""
     questions = await engine.queries.quick_questions(_scope(engine, headers, None), role, language)
     return Json(QuickQuestions(role=role, roles=[*engine.queries.rules.roles], questions=questions))
+
+
+@router.get("/assistant", summary="Describe the assistant", responses=problems(), dependencies=[Depends(get_scope)])
+async def assistant(engine: EngineDep) -> Json[AssistantView]:
+    """Who answers questions that name no persona, its roles, and the objects and stages of the business rules."""
+    return Json(assistant_view(engine.queries.rules, engine.memory.states.rules))
 
 
 def _asking(engine: Engine) -> Ask[QueryView]:

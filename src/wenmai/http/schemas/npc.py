@@ -10,7 +10,10 @@ from wenmai.http.scope import SCOPE_NAME_PATTERN, ScopeHeaders
 
 REASON_LIMIT = 500
 
+ROLE_LIMIT = 64
+
 PolicyModeName = Literal["normal", "conservative", "refuse"]
+RoleName = Annotated[StrictStr, Field(min_length=1, max_length=ROLE_LIMIT)]
 ScopeName = Annotated[StrictStr, Field(pattern=SCOPE_NAME_PATTERN)]
 
 
@@ -50,6 +53,9 @@ class ChatBody(RequestBody):
     persona_id: Id = Field(alias="npc_id", description="The persona to ask.")
     query: Question = Field(description="The question, 1 to 4000 characters.")
     session_id: Id | None = Field(default=None, description="The session to continue; default: a new session.")
+    role: RoleName | None = Field(
+        default=None, description="The user's role, one of the profile's; it chooses tone and scope."
+    )
     incognito: StrictBool = Field(default=False, description="Neither use nor change preferences.")
     stream: StrictBool = Field(
         default=False, description="Stream the answer as server-sent events, like `Accept: text/event-stream`."

@@ -5,10 +5,8 @@ from typing import Annotated, ClassVar
 from pydantic import BeforeValidator, ConfigDict, Field, StrictStr, WithJsonSchema
 
 from wenmai.http.schemas.common import MAX_SAFE_INTEGER, Id, RequestBody
-from wenmai.http.schemas.npc import Question
+from wenmai.http.schemas.npc import Question, RoleName
 from wenmai.http.scope import SCOPE_NAME_PATTERN
-
-ROLE_LIMIT = 64
 
 
 def _user_as_text(value: object) -> object:
@@ -47,7 +45,7 @@ class QueryBody(RequestBody):
     question: Question = Field(description="The question, 1 to 4000 characters.")
     session_id: Id | None = Field(default=None, description="The session to continue; default: a new session.")
     user_id: UserId | None = Field(default=None, description=USER_ID)
-    role: Annotated[StrictStr, Field(min_length=1, max_length=ROLE_LIMIT)] | None = Field(
+    role: RoleName | None = Field(
         default=None, description="The user's role, one of the profile's; it chooses tone and scope."
     )
 

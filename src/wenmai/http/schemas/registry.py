@@ -25,7 +25,7 @@ _PERSONA_FIELDS = {
     "clarifications": "Questions back when a question is unclear even with the conversation history.",
     "acknowledgements": "Answers to a wish about the conversation itself.",
     "courtesies": "Answers to thanks, a farewell, interest, a wish or small talk.",
-    "followups": "Follow-up questions, by domain; an empty name for any domain.",
+    "followups": "Follow-up questions, by domain or stage; an empty name for any domain.",
     "domains": "Evidence domains that the persona may use; empty for all.",
     "policy": "Overrides of the grounding policy.",
 }

@@ -6,8 +6,10 @@ from typing import Annotated, Any, ClassVar, Literal
 import msgspec
 from msgspec import Meta
 
+from wenmai.business.rules import BusinessRules
 from wenmai.chat.queries import QueryAnswer
 from wenmai.chat.turn import Replacement, Token, TurnEvent, TurnStarted, TurnUnderstood
+from wenmai.config.queries import Queries
 from wenmai.grounding.types import Citation, PolicyMode
 from wenmai.http.views import view_of
 from wenmai.memory.sessions import began_at
@@ -25,6 +27,22 @@ class Interpretation(msgspec.Struct, frozen=True, kw_only=True):
     active_domain: Annotated[list[str], Meta(description="Domains of the current operation.")]
     business_object: Annotated[str, Meta(description="Its object; may be empty.")]
     operation_stage: Annotated[str, Meta(description="Its stage; may be empty.")]
+
+
+class ObjectStages(msgspec.Struct, frozen=True, kw_only=True):
+    """A business object."""
+
+    name: Annotated[str, Meta(description="The object.")]
+    stages: Annotated[list[str], Meta(description="The stages that it goes through, in order.")]
+
+
+class AssistantView(msgspec.Struct, frozen=True, kw_only=True):
+    """Who answers questions that name no persona, and what users are helped with."""
+
+    persona_id: Annotated[str, Meta(description="The persona that answers.")] = msgspec.field(name="npc_id")
+    roles: Annotated[list[str], Meta(description="The profile's roles.")]
+    intents: Annotated[list[str], Meta(description="Intents of the business rules; empty without rules.")]
+    objects: Annotated[list[ObjectStages], Meta(description="Their objects, with their stages.")]
 
 
 class QueryView(Interpretation, frozen=True, kw_only=True):
@@ -161,3 +179,13 @@ def _interpretation(event: TurnUnderstood) -> dict[str, Any]:
         "business_object": operation.business_object,
         "operation_stage": operation.operation_stage,
     }
+
+
+def assistant_view(queries: Queries, rules: BusinessRules | None) -> AssistantView:
+    """What a page needs to show roles and operations; empty lists for what the profile does not have."""
+    return AssistantView(
+        persona_id=queries.persona,
+        roles=[*queries.roles],
+        intents=[*rules.intents] if rules else [],
+        objects=[ObjectStages(name=name, stages=[*rules.stages_of(name)]) for name in rules.objects] if rules else [],
+    )
