@@ -1,6 +1,7 @@
 // The chat page: who is asked, which conversation, and what it takes to ask.
 
 import { call, useKey } from "./api.js";
+import { Assistant } from "./assistant.js";
 import { Conversation } from "./conversation.js";
 import { byId, element, showDialog, showToast } from "./dom.js";
 import { portrait } from "./portrait.js";
@@ -14,6 +15,8 @@ let personaId = localStorage.getItem("wenmai.persona");
 const personaOf = (id) => personas.find((each) => each.npc_id === id);
 
 const conversation = new Conversation({ onSession: (id) => show(id, { opened: true }), personaOf });
+const assistant = new Assistant({ onRole: () => guarded(() => (conversation.sessionId ? showAssistant() : show(null))) });
+const showAssistant = () => assistant.show(personaId, conversation.sessionId);
 const sessions = new SessionList({ onOpen: (id) => show(id), onGone: () => show(null) });
 
 /** Show a session, or a new conversation; `opened` if its messages are there already. */
@@ -23,15 +26,27 @@ async function show(id, { opened = false } = {}) {
   document.body.classList.remove("sidebar-open");
   if (opened) await sessions.load();
   else if (id) choose((await conversation.open(id)) ?? personaId);
-  else conversation.begin(personaOf(personaId));
+  else await begin(personaOf(personaId));
   sessions.render();
+  await showAssistant();
+}
+
+/** A new conversation: the greeting of a persona, and questions to begin with. */
+async function begin(persona) {
+  conversation.begin(persona);
+  const questions = await assistant.quickQuestions(persona?.npc_id);
+  if (!conversation.sessionId) conversation.followUps(questions);
 }
 
 function choose(id) {
   personaId = personaOf(id) ? id : personas[0]?.npc_id;
   localStorage.setItem("wenmai.persona", personaId);
   byId("personas").replaceChildren(...personas.map((each) => {
-    const pick = () => { choose(each.npc_id); if (!conversation.sessionId) conversation.begin(each); };
+    const pick = () => guarded(async () => {
+      choose(each.npc_id);
+      if (!conversation.sessionId) await begin(each);
+      await showAssistant();
+    });
     const chosen = each.npc_id === personaId;
     return element("button", {
       role: "radio", "aria-checked": String(chosen), title: localized(each.value.summary), onclick: pick,
@@ -45,7 +60,9 @@ async function submit(query) {
   byId("question").value = "";
   fit();
   await ready;
-  await guarded(() => conversation.ask(asked, personaId, byId("incognito").checked));
+  await guarded(() => conversation.ask({
+    query: asked, npc_id: personaId, incognito: byId("incognito").checked, role: assistant.roleFor(personaId),
+  }));
 }
 
 /** Run something; a missing or refused key asks for one, other failures are shown. */
@@ -93,6 +110,7 @@ function translate() {
 async function start() {
   const found = await call("GET", "api/v1/personas", { query: { limit: 100 } });
   personas = found.versions;
+  await assistant.load();
   choose(personaId);
   await sessions.load();
   const id = decodeURIComponent(location.hash.slice(1));

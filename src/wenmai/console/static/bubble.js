@@ -1,6 +1,7 @@
 // One message: its text, what is noted below it, and what can be done with it.
 
 import { element, showHtml, showToast } from "./dom.js";
+import { Thumbs } from "./feedback.js";
 import { inspect } from "./inspector.js";
 import { citationList } from "./passages.js";
 import { portrait } from "./portrait.js";
@@ -8,6 +9,7 @@ import { localized, text } from "./texts.js";
 
 export class Bubble {
   #source = "";
+  #thumbs = null;
 
   /** A message of a role; an answer has the portrait and the name of its persona. */
   constructor(role, { personaId = "", persona = null } = {}) {
@@ -49,9 +51,16 @@ export class Bubble {
       await navigator.clipboard.writeText(this.#source);
       showToast(text("copied"), { seconds: 2 });
     };
+    if (traceId) this.#thumbs = new Thumbs(traceId);
     this.below.append(element("div", { class: "tools" },
       this.#source && element("button", { onclick: copy }, text("copy")),
       again && element("button", { onclick: again }, text("again")),
-      traceId && element("button", { onclick: () => inspect(traceId) }, text("inspect"))));
+      this.#thumbs?.buttons,
+      traceId && element("button", { onclick: () => inspect(traceId) }, text("inspect"))), this.#thumbs?.form ?? "");
+  }
+
+  /** Mark the feedback that the user gave. */
+  rated(rating) {
+    this.#thumbs?.show(rating);
   }
 }

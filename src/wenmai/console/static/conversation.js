@@ -6,6 +6,7 @@ import { byId, element, showToast } from "./dom.js";
 import { localized, text } from "./texts.js";
 
 const PAGE = 50;
+const RATED = 100;
 const POLL_SECONDS = 1;
 const POLLS = 90;
 
@@ -13,6 +14,7 @@ export class Conversation {
   #sessionId = null;
   #before = null;
   #turn = null;
+  #answers = new Map();
   #onSession;
 
   /** `onSession(id)` when a turn has given the conversation an id or a title. */
@@ -43,6 +45,7 @@ export class Conversation {
     this.#before = page.next;
     this.#render(page.messages);
     this.area.scrollTop = this.area.scrollHeight;
+    this.#showRatings();
     const last = page.messages.at(-1);
     if (last && !last.completed) this.#awaitAnswer(id);
     return last?.npc_id ?? null;
@@ -52,8 +55,15 @@ export class Conversation {
     this.#turn?.abort();
     this.#sessionId = id;
     this.#before = null;
+    this.#answers.clear();
     this.area.replaceChildren();
     this.followUps([]);
+  }
+
+  /** Mark the feedback on the answers that are shown. */
+  async #showRatings() {
+    const { traces } = await call("GET", "api/v1/npc/traces", { query: { session_id: this.#sessionId, limit: RATED } });
+    for (const { trace_id: id, rating } of traces) if (rating) this.#answers.get(id)?.rated(rating);
   }
 
   /** Messages with their answers as HTML: each with a field `html`, null where there is none. */
@@ -76,6 +86,7 @@ export class Conversation {
     const height = this.area.scrollHeight;
     button.remove();
     this.#render(page.messages);
+    this.#showRatings();
     this.area.scrollTop += this.area.scrollHeight - height;
   }
 
@@ -86,6 +97,7 @@ export class Conversation {
       const { trace_id: traceId, policy_mode: mode, evidence_ids: cited = [] } = message.metadata ?? {};
       if (!message.completed) bubble.note(text("unfinished"), "pending");
       else bubble.finish({ traceId, mode, citations: cited.map((id) => ({ evidence_id: id })) });
+      this.#answers.set(traceId, bubble);
     }
     return bubble.row;
   }
@@ -110,20 +122,20 @@ export class Conversation {
     return bubble;
   }
 
-  /** Ask; the answer appears as it comes. */
-  async ask(query, personaId, incognito) {
+  /** Ask with the fields of a turn; the answer appears as it comes. */
+  async ask(body) {
     this.followUps([]);
-    const question = this.#bubble("user", null, query);
-    const bubble = this.#bubble("assistant", personaId, "");
+    const question = this.#bubble("user", null, body.query);
+    const bubble = this.#bubble("assistant", body.npc_id, "");
     bubble.row.setAttribute("aria-busy", "true");
     this.area.append(question.row, bubble.row);
     bubble.row.scrollIntoView({ block: "end" });
     const turn = new AbortController();
     this.#turn = turn;
     this.#busy(true);
-    const again = () => { question.row.remove(); bubble.row.remove(); this.ask(query, personaId, incognito); };
+    const again = () => { question.row.remove(); bubble.row.remove(); this.ask(body); };
     try {
-      const done = await this.#answered({ npc_id: personaId, query, session_id: this.#sessionId, incognito }, bubble, turn);
+      const done = await this.#answered(body, bubble, turn);
       await this.#format(bubble, done);
       bubble.finish({ traceId: done.trace_id, mode: done.policy_mode, citations: done.citations, again });
       if (!this.#turnIsOver(turn)) {
@@ -154,7 +166,7 @@ export class Conversation {
       const { scrollHeight, scrollTop, clientHeight } = this.area;
       if (scrollHeight - scrollTop - clientHeight < 200) this.area.scrollTop = scrollHeight;
     };
-    const done = await ask({ ...body, stream: true }, {
+    const done = await ask({ ...body, session_id: this.#sessionId, stream: true }, {
       signal: turn.signal,
       onRetry: () => { show(""); showToast(text("retrying")); },
       onEvent: (name, data) => {

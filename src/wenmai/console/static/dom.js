@@ -1,5 +1,7 @@
 // Elements made in code: text is text, so nothing that was stored can act.
 
+import { text } from "./texts.js";
+
 /** An element with attributes, listeners (`onclick` …) and children; null and empty children are left out. */
 export function element(name, attributes = {}, ...children) {
   const made = document.createElement(name);
@@ -26,6 +28,24 @@ export function showHtml(within, html) {
   within.innerHTML = html;
 }
 
+/** A part of a dialog, with its heading. */
+export function section(heading, ...content) {
+  return element("section", {}, element("h3", {}, heading), ...content);
+}
+
+/** A table; the headings are keys of texts, and `classOf(cells)` may give a row a class. */
+export function table(headings, rows, classOf = () => null) {
+  return element("table", {},
+    element("thead", {}, element("tr", {}, ...headings.map((each) => element("th", { scope: "col" }, text(each))))),
+    element("tbody", {}, ...rows.map((cells) => element("tr", { class: classOf(cells) }, ...cells.map((each) => element("td", {}, each))))));
+}
+
+/** A part of a bar, as wide as its share. */
+export function sized(part, share) {
+  part.style.width = `${100 * share}%`;
+  return part;
+}
+
 export const byId = (id) => document.getElementById(id);
 
 /** Show the content in the dialog, with a heading and a button that closes it. */
@@ -43,12 +63,14 @@ export function showDialog(heading, closeLabel, ...content) {
 let toastTimer = 0;
 
 /** Show a short message for some seconds, with an action if there is one. */
-export function showToast(text, { seconds = 6, action = null, onAction = null } = {}) {
+export function showToast(words, { seconds = 6, action = null, onAction = null } = {}) {
   const toast = byId("toast");
-  const hide = () => toast.classList.remove("shown");
+  const hide = () => toast.hidePopover();
   const button = action && element("button", { onclick: () => { hide(); onAction(); } }, action);
-  toast.replaceChildren(element("span", {}, text), ...(button ? [button] : []));
-  toast.classList.add("shown");
+  toast.replaceChildren(element("span", {}, words), ...(button ? [button] : []));
+  // Shown anew, so that it stands above a dialog that was opened meanwhile.
+  toast.hidePopover();
+  toast.showPopover();
   clearTimeout(toastTimer);
   toastTimer = setTimeout(hide, seconds * 1000);
 }

@@ -1,46 +1,55 @@
 // Why an answer was given: the trace of a turn, with its figures as bars and as tables.
 
 import { call } from "./api.js";
-import { element, showDialog, showToast } from "./dom.js";
+import { element, section, showDialog, showToast, sized, table } from "./dom.js";
+import { replay } from "./replay.js";
+import { stateChange } from "./state.js";
 import { text } from "./texts.js";
 
 export async function inspect(traceId) {
   try {
     const trace = await call("GET", `api/v1/npc/traces/${encodeURIComponent(traceId)}`);
-    showDialog(text("inspectTitle"), text("close"), decision(trace), removed(trace), evidence(trace), blocks(trace), steps(trace));
+    const parts = [decision(trace), feedback(trace), await stateChange(trace), removed(trace), evidence(trace), blocks(trace), steps(trace)];
+    showDialog(text("inspectTitle"), text("close"), ...parts, replay(trace));
   } catch (problem) {
     showToast(problem.status === 404 ? text("noTrace") : problem.message);
   }
 }
 
-function section(heading, ...content) {
-  return element("section", {}, element("h3", {}, heading), ...content);
-}
-
 function decision(trace) {
   const asked = trace.request_input;
-  const versions = [`persona ${asked.persona_version ?? "–"}`, `prompt ${asked.prompt_version ?? asked.prompt_source}`].join(", ");
+  const prompt = asked.prompt_version ? `${text("prompt")} ${asked.prompt_version}` : text("ownPrompt");
   const rows = [
-    ["intent", trace.intent], ["mode", trace.policy_mode], ["reason", trace.policy_reason], ["searched", asked.rewritten_query],
-    ["model", trace.model], ["versions", versions], ["degraded", trace.degraded.join(", ")],
+    ["asked", asked.query], ["searched", asked.rewritten_query === asked.query ? "" : asked.rewritten_query],
+    ["intent", trace.intent], ["role", asked.role], ["mode", trace.policy_mode], ["reason", trace.policy_reason], ["model", trace.model],
+    ["versions", [`${text("persona")} ${asked.persona_version ?? "–"}`, prompt].join(" · ")],
+    ["tokens", trace.prompt_tokens ? `${trace.prompt_tokens} → ${trace.completion_tokens}` : ""],
+    ["degraded", trace.degraded.join(", ")], ["premises", (trace.details.premises ?? []).join("; ")],
   ];
   return section(text("decision"), element("dl", { class: "facts" }, ...rows.filter(([, value]) => value)
     .flatMap(([key, value]) => [element("dt", {}, text(key)), element("dd", {}, String(value))])));
 }
 
+function feedback(trace) {
+  const given = trace.details.feedback;
+  return given && section(text("feedback"), element("p", {}, [text(given.rating), given.reason].filter(Boolean).join(": ")));
+}
+
+/** What verification removed, struck through, with the reason and what stands in its place. */
 function removed(trace) {
-  const statements = trace.details?.removed ?? [];
-  if (!statements.length) return null;
-  return section(text("removed"), element("ul", {}, ...statements.map((each) => element("li", {},
-    element("del", {}, each.text), ` (${each.reason})`,
-    each.replaced_by ? element("p", {}, `${text("replaced")}: `, element("ins", {}, each.replaced_by)) : null))));
+  const statements = trace.details.removed;
+  return statements.length && section(text("removed"), element("ul", { class: "removed" }, ...statements.map((each) => element("li", {},
+    element("del", {}, each.text), " ", element("span", { class: "tag" }, each.reason),
+    each.replaced_by && element("p", {}, `${text("replaced")}: `, element("ins", {}, each.replaced_by))))));
 }
 
 function evidence(trace) {
-  const found = trace.details?.passages ?? trace.evidence_ids.map((id) => ({ evidence_id: id }));
-  if (!found.length) return null;
-  const rows = found.map((each) => [each.evidence_id, each.score === undefined ? "" : each.score.toFixed(3)]);
-  return section(text("evidence"), table(["evidence", "score"], rows));
+  const found = trace.details.passages;
+  const cited = new Map((trace.details.answer?.citations ?? []).map((each) => [each.evidence_id, each.title]));
+  const rows = found.map(({ evidence_id: id, score }) => [
+    cited.has(id) ? `${cited.get(id)} (${id})` : id, score.toFixed(3), cited.has(id) ? text("cited") : "",
+  ]);
+  return found.length && section(text("evidence"), table(["evidence", "score", "used"], rows));
 }
 
 function blocks(trace) {
@@ -51,9 +60,18 @@ function blocks(trace) {
   const texts = trace.blocks.map((each) => element("details", {},
     element("summary", {}, element("span", { class: `key block-${each.kind}` }), ` ${each.kind}: ${each.tokens} ${text("tokens")}`),
     element("pre", {}, each.text)));
-  return section(`${text("blocks")} (${total} ${text("tokens")})`, bar, ...texts);
+  return section(`${text("blocks")} (${total} ${text("tokens")})`, bar, ...texts, cut(trace));
 }
 
+/** What was left out for lack of room. */
+function cut(trace) {
+  const { history = {}, others = {}, ...kinds } = trace.details.cut;
+  const flat = { ...kinds, ...others, ...Object.fromEntries(Object.entries(history).map(([name, value]) => [`history.${name}`, value])) };
+  const shown = Object.entries(flat).map(([name, value]) => `${name} ${value}`).join(" · ");
+  return shown && element("p", { class: "facts" }, `${text("cut")}: ${shown}`);
+}
+
+/** The steps one below another, each where it began and as long as it took. */
 function steps(trace) {
   const total = trace.tool_calls.reduce((sum, each) => sum + each.duration_ms, 0) || 1;
   let before = 0;
@@ -61,21 +79,11 @@ function steps(trace) {
     const part = sized(element("span", { class: `part step-${each.status}` }), Math.max(each.duration_ms / total, 0.004));
     part.style.marginInlineStart = `${(100 * before) / total}%`;
     before += each.duration_ms;
-    return element("div", { class: "fall" }, element("span", { class: "label" }, each.name), element("span", { class: "lane" }, part));
+    return element("div", { class: "fall" }, element("span", { class: "label" }, each.name), element("span", { class: "lane" }, part),
+      element("span", { class: "time" }, each.duration_ms.toFixed(1)));
   });
   const rows = trace.tool_calls.map((each) => [each.name, each.status, each.duration_ms.toFixed(1)]);
   return section(`${text("steps")} (${trace.latency_ms.toFixed(0)} ${text("milliseconds")})`,
     element("div", { "aria-hidden": "true" }, ...bars),
     element("details", {}, element("summary", {}, text("table")), table(["step", "status", "milliseconds"], rows)));
-}
-
-function sized(part, share) {
-  part.style.width = `${100 * share}%`;
-  return part;
-}
-
-function table(headings, rows) {
-  return element("table", {},
-    element("thead", {}, element("tr", {}, ...headings.map((each) => element("th", { scope: "col" }, text(each))))),
-    element("tbody", {}, ...rows.map((cells) => element("tr", {}, ...cells.map((each) => element("td", {}, each))))));
 }
