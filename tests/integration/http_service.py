@@ -18,7 +18,7 @@ from wenmai.chat.pipeline import Chat
 from wenmai.chat.turn import OnEvent, TurnAnswer, TurnEvent, TurnRequest
 from wenmai.clock import Clock, system_clock
 from wenmai.config.settings import Settings
-from wenmai.engine import Engine, open_engine
+from wenmai.engine import Engine, load_engine_settings, open_engine
 from wenmai.http.app import create_app, serve_app
 
 
@@ -32,6 +32,12 @@ def documented_operations() -> list[tuple[str, str]]:
 def settings_in(folder: Path, **changes: Any) -> Settings:
     """Settings of a service with its store in ``folder``."""
     return Settings(**{"store": f"sqlite:///{folder / 'wenmai.db'}", "embedder": "none", **changes})
+
+
+def profile_settings(name: str) -> dict[str, Any]:
+    """The settings of a profile, or of several joined by commas; store and embedder are a test's own."""
+    values = load_engine_settings(flags={"profile": name}, environment={}).values
+    return {key: getattr(values, key) for key in Settings.__struct_fields__ if key not in ("store", "embedder")}
 
 
 class Service:

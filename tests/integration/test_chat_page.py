@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import httpx
 import pytest
-from http_service import listening, settings_in
+from http_service import listening, profile_settings, settings_in
 from playwright.sync_api import Browser, Page, expect
 
 from browser import PHONE, WIDE, Watched, chromium
@@ -47,6 +47,14 @@ def url(tmp_path: Path) -> Iterator[str]:
     """A service with the sample, on a real port."""
     in_thread(make_sampled_file, tmp_path / "wenmai.db")
     with listening(serve_app(settings_in(tmp_path))) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def assistant(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A service with the profile `assistant`, on a real port."""
+    settings = profile_settings("assistant")
+    with listening(serve_app(settings_in(tmp_path_factory.mktemp("assistant"), **settings))) as running:
         yield running
 
 
@@ -187,6 +195,62 @@ def test_the_inspector_shows_the_figures_of_the_trace(browser: Browser, url: str
     rows = dialog.locator("table").last.locator("tbody tr").all_inner_texts()
     assert [row.split("\t")[:2] for row in rows] == [[step["name"], step["status"]] for step in trace["tool_calls"]]
     expect(dialog.locator("table").first).to_contain_text(trace["evidence_ids"][0])
+
+
+def test_the_assistant_shows_the_stages_and_is_corrected(browser: Browser, assistant: str) -> None:
+    """Quick questions of the role; the current stage is marked; a click corrects it, and the next turn goes on there."""
+    watched = opened(browser, assistant)
+    page = watched.page
+    chips = page.locator("#follow-ups .chip")
+    expect(chips.first).to_have_text("押品怎么创建？")
+    page.get_by_role("combobox", name="我的身份").select_option("团队负责人")
+    expect(chips.first).to_have_text("押品怎么审批？")
+    ask(page, "押品怎么创建？")
+    expect(page.locator(".message.assistant").last).to_contain_text("复核要点：")
+    current = page.locator(".stages [aria-current=step]")
+    expect(current).to_have_text("创建")
+    expect(chips.first).to_have_text("押品怎么审批？")
+    page.get_by_role("button", name="入库", exact=True).click()
+    expect(current).to_have_text("入库")
+    expect(current).to_be_focused()
+    ask(page, "这一步怎么办理？")
+    expect(page.locator(".message.assistant").last).to_contain_text("入库")
+    page.reload()
+    expect(current).to_have_text("入库")
+    page.get_by_role("combobox", name="当前业务").select_option("授信")
+    expect(page.locator(".stages li")).to_have_text(["创建", "审批", "结清"])
+    session = httpx.get(f"{assistant}/v1/sessions").json()["sessions"][0]["session_id"]
+    state = httpx.get(f"{assistant}/v1/sessions/{session}/state").json()
+    assert state["operation_chain"][-1]["business_object"] == "授信"
+    assert (watched.serious_issues(), watched.errors) == ([], [])
+
+
+def test_feedback_is_given_shown_and_withdrawn(browser: Browser, assistant: str) -> None:
+    """A thumb with a reason is in the trace, after a reload it is marked; the inspector shows it and the state."""
+    watched = opened(browser, assistant)
+    page = watched.page
+    ask(page, "押品怎么创建？")
+    ask(page, "那审批呢？")
+    down = page.get_by_role("button", name="没帮上").last
+    down.click()
+    page.get_by_role("textbox", name="为什么？（可不填）").last.fill("没写材料")
+    page.keyboard.press("Enter")
+    expect(page.locator("#toast")).to_contain_text("已保存")
+    page.reload()
+    expect(down).to_have_attribute("aria-pressed", "true")
+    page.get_by_role("button", name="为什么这样答").last.click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text("没帮上: 没写材料")
+    expect(dialog.get_by_role("row", name="环节 创建 审批")).to_be_visible()
+    dialog.get_by_role("button", name="重放").click()
+    expect(dialog.locator(".beside .text")).to_have_count(2)
+    assert watched.serious_issues() == []
+    page.keyboard.press("Escape")
+    down.click()
+    expect(down).to_have_attribute("aria-pressed", "false")
+    traces = httpx.get(f"{assistant}/api/v1/npc/traces").json()["traces"]
+    assert {each["rating"] for each in traces} == {None}
+    assert watched.errors == []
 
 
 HOSTILE = (

@@ -9,11 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from http_service import Service, open_service
+from http_service import Service, open_service, profile_settings
 
 from wenmai.clock import MovableClock
-from wenmai.config.settings import Settings
-from wenmai.engine import load_engine_settings
 from wenmai.errors import InvalidInput, StoreUnavailable
 from wenmai.scope import Scope
 from wenmai.stores.records import NewMessage
@@ -22,16 +20,10 @@ from wenmai.stores.sqlite import query_readonly
 CLERK = Scope(user_id="10000")
 
 
-def assistant_settings(**changes: Any) -> dict[str, Any]:
-    """The settings of the profile."""
-    values = load_engine_settings(flags={"profile": "assistant"} | changes, environment={}).values
-    return {key: getattr(values, key) for key in Settings.__struct_fields__ if key not in ("store", "embedder")}
-
-
 @pytest.fixture
 async def service(tmp_path: Path, clock: MovableClock) -> AsyncIterator[Service]:
     """A service with the profile `assistant`, over a new file."""
-    async with open_service(tmp_path, clock=clock, **assistant_settings()) as opened:
+    async with open_service(tmp_path, clock=clock, **profile_settings("assistant")) as opened:
         yield opened
 
 
@@ -237,7 +229,7 @@ async def test_of_two_tabs_both_are_answered(service: Service) -> None:
 
 async def test_one_process_serves_two_profiles(tmp_path: Path, clock: MovableClock) -> None:
     """Each persona answers with evidence, words, rules and session terms of its own profile, at its own sites."""
-    async with open_service(tmp_path, clock=clock, **assistant_settings(profile="npc,assistant")) as service:
+    async with open_service(tmp_path, clock=clock, **profile_settings("npc,assistant")) as service:
         npc = await service.ask("请问严氏家训有哪些？")
         assert (npc["policy_mode"], npc["session_id"][:8]) == ("normal", "session-")
         assert (await service.ask("押品怎么创建？"))["citations"] == []
@@ -257,7 +249,7 @@ async def test_one_process_serves_two_profiles(tmp_path: Path, clock: MovableClo
 def test_profiles_served_together_have_different_personas() -> None:
     """The error names the persona."""
     with pytest.raises(InvalidInput, match="assistant is in two"):
-        assistant_settings(profile="assistant,assistant")
+        profile_settings("assistant,assistant")
 
 
 async def test_the_assistant_says_what_it_helps_with(service: Service, tmp_path: Path) -> None:
