@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
@@ -46,7 +46,7 @@ from wenmai.memory.retention import Retention, RetentionPolicy
 from wenmai.memory.sessions import SessionTerms
 from wenmai.memory.window import WindowLimits
 from wenmai.providers.embedders import open_embedder
-from wenmai.providers.models import ChatModel, ModelLimits, open_model
+from wenmai.providers.models import ChatModel, Guard, ModelLimits, open_model
 from wenmai.providers.pricing import Price
 from wenmai.resilience.background import BackgroundTasks
 from wenmai.resilience.breaker import MODEL, Breaker, BreakerPolicy
@@ -184,8 +184,9 @@ async def open_engine(
             first_after=RETENTION_DELAY,
         )
         tasks.repeat("erasures that were interrupted", memory.erasures.resume, seconds=ERASURE_SECONDS)
-        chat = Chat(services, _further_services(services, profiles, lexicons))
         api_keys = ApiKeys(documents, clock, pepper=settings.key_pepper)
+        replay_models = _replay_models(settings, profile)
+        chat = Chat(services, _further_services(services, profiles, lexicons), replay_models=replay_models)
         try:
             yield Engine(
                 settings=settings,
@@ -208,7 +209,7 @@ async def open_engine(
         finally:
             await tasks.stop(0)
             await memory.derived.stop(settings.shutdown_seconds * DRAIN_SHARE)
-            for each in filter(None, {model, verifying}):
+            for each in filter(None, {model, verifying, *replay_models.values()}):
                 await each.close()
             await evidence.close()
             await connections.aclose()
@@ -355,7 +356,7 @@ def _retention(settings: Settings, profiles: Sequence[Profile]) -> RetentionPoli
 def _model(settings: Settings, profile: Profile, breaker: Breaker) -> ChatModel | None:
     if settings.model in ("", OFFLINE):
         return None
-    return _open_model(settings.model, settings, profile, _price(settings, profile), breaker)
+    return _open_model(settings.model, settings, profile, _price(settings, profile), breaker.guard)
 
 
 def _verifying_model(
@@ -365,10 +366,16 @@ def _verifying_model(
     if settings.verifier != "model" or model is None:
         return None
     name = settings.verifier_model
-    return _open_model(name, settings, profile, profile.prices.get(name), breaker) if name else model
+    return _open_model(name, settings, profile, profile.prices.get(name), breaker.guard) if name else model
 
 
-def _open_model(name: str, settings: Settings, profile: Profile, price: Price | None, breaker: Breaker) -> ChatModel:
+def _replay_models(settings: Settings, profile: Profile) -> dict[str, ChatModel]:
+    """Further models that a replay may use."""
+    names = [name for name in settings.replay_models if name != settings.model]
+    return {name: _open_model(name, settings, profile, profile.prices.get(name), nullcontext) for name in names}
+
+
+def _open_model(name: str, settings: Settings, profile: Profile, price: Price | None, guard: Guard) -> ChatModel:
     """A model with the limits of the settings, and their server if it has the provider of the model that answers."""
     if price is None and (cost_budgets := profile.budgets.in_dollars):
         allowed = f"usable without the price of {name}: set it in the profile's `prices`"
@@ -387,7 +394,7 @@ def _open_model(name: str, settings: Settings, profile: Profile, price: Price | 
         ),
         answer_tokens=settings.model_max_tokens,
         price=price,
-        guard=breaker.guard,
+        guard=guard,
     )
 
 

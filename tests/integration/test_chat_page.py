@@ -198,7 +198,7 @@ def test_the_inspector_shows_the_figures_of_the_trace(browser: Browser, url: str
 
 
 def test_the_assistant_shows_the_stages_and_is_corrected(browser: Browser, assistant: str) -> None:
-    """Quick questions of the role; the current stage is marked; a click corrects it, and the next turn goes on there."""
+    """Quick questions of the role; the current stage is marked; a click corrects it, and the next turn goes on."""
     watched = opened(browser, assistant)
     page = watched.page
     chips = page.locator("#follow-ups .chip")

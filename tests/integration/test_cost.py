@@ -239,6 +239,34 @@ async def test_a_replay_is_refused_when_a_hard_budget_is_exhausted(tmp_path: Pat
         assert len(script.asked) == 1
 
 
+async def test_a_replay_may_use_another_model_or_prompt(tmp_path: Path) -> None:
+    """Only models of the settings; the other prompt stands above the same rules and blocks; the original stays."""
+    async with scripted_model() as script:
+        settings = {**script.settings, "replay_models": ("openai:second",)}
+        async with open_service(tmp_path, **settings) as service, service.client_of(X_User_ID="visitor") as client:
+            answer = await ask(service.engine)
+            prompt = {"npc_id": answer.persona_id, "text": "You are a laconic clerk."}
+            assert (await client.post("/api/v1/prompts", json=prompt)).json()["number"] == 1
+            script.answer = "Differently."
+            trace = f"/api/v1/npc/traces/{answer.trace_id}"
+            before = (await client.get(trace)).json()
+            assert (await client.get("/api/v1/npc/models")).json() == {"models": [script.model, "openai:second"]}
+            wanted = {"model": "openai:second", "prompt_version": 1}
+            replay = (await client.post(f"{trace}/replay", json=wanted)).json()
+            assert replay["original"] == before == (await client.get(trace)).json()
+            replayed = replay["replayed"]
+            assert (replayed["model"], replayed["answer"]) == ("openai:second", "Differently.")
+            assert replayed["request_input"]["prompt_version"] == 1
+            assert (await client.get(f"/api/v1/npc/traces/{replayed['trace_id']}")).json() == replayed
+            system, *rest = replayed["blocks"]
+            assert "laconic clerk" in system["text"]
+            assert system["text"].partition("Rules:")[2] == before["blocks"][0]["text"].partition("Rules:")[2] != ""
+            assert rest == before["blocks"][1:]
+            for refused, status in (({"model": "openai:third"}, 422), ({"prompt_version": 7}, 404)):
+                assert (await client.post(f"{trace}/replay", json=refused)).status_code == status
+            assert len(script.asked) == 2
+
+
 @asynccontextmanager
 async def scripted(folder: Path, **fields: Any) -> AsyncIterator[tuple[ScriptedModel, Service]]:
     """A service with a scripted model and these fields in its profile."""

@@ -7,14 +7,11 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 import msgspec
 
-from wenmai.chat.budgets import exhausted
-from wenmai.chat.metering import UsageMeter
 from wenmai.chat.nodes import run_nodes
 from wenmai.chat.persona import ActivePersona
-from wenmai.chat.prompts import prompt_messages
+from wenmai.chat.replaying import Replay, Replays
 from wenmai.chat.roles import in_role
 from wenmai.chat.steps.complete import record_usage, trace_of
-from wenmai.chat.steps.generate import OFFLINE
 from wenmai.chat.streamed_answer import StreamedAnswer
 from wenmai.chat.turn import (
     QUERY_LIMIT,
@@ -26,21 +23,13 @@ from wenmai.chat.turn import (
     TurnState,
 )
 from wenmai.config.texts import in_language
-from wenmai.errors import BudgetExhausted, InvalidInput, StoreError, TraceNotFound, WenmaiError
+from wenmai.errors import InvalidInput, StoreError, TraceNotFound, WenmaiError
 from wenmai.grounding.types import PolicyMode
 from wenmai.memory.idempotency import Claim, WorkResult, checked_key
-from wenmai.memory.ids import checked_id, new_trace_id
-from wenmai.memory.trace_archive import trace_ref
+from wenmai.memory.ids import checked_id
+from wenmai.providers.models import ChatModel
 from wenmai.resilience.degradation import collected_degradation
 from wenmai.scope import Scope, ThreadKey
-from wenmai.stores.records import TraceDetails, TraceRecord
-
-
-class Replay(msgspec.Struct, frozen=True):
-    """A trace, and that of its replay with the same blocks."""
-
-    original: TraceRecord
-    replayed: TraceRecord
 
 
 class Chat:
@@ -49,11 +38,19 @@ class Chat:
     Args:
         services: of most personas.
         others: the services of personas that have their own, by persona.
+        replay_models: further models that a replay may use, by name.
     """
 
-    def __init__(self, services: Services, others: Mapping[str, Services] | None = None) -> None:
+    def __init__(
+        self,
+        services: Services,
+        others: Mapping[str, Services] | None = None,
+        *,
+        replay_models: Mapping[str, ChatModel] | None = None,
+    ) -> None:
         self._services = services
         self._others = others or {}
+        self._replays = Replays(services, replay_models or {})
 
     def services_of(self, persona_id: str) -> Services:
         """The services with which the persona answers."""
@@ -111,53 +108,32 @@ class Chat:
         active = await self._services.personas.active_persona(request.scope, request.persona_id)
         return in_role(active, request.role, self.services_of(request.persona_id).profile.queries.roles)
 
-    async def replay(self, scope: Scope, trace_id: str, *, model: str | None = None) -> Replay:
-        """Call the model again with the blocks of a trace; only the new trace and its usage are stored.
+    @property
+    def replay_models(self) -> list[str]:
+        """The models that a replay may use; first the one that answers, if there is one."""
+        return self._replays.models
+
+    async def replay(
+        self, scope: Scope, trace_id: str, *, model: str | None = None, prompt_version: int | None = None
+    ) -> Replay:
+        """Call a model with the blocks of a trace; only the new trace and its usage are stored.
+
+        The answer is the model's, not verified.
+
+        Args:
+            scope: the owner.
+            trace_id: the trace.
+            model: one of ``replay_models``; by default the first.
+            prompt_version: of the persona's registered prompt, instead of the original system prompt.
 
         Raises:
             TraceNotFound: absent or foreign.
-            InvalidInput: no model is configured, or ``model`` is not the configured one.
+            VersionNotFound: the persona has no such prompt.
+            InvalidInput: no model is configured, or ``model`` is none that a replay may use.
             BudgetExhausted: a hard budget is exhausted.
             ModelError: the model failed.
         """
-        original = (await self._services.traces.get(scope, trace_id)).record
-        chat_model, new_id = self._services.model, new_trace_id()
-        began, started_at = time.perf_counter(), self._services.clock()
-        if original.model == OFFLINE and model in (None, OFFLINE):
-            # Composed from the evidence in the blocks: the same blocks give the same answer.
-            replayed = msgspec.structs.replace(
-                original, trace_id=new_id, replay_of=trace_id, details=_of_replay(original.details)
-            )
-            return Replay(original, replayed)
-        if chat_model is None or model not in (None, chat_model.name):
-            configured = chat_model.name if chat_model else OFFLINE
-            raise InvalidInput("model", model or original.model, f"the configured one, {configured}")
-        if budget := exhausted(await self._services.budgets.check(scope, original.session_id)):
-            raise BudgetExhausted(budget)
-        messages, meter = prompt_messages(original.blocks), UsageMeter()
-        try:
-            reply = await chat_model.answer(messages, on_usage=meter)
-        finally:
-            await self._services.memory.usage.add(
-                scope, original.session_id, meter.usage, incarnation=original.incarnation
-            )
-        replayed = msgspec.structs.replace(
-            original,
-            ref=trace_ref(scope, new_id),
-            trace_id=new_id,
-            replay_of=trace_id,
-            answer=reply.text,
-            model=chat_model.name,
-            prompt_tokens=meter.usage.prompt_tokens,
-            completion_tokens=meter.usage.completion_tokens,
-            cost_usd=meter.usage.cost_usd,
-            details=_of_replay(original.details),
-            latency_ms=round((time.perf_counter() - began) * 1000, 3),
-            started_at=started_at,
-            completed_at=self._services.clock(),
-        )
-        await self._services.traces.save(scope, replayed)
-        return Replay(original, replayed)
+        return await self._replays.replay(scope, trace_id, model=model, prompt_version=prompt_version)
 
     @asynccontextmanager
     async def turn(self, request: TurnRequest, *, on_event: OnEvent | None = None) -> AsyncIterator[TurnRun]:
@@ -261,11 +237,6 @@ class Chat:
         except StoreError:
             # The store itself failed; the answer message remains unfinished, which records the same.
             return
-
-
-def _of_replay(details: TraceDetails) -> TraceDetails:
-    """Without what belongs to the original turn alone."""
-    return msgspec.structs.replace(details, title=msgspec.UNSET, budget=msgspec.UNSET, feedback=msgspec.UNSET)
 
 
 def _from_transcript(state: TurnState) -> TurnAnswer:

@@ -3,7 +3,7 @@
 The order of the blocks is fixed; the evidence block is the only source of facts, and says so.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -133,6 +133,28 @@ def prompt_messages(blocks: Sequence[Block]) -> list[PromptMessage]:
     return [PromptMessage("system", system), PromptMessage("user", rest)]
 
 
+def with_system_prompt(
+    blocks: Sequence[Block], text: str, name: Callable[[str], str], count_tokens: TokenCounter
+) -> list[Block]:
+    """The blocks with another system prompt; ``name(language)`` is the persona's.
+
+    The rules below the prompt stay, in the language that they have.
+    """
+
+    def replaced(block: Block) -> Block:
+        words = next((each for each, rules in _RULES.items() if block.text.endswith(rules.format(system=""))), "zh")
+        return _system_block(text, name(words), words, count_tokens)
+
+    return [replaced(block) if block.kind == "system" else block for block in blocks]
+
+
+def _system_block(role: str, name: str, words: str, count_tokens: TokenCounter) -> Block:
+    if name not in role:
+        role = f"{_ROLE[words].format(escape_markers(name))}{role}"
+    rules = _RULES[words].format(system=role)
+    return Block("system", rules, count_tokens(rules))
+
+
 def build_prompt(
     *,
     persona: Persona,
@@ -169,11 +191,7 @@ def build_prompt(
     """
     words = block_language(language)
     name = in_language(persona.name, language)
-    role = registered or in_language(persona.system, language)
-    if name not in role:
-        role = f"{_ROLE[words].format(escape_markers(name))}{role}"
-    rules = _RULES[words].format(system=role)
-    system = Block("system", rules, count_tokens(rules))
+    system = _system_block(registered or in_language(persona.system, language), name, words, count_tokens)
     evidence = _evidence_block(passages, words, count_tokens)
     question_block = delimited_block("question", _QUESTION[words], [escape_markers(question)], count_tokens)
     preference_blocks = [preference_block(preferences, language, count_tokens)] if preferences is not None else []

@@ -54,6 +54,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         understanding_seconds: timeout of that; then the words of the rules decide.
         verifier: ``rules``, or ``model`` to have a model check what the rules kept of a model's answer.
         verifier_model: the verifier's LangChain name; empty for the model that answers.
+        replay_models: LangChain names of further models that a replay may use.
         verifier_seconds: timeout of the verifier; then the rules stand.
         reranker: puts the best recalled items into another order: ``none``, ``model``, or ``cross-encoder:`` and the
             name or folder of a model.
@@ -114,6 +115,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     understanding_seconds: Seconds = 5.0
     verifier: Annotated[str, msgspec.Meta(pattern=r"^(rules|model)\Z")] = "rules"
     verifier_model: str = ""
+    replay_models: tuple[str, ...] = ()
     verifier_seconds: Seconds = 10.0
     reranker: Annotated[str, msgspec.Meta(pattern=r"^(none|model|cross-encoder:.+)\Z")] = "none"
     query_decomposition: Annotated[str, msgspec.Meta(pattern=r"^(none|model)\Z")] = "none"

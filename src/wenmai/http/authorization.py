@@ -15,7 +15,7 @@ RIGHT_OF: Mapping[str, Right] = {
     **dict.fromkeys(("chat", "replay_trace", "set_feedback", "delete_feedback", "query", "query_stream"), "chat"),
     **dict.fromkeys(
         (
-            *("read_conversation", "list_traces", "read_trace", "recall"),
+            *("read_conversation", "list_traces", "read_trace", "list_models", "recall"),
             *("list_sessions", "read_session", "list_messages", "build_context", "export_session", "export_user"),
             *("session_list", "conversation_history", "quick_questions", "assistant"),
             *("read_state", "list_state_changes"),

@@ -10,7 +10,7 @@ export async function inspect(traceId) {
   try {
     const trace = await call("GET", `api/v1/npc/traces/${encodeURIComponent(traceId)}`);
     const parts = [decision(trace), feedback(trace), await stateChange(trace), removed(trace), evidence(trace), blocks(trace), steps(trace)];
-    showDialog(text("inspectTitle"), text("close"), ...parts, replay(trace));
+    showDialog(text("inspectTitle"), text("close"), ...parts, await replay(trace));
   } catch (problem) {
     showToast(problem.status === 404 ? text("noTrace") : problem.message);
   }

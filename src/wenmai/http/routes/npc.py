@@ -2,28 +2,29 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Body, Header, Query, Request
+from fastapi import APIRouter, Body, Depends, Header, Query, Request
 from msgspec import UNSET
 from starlette.responses import Response
 
-from wenmai.chat.pipeline import Replay
+from wenmai.chat.replaying import Replay
 from wenmai.chat.turn import TurnAnswer, TurnRequest
 from wenmai.engine import Engine
 from wenmai.errors import InvalidInput, SessionNotFound
 from wenmai.grounding.types import DialogueAct, PolicyMode
 from wenmai.http import stream
-from wenmai.http.dependencies import AppState, AppStateDep, EngineDep
+from wenmai.http.dependencies import AppStateDep, EngineDep
 from wenmai.http.media_types import JsonRoute
 from wenmai.http.openapi import problems
 from wenmai.http.responses import Json
 from wenmai.http.routing import resource_router
 from wenmai.http.schemas.common import ID_PATTERN, CursorQuery, PageLimit, PersonaIdQuery, SessionIdPath, TraceIdPath
-from wenmai.http.schemas.npc import ChatBody, PreferenceBody, Tag
-from wenmai.http.scope import CallerScope, IdempotencyKeyHeader, ScopeHeadersDep, TraceHeader
+from wenmai.http.schemas.npc import ChatBody, PreferenceBody, ReplayBody, Tag
+from wenmai.http.scope import CallerScope, IdempotencyKeyHeader, ScopeHeadersDep, TraceHeader, get_scope
 from wenmai.http.turn_requests import run_turn, stream_turn
 from wenmai.http.turn_tasks import TurnTask
 from wenmai.http.views.sessions import Deleted, PreferenceAnswer, SummaryView, preference_view, summary_view
 from wenmai.http.views.traces import (
+    ReplayModels,
     ReplayView,
     TracePage,
     TraceWithSession,
@@ -225,21 +226,35 @@ async def read_trace(
     return Json(trace_with_session(stored.record, stored.user_id, summary))
 
 
+@router.get("/models", summary="List models for replays", responses=problems(), dependencies=[Depends(get_scope)])
+async def list_models(engine: EngineDep) -> Json[ReplayModels]:
+    """The model that answers, if there is one, and those of the setting `replay_models`."""
+    return Json(ReplayModels(models=engine.chat.replay_models))
+
+
 @router.post(
     "/traces/{trace_id}/replay",
     summary="Replay a trace",
-    responses=problems(404, 429, 502),
+    responses=problems(404, 413, 429, 502),
 )
-async def replay_trace(trace_id: TraceIdPath, scope: CallerScope, app_state: AppStateDep) -> Json[ReplayView]:
-    """Send the same blocks to the same model; returns both answers. The transcript is not changed."""
-    replay = await app_state.turns.start(lambda turn: _run_replay(app_state, scope, trace_id, turn)).answer()
+async def replay_trace(
+    trace_id: TraceIdPath, scope: CallerScope, app_state: AppStateDep, body: Annotated[ReplayBody | None, Body()] = None
+) -> Json[ReplayView]:
+    """Send the same blocks to the same model, or to another one, or with another system prompt; returns both answers.
+
+    The transcript is not changed. A model's replayed answer is not verified.
+    """
+    wanted = body or ReplayBody()
+
+    async def run(turn: TurnTask[Replay]) -> Replay:
+        turn.mark_started()
+        return await app_state.engine.chat.replay(
+            scope, trace_id, model=wanted.model, prompt_version=wanted.prompt_version
+        )
+
+    replay = await app_state.turns.start(run).answer()
     original, replayed = (trace_view(each, scope.user_id) for each in (replay.original, replay.replayed))
     return Json(ReplayView(original=original, replayed=replayed))
-
-
-async def _run_replay(app_state: AppState, scope: Scope, trace_id: str, turn: TurnTask[Replay]) -> Replay:
-    turn.mark_started()
-    return await app_state.engine.chat.replay(scope, trace_id)
 
 
 async def _summary_or_none(engine: Engine, scope: Scope, session_id: str) -> SummaryView | None:

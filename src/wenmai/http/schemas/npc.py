@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import AfterValidator, ConfigDict, Field, StrictBool, StrictStr
 
 from wenmai.chat.turn import QUERY_LIMIT
-from wenmai.http.schemas.common import Id, RequestBody
+from wenmai.http.schemas.common import Count, Id, RequestBody
 from wenmai.http.scope import SCOPE_NAME_PATTERN, ScopeHeaders
 
 REASON_LIMIT = 500
@@ -89,6 +89,15 @@ class PreferenceBody(RequestBody):
     interest_tags: list[Tag] | None = Field(default=None, max_length=100, description="Replaces all tags.")
     add_interest_tags: list[Tag] = Field(default=[], max_length=100, description="Tags to add.")
     remove_interest_tags: list[Tag] = Field(default=[], max_length=100, description="Tags to remove.")
+
+
+class ReplayBody(RequestBody):
+    """What a replay does otherwise than the original turn; omitted fields are the same."""
+
+    model: Annotated[StrictStr, Field(min_length=1, max_length=200)] | None = Field(
+        default=None, description="One of the models for replays."
+    )
+    prompt_version: Count | None = Field(default=None, description="A version of the persona's registered prompt.")
 
 
 class FeedbackBody(RequestBody):

@@ -77,6 +77,12 @@ class TraceWithSession(TraceView, frozen=True, kw_only=True):
     ] = UNSET
 
 
+class ReplayModels(msgspec.Struct, frozen=True, kw_only=True):
+    """Models that a replay may use."""
+
+    models: Annotated[list[str], Meta(description="Their names; empty if the service has no model.")]
+
+
 class ReplayView(msgspec.Struct, frozen=True, kw_only=True):
     """A trace and its replay."""
 
