@@ -160,6 +160,51 @@ def test_conversations_are_listed_renamed_and_deleted_with_undo(browser: Browser
     assert titles == ["祠堂是什么时候建的？"]
 
 
+def test_a_long_list_is_searched_scrolled_and_exported(browser: Browser, url: str) -> None:
+    """A search finds what was not loaded yet; scrolling loads the rest; an export has the messages."""
+    with httpx.Client(base_url=url) as client:
+        for number in range(120):
+            made = client.post("/v1/sessions", json={"title": f"对话{number:03}"})
+            assert made.status_code == 201
+    page = opened(browser, url).page
+    items = page.locator("#session-list li")
+    expect(items).to_have_count(100)
+    page.locator("#search").fill("对话000")
+    expect(items).to_have_count(1)
+    items.hover()
+    with page.expect_download() as download:
+        page.get_by_role("button", name="导出: 对话000").click()
+    assert "对话000" in download.value.path().read_text(encoding="utf-8")
+    page.locator("#search").fill("")
+    expect(items).to_have_count(120)
+    page.reload()
+    expect(items).to_have_count(100)
+    page.locator("#session-list").evaluate("list => list.scrollTo(0, list.scrollHeight)")
+    expect(items).to_have_count(120)
+
+
+def test_a_lost_connection_is_resumed(browser: Browser, url: str) -> None:
+    """A question asked without a network is answered, once, when it is back; it can also be given up."""
+    page = opened(browser, url).page
+    expect(page.locator(".message.assistant")).to_have_count(1)
+    page.context.set_offline(True)
+    page.locator("#question").fill(QUESTION)
+    page.keyboard.press("Enter")
+    expect(page.locator("#toast")).to_contain_text("连接断开")
+    page.context.set_offline(False)
+    expect(page.get_by_role("button", name=TITLE)).to_be_visible()
+    page.context.set_offline(True)
+    page.locator("#question").fill("有什么故事吗？")
+    page.keyboard.press("Enter")
+    expect(page.locator("#toast")).to_contain_text("连接断开")
+    page.get_by_role("button", name="停止").click()
+    expect(page.locator(".note.pending")).to_have_text("已停止")
+    page.context.set_offline(False)
+    session_id = httpx.get(f"{url}/v1/sessions").json()["sessions"][0]["session_id"]
+    messages = httpx.get(f"{url}/v1/sessions/{session_id}/messages").json()["messages"]
+    assert [each["role"] for each in messages] == ["user", "assistant"]
+
+
 def test_preferences_are_kept_and_an_incognito_turn_is_not(browser: Browser, url: str) -> None:
     """A choice is stored with the session; an incognito turn changes no preference."""
     page = opened(browser, url).page

@@ -210,3 +210,13 @@ async def test_only_an_answer_has_feedback(service: Service) -> None:
     reserved = await service.engine.traces.reserve(Scope(user_id="anonymous"), "running")
     refused = await service.client.put(f"/v1/traces/{reserved}/feedback", json={"rating": "up"})
     assert [each["field"] for each in refused.json()["errors"]] == ["trace_id"]
+
+
+async def test_an_inferred_preference_names_its_turns(service: Service) -> None:
+    """A choice has no source."""
+    await service.ask("以后请详细一点回答，严氏的始迁祖是谁？", session_id="s1")
+    await service.engine.memory.derived.catch_up()
+    preference = (await read(service, SESSION))["preference"]
+    assert (preference["verbosity"], preference["sources"]["verbosity"]) == ("detailed", ["ancestor_yan#3"])
+    await service.client.put(f"{SESSION}/preference", json={"verbosity": "brief"})
+    assert "verbosity" not in (await read(service, SESSION))["preference"]["sources"]

@@ -45,6 +45,17 @@ export async function call(method, path, { body = null, query = {}, keepalive = 
   return (await checked(response)).json();
 }
 
+/** Save the answer of a route as a file. */
+export async function download(path, name) {
+  const response = await checked(await fetch(new URL(path, document.baseURI), { headers: headers() }));
+  const url = URL.createObjectURL(await response.blob());
+  const link = document.createElement("a");
+  link.href = url;
+  link.download = name;
+  link.click();
+  URL.revokeObjectURL(url);
+}
+
 const RETRY_SECONDS = [1, 2, 4, 8];
 
 /** Ask a question; `onEvent(name, data)` for each event. A lost connection is resumed under the same key: one turn, one answer. */
@@ -57,10 +68,19 @@ export async function ask(body, { onEvent, onRetry, signal }) {
       const final = problem instanceof Refused && ![502, 503, 504].includes(problem.status);
       if (signal.aborted || final || seconds === null) throw problem;
       onRetry();
-      await new Promise((resolve) => setTimeout(resolve, seconds * 1000));
+      await pause(seconds, signal);
     }
   }
   return null;
+}
+
+/** Wait, and without a network until there is one again. */
+function pause(seconds, signal) {
+  return new Promise((resolve, reject) => {
+    signal.addEventListener("abort", () => reject(signal.reason), { once: true });
+    if (navigator.onLine) setTimeout(resolve, seconds * 1000);
+    else addEventListener("online", resolve, { once: true });
+  });
 }
 
 async function streamed(body, idempotencyKey, onEvent, signal) {

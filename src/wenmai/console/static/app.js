@@ -23,7 +23,7 @@ const sessions = new SessionList({ onOpen: (id) => show(id), onGone: () => show(
 async function show(id, { opened = false } = {}) {
   sessions.current = id;
   history.replaceState(null, "", id ? `#${encodeURIComponent(id)}` : location.pathname + location.search);
-  document.body.classList.remove("sidebar-open");
+  toggleSidebar(false);
   if (opened) await sessions.load();
   else if (id) choose((await conversation.open(id)) ?? personaId);
   else await begin(personaOf(personaId));
@@ -49,7 +49,7 @@ function choose(id) {
     });
     const chosen = each.npc_id === personaId;
     return element("button", {
-      role: "radio", "aria-checked": String(chosen), title: localized(each.value.summary), onclick: pick,
+      role: "radio", "aria-checked": String(chosen), tabindex: chosen ? 0 : -1, title: localized(each.value.summary), onclick: pick,
     }, portrait(each.npc_id), element("span", {}, localized(each.value.name)));
   }));
 }
@@ -102,8 +102,23 @@ function switchTheme() {
   localStorage.setItem("wenmai.theme", document.documentElement.dataset.theme);
 }
 
+/** On a narrow page the list lies above the rest, which cannot be reached meanwhile. */
+function toggleSidebar(open) {
+  if (document.body.classList.toggle("sidebar-open", open) !== document.querySelector("main").inert) {
+    document.querySelector("main").inert = open;
+    byId(open ? "close-sidebar" : "open-sidebar").focus();
+  }
+}
+
+function showIncognito() {
+  const incognito = byId("incognito").checked;
+  document.body.classList.toggle("incognito", incognito);
+  byId("question").placeholder = text(incognito ? "incognitoHint" : "question");
+}
+
 function translate() {
   translatePage();
+  showIncognito();
   byId("language").textContent = text("languageMark");
 }
 
@@ -124,8 +139,18 @@ translate();
 byId("language").addEventListener("click", () => { switchLanguage(); translate(); ready = guarded(start); });
 byId("theme").addEventListener("click", switchTheme);
 byId("new-talk").addEventListener("click", () => { show(null); byId("question").focus(); });
-byId("open-sidebar").addEventListener("click", () => document.body.classList.add("sidebar-open"));
-byId("close-sidebar").addEventListener("click", () => document.body.classList.remove("sidebar-open"));
+byId("open-sidebar").addEventListener("click", () => toggleSidebar(true));
+byId("close-sidebar").addEventListener("click", () => toggleSidebar(false));
+byId("sidebar").addEventListener("keydown", (event) => { if (event.key === "Escape") toggleSidebar(false); });
+byId("personas").addEventListener("keydown", (event) => {
+  const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
+  if (!step) return;
+  event.preventDefault();
+  const at = personas.findIndex((each) => each.npc_id === personaId);
+  byId("personas").children[(at + step + personas.length) % personas.length].click();
+  byId("personas").querySelector("[aria-checked=true]").focus();
+});
+byId("incognito").addEventListener("change", showIncognito);
 byId("preferences").addEventListener("click", () => guarded(() => showPreferences(conversation.sessionId)));
 byId("composer").addEventListener("submit", (event) => { event.preventDefault(); submit(byId("question").value); });
 byId("composer").addEventListener("ask", (event) => submit(event.detail));

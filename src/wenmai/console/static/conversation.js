@@ -2,7 +2,7 @@
 
 import { Refused, ask, call } from "./api.js";
 import { Bubble } from "./bubble.js";
-import { byId, element, showToast } from "./dom.js";
+import { announce, byId, element, showToast } from "./dom.js";
 import { localized, text } from "./texts.js";
 
 const PAGE = 50;
@@ -92,6 +92,7 @@ export class Conversation {
 
   #stored(message) {
     const bubble = this.#bubble(message.role, message.npc_id, message.content);
+    bubble.row.dataset.turn = `${message.npc_id}#${message.turn_id}`;
     if (message.html) bubble.format(message.html);
     if (message.role === "assistant") {
       const { trace_id: traceId, policy_mode: mode, evidence_ids: cited = [] } = message.metadata ?? {};
@@ -108,11 +109,20 @@ export class Conversation {
     for (let poll = 0; poll < POLLS; poll += 1) {
       await new Promise((resolve) => setTimeout(resolve, POLL_SECONDS * 1000));
       if (this.#sessionId !== id || this.#turn) return;
-      const last = (await this.#page({})).messages.at(-1);
+      const last = await this.#newest();
       if (last?.completed && this.#sessionId === id) {
         this.area.lastElementChild.replaceWith(this.#stored(last));
         return;
       }
+    }
+  }
+
+  /** The newest message; null while the service cannot be reached. */
+  async #newest() {
+    try {
+      return (await this.#page({ limit: 1 })).messages.at(-1);
+    } catch {
+      return null;
     }
   }
 
@@ -136,6 +146,8 @@ export class Conversation {
     const again = () => { question.row.remove(); bubble.row.remove(); this.ask(body); };
     try {
       const done = await this.#answered(body, bubble, turn);
+      question.row.dataset.turn = `${done.npc_id}#${done.turn_id}`;
+      announce(done.answer_text);
       await this.#format(bubble, done);
       bubble.finish({ traceId: done.trace_id, mode: done.policy_mode, citations: done.citations, again });
       if (!this.#turnIsOver(turn)) {

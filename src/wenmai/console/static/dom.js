@@ -60,6 +60,11 @@ export function showDialog(heading, closeLabel, ...content) {
   if (!dialog.open) dialog.showModal();
 }
 
+/** Have a screen reader say something, such as a whole answer that was shown piece by piece. */
+export function announce(words) {
+  byId("announcer").textContent = words;
+}
+
 let toastTimer = 0;
 
 /** Show a short message for some seconds, with an action if there is one. */

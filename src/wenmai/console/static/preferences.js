@@ -1,10 +1,11 @@
 // The preferences of the user in a session.
 
 import { call } from "./api.js";
-import { element, showDialog, showToast } from "./dom.js";
+import { byId, element, showDialog, showToast } from "./dom.js";
 import { text } from "./texts.js";
 
 const CHOICES = { verbosity: ["brief", "normal", "detailed"], tone: ["casual", "formal", "respectful"] };
+const SHOWN = 3;
 const LANGUAGES = { zh: "中文", en: "English" };
 
 /** Show and change the preferences of a session; there are none before its first turn. */
@@ -32,6 +33,7 @@ function render(preference, save) {
     }
   };
   const choice = (name, values, shown) => element("label", {}, text(name === "language" ? "answerLanguage" : name),
+    origin(preference.sources[name]),
     element("select", { onchange: (event) => change({ [name]: event.target.value }) },
       ...values.map((value) => element("option", { value, selected: value === preference[name] }, shown(value)))));
   const languages = preference.language in LANGUAGES ? LANGUAGES : { ...LANGUAGES, [preference.language]: preference.language };
@@ -48,9 +50,26 @@ function render(preference, save) {
     element("fieldset", {}, element("legend", {}, text("tags")), tags, element("form", { onsubmit: add }, tag))));
 }
 
+/** Where an inferred preference comes from: the turns, which a click shows. */
+function origin(turns) {
+  return turns?.length && element("span", { class: "facts" }, `${text("inferred")} `, ...turns.slice(-SHOWN).map((turn) =>
+    element("button", { type: "button", class: "turn", onclick: () => showTurn(turn) }, `${text("turn")} ${turn.split("#")[1]}`)));
+}
+
+function showTurn(turn) {
+  const row = document.querySelector(`[data-turn="${CSS.escape(turn)}"]`);
+  if (!row) {
+    showToast(text("earlierTurn"));
+    return;
+  }
+  byId("dialog").close();
+  row.tabIndex = -1;
+  row.focus();
+}
+
 /** The tags as stored; what is being typed beside them stays. */
 function showTags(tags, preference, change) {
-  tags.replaceChildren(...preference.interest_tags.map((each) => element("button", {
+  tags.replaceChildren(...preference.interest_tags.map((each) => element("p", {}, element("button", {
     class: "chip", "aria-label": `${text("clear")}: ${each}`, onclick: () => change({ remove_interest_tags: [each] }),
-  }, `${each} ✕`)));
+  }, `${each} ✕`), " ", origin(preference.sources[`interest_tags:${each}`]))));
 }

@@ -1,10 +1,11 @@
 // The list of conversations: grouped by day, searched, renamed, exported, deleted with a moment to undo.
 
-import { call } from "./api.js";
+import { call, download } from "./api.js";
 import { byId, element, showDialog, showToast } from "./dom.js";
 import { language, text } from "./texts.js";
 
 const PAGE = 100;
+const SEARCHED = 500;
 const UNDO_SECONDS = 6;
 
 export class SessionList {
@@ -19,26 +20,44 @@ export class SessionList {
     this.#onOpen = onOpen;
     this.#onGone = onGone;
     this.current = null;
-    byId("search").addEventListener("input", () => this.render());
+    byId("search").addEventListener("input", () => { this.render(); this.#loadAll(); });
     byId("session-list").addEventListener("scroll", () => this.#loadMore());
     addEventListener("pagehide", () => { for (const id of this.#deleting.keys()) this.#delete(id, true); });
   }
 
   async load() {
     const page = await call("GET", "v1/sessions", { query: { limit: PAGE } });
-    this.#sessions = page.sessions;
-    this.#next = page.next;
+    const known = new Set(page.sessions.map((each) => each.session_id));
+    // What was scrolled to stays in the list.
+    const older = this.#sessions.length > PAGE ? this.#sessions.filter((each) => !known.has(each.session_id)) : [];
+    this.#sessions = [...page.sessions, ...older];
+    if (!older.length) this.#next = page.next;
     this.render();
+  }
+
+  /** All conversations, so that a search finds the oldest too. */
+  async #loadAll() {
+    while (this.#next && byId("search").value.trim()) await this.#loadPage(SEARCHED);
   }
 
   async #loadMore() {
     const list = byId("session-list");
     if (!this.#next || list.scrollTop + list.clientHeight < list.scrollHeight - 300) return;
+    await this.#loadPage(PAGE);
+  }
+
+  async #loadPage(limit) {
     const cursor = this.#next;
     this.#next = null;
-    const page = await call("GET", "v1/sessions", { query: { limit: PAGE, cursor } });
-    this.#sessions.push(...page.sessions);
-    this.#next = page.next;
+    try {
+      const page = await call("GET", "v1/sessions", { query: { limit, cursor } });
+      this.#sessions.push(...page.sessions);
+      this.#next = page.next;
+    } catch (problem) {
+      this.#next = cursor;
+      showToast(problem.message);
+      throw problem;
+    }
     this.render();
   }
 
@@ -47,7 +66,8 @@ export class SessionList {
     const shown = this.#sessions.filter(
       (each) => !this.#deleting.has(each.session_id) && this.#titleOf(each).toLowerCase().includes(wanted),
     );
-    const groups = Map.groupBy ? Map.groupBy(shown, dayOf) : grouped(shown);
+    shown.sort((one, other) => other.updated_at.localeCompare(one.updated_at));
+    const groups = grouped(shown);
     const list = byId("session-list");
     list.replaceChildren(
       ...[...groups].map(([day, sessions]) =>
@@ -64,7 +84,11 @@ export class SessionList {
   #item(session) {
     const id = session.session_id;
     const title = this.#titleOf(session);
-    const menu = [["rename", "✎", () => this.#rename(session)], ["delete", "✕", () => this.#deleteLater(session)]];
+    const menu = [
+      ["rename", "✎", () => this.#rename(session)],
+      ["export", "⤓", () => this.#export(session)],
+      ["delete", "✕", () => this.#deleteLater(session)],
+    ];
     return element(
       "li",
       { "aria-current": id === this.current ? "true" : null },
@@ -92,6 +116,14 @@ export class SessionList {
     input.select();
   }
 
+  async #export(session) {
+    try {
+      await download(`v1/sessions/${encodeURIComponent(session.session_id)}/export`, `${session.session_id}.jsonl`);
+    } catch (problem) {
+      showToast(problem.message);
+    }
+  }
+
   #deleteLater(session) {
     const id = session.session_id;
     const timer = setTimeout(() => this.#delete(id, false), UNDO_SECONDS * 1000);
@@ -107,6 +139,7 @@ export class SessionList {
       },
     });
     if (id === this.current) this.#onGone(id);
+    byId("search").focus({ preventScroll: true });
   }
 
   async #delete(id, keepalive) {
@@ -137,6 +170,10 @@ function dayOf(session) {
 
 function grouped(sessions) {
   const groups = new Map();
-  for (const each of sessions) groups.set(dayOf(each), [...(groups.get(dayOf(each)) ?? []), each]);
+  for (const each of sessions) {
+    const day = dayOf(each);
+    if (!groups.has(day)) groups.set(day, []);
+    groups.get(day).push(each);
+  }
   return groups;
 }

@@ -76,6 +76,13 @@ class PreferenceView(msgspec.Struct, frozen=True, kw_only=True):
     tone: Annotated[str, Meta(description="`casual`, `formal` or `respectful`.")]
     interest_tags: Annotated[list[str], Meta(description="The user's interests.")]
     language: Annotated[str, Meta(description="A BCP 47 tag, such as `zh` or `en`.")]
+    sources: Annotated[
+        dict[str, list[str]],
+        Meta(
+            description="For each inferred field, and each inferred tag as `interest_tags:…`, the turns that it was "
+            "inferred from, as `npc_id#turn_id`; what you set is not listed."
+        ),
+    ]
     updated_at: Annotated[datetime | None, Meta(description="Last change; null while they are the defaults.")]
 
 
