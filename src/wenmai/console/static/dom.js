@@ -58,6 +58,7 @@ export function showDialog(heading, closeLabel, ...content) {
   );
   dialog.setAttribute("aria-labelledby", "dialog-heading");
   if (!dialog.open) dialog.showModal();
+  dialog.scrollTop = 0;
 }
 
 /** Have a screen reader say something, such as a whole answer that was shown piece by piece. */
