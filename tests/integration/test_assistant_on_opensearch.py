@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 
 import httpx
 import pytest
-from http_service import Service, open_service
-from test_http_queries import assistant_settings
+from http_service import Service, open_service, profile_settings
 from test_opensearch_store import raw
 
 from fault_proxy import FaultProxy, fault_proxy
@@ -45,7 +44,7 @@ async def served(tmp_path: Path, opensearch_server: OpenSearchServer) -> AsyncIt
     node = f"{opensearch_server.url(f'test{token_hex(4)}')}?timeout=20"
     async with fault_proxy(opensearch_server.port) as proxy:
         store = node.replace(f":{opensearch_server.port}", f":{proxy.port}").replace("timeout=20", "timeout=2")
-        async with open_service(tmp_path, **assistant_settings(), store=store) as service:
+        async with open_service(tmp_path, **profile_settings("assistant"), store=store) as service:
             yield Served(service, proxy, node)
     await asyncio.to_thread(raw, node, "/{}_*", method="DELETE")
 
