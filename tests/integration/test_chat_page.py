@@ -4,6 +4,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -103,6 +104,10 @@ def test_the_page_is_accessible(context: dict[str, Any], names: tuple[str, str],
     if context["viewport"] == PHONE:
         page.locator("#open-sidebar").click()
         expect(page.locator("#session-list .open")).to_be_visible()
+        expect(page.locator("#close-sidebar")).to_be_focused()
+        page.keyboard.press("Escape")
+        expect(page.locator("#open-sidebar")).to_be_focused()
+        page.locator("#open-sidebar").click()
     issues += watched.serious_issues()
     assert (issues, watched.errors, watched.foreign) == ([], [], [])
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
@@ -115,9 +120,10 @@ def test_a_conversation_with_two_personas_survives_a_reload(browser: Browser, ur
     ask(page, QUESTION)
     page.locator("#follow-ups .chip").first.click()
     expect(page.locator(".message.assistant .tools")).to_have_count(2)
-    page.get_by_role("radio", name="村中长者").click()
+    page.get_by_role("radio", name="严氏先祖").press("ArrowRight")
     ask(page, "村里有没有机场？")
     last = page.locator(".message.assistant").last
+    expect(page.locator("#announcer")).to_have_text(last.locator(".text").inner_text())
     expect(last).to_contain_text("村中长者")
     expect(last.locator(".note.conservative")).to_be_visible()
     texts = page.locator(".message .text").all_inner_texts()[1:]
@@ -136,6 +142,10 @@ def test_conversations_are_listed_renamed_and_deleted_with_undo(browser: Browser
     ask(page, "祠堂是什么时候建的？")
     items = page.locator("#session-list li")
     expect(items).to_have_count(2)
+    expect(page.locator("#session-list h2")).to_have_text(["今天"])
+    page.clock.set_fixed_time(datetime.now(UTC) + timedelta(days=1))
+    page.reload()
+    expect(page.locator("#session-list h2")).to_have_text(["昨天"])
     page.get_by_role("button", name=QUESTION, exact=True).click()
     expect(page.locator(".message.user")).to_have_text([QUESTION])
     page.locator("#search").fill("祠堂")
@@ -187,10 +197,14 @@ def test_a_lost_connection_is_resumed(browser: Browser, url: str) -> None:
     """A question asked without a network is answered, once, when it is back; it can also be given up."""
     page = opened(browser, url).page
     expect(page.locator(".message.assistant")).to_have_count(1)
+    page.clock.install()
     page.context.set_offline(True)
     page.locator("#question").fill(QUESTION)
     page.keyboard.press("Enter")
     expect(page.locator("#toast")).to_contain_text("连接断开")
+    for _ in range(6):
+        page.clock.fast_forward(20_000)
+        page.wait_for_timeout(50)
     page.context.set_offline(False)
     expect(page.get_by_role("button", name=TITLE)).to_be_visible()
     page.context.set_offline(True)

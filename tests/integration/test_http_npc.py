@@ -1,12 +1,14 @@
 """Session summaries, preferences and traces, over the real engine on SQLite."""
 
 from collections.abc import AsyncIterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from http_service import Service, open_service
 
+from wenmai.clock import MovableClock
 from wenmai.scope import Scope
 
 SESSION = "/api/v1/npc/sessions/s1"
@@ -199,6 +201,17 @@ async def test_feedback_is_kept_in_the_trace_until_it_is_withdrawn(service: Serv
     assert given["reason"] in exported.text
     assert (await service.client.delete(feedback)).json() == {"trace_id": trace_id, "feedback": None}
     assert await read(service, trace) == before
+
+
+async def test_feedback_keeps_a_trace_no_longer(tmp_path: Path) -> None:
+    """It ends as long after its turn as without feedback."""
+    clock = MovableClock()
+    async with open_service(tmp_path, clock=clock, trace_retention_days=2) as service:
+        trace_id = (await service.ask("请问严氏家训有哪些？"))["trace_id"]
+        clock.advance(timedelta(days=1, hours=23))
+        assert (await service.client.put(f"/v1/traces/{trace_id}/feedback", json={"rating": "up"})).status_code == 200
+        clock.advance(timedelta(hours=2))
+        assert (await service.client.get(f"/api/v1/npc/traces/{trace_id}")).status_code == 404
 
 
 async def test_only_an_answer_has_feedback(service: Service) -> None:

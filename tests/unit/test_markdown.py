@@ -1,6 +1,7 @@
 """Markdown of answers as HTML: what an answer needs is rendered, and nothing that is stored can act."""
 
 from datetime import UTC, datetime
+from html import unescape
 from html.parser import HTMLParser
 from typing import Literal
 
@@ -76,6 +77,23 @@ def test_hostile_markdown_is_harmless(text: str) -> None:
     """No element, attribute or address of it survives but those that an answer needs."""
     checked(text)
     checked(f"> * {text}\n\n**{text}**\n\n`{text}`")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("<script>x</script>", "<!-- hidden -->", "![cat](https://evil.example/cat.png)", "[a]: https://a.example"),
+        *("<div>\nx\n</div>", "&amp;lt;"),
+    ],
+)
+def test_what_is_not_rendered_is_shown_as_it_was_written(text: str) -> None:
+    """Nothing of an answer is hidden."""
+    assert unescape(checked(text).replace("<br>", "")) == f"<p>{unescape(text)}</p>"
+
+
+def test_an_indented_line_is_a_paragraph() -> None:
+    """Not a block of code."""
+    assert checked("    一行") == "<p>一行</p>"
 
 
 @pytest.mark.parametrize(
