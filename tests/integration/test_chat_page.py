@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import httpx
 import pytest
 from http_service import listening, profile_settings, settings_in
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
 from browser import PHONE, WIDE, Watched, chromium
 from support import make_sampled_file
@@ -240,13 +240,24 @@ def test_preferences_are_kept_and_an_incognito_turn_is_not(browser: Browser, url
 
 
 def test_the_inspector_shows_the_figures_of_the_trace(browser: Browser, url: str) -> None:
-    """Blocks with their tokens, steps, evidence with scores, as the API says them."""
+    """Blocks with their tokens, steps, evidence with scores, versions, removed statements, as the API says them."""
     page = opened(browser, url).page
     ask(page, QUESTION)
     trace_id = httpx.get(f"{url}/api/v1/npc/traces").json()["traces"][0]["trace_id"]
     trace = httpx.get(f"{url}/api/v1/npc/traces/{trace_id}").json()
+
+    def with_removal(route: Route) -> None:
+        answer = route.fetch()
+        changed = answer.json()
+        changed["details"]["removed"] = [{"text": "<b>百间</b>", "reason": "value", "replaced_by": "三进"}]
+        route.fulfill(response=answer, json=changed)
+
+    page.route(f"**/traces/{trace_id}", with_removal)
     page.get_by_role("button", name="为什么这样答").click()
     dialog = page.get_by_role("dialog")
+    expect(dialog.locator("del")).to_have_text("<b>百间</b>")
+    expect(dialog.locator("ins")).to_have_text("三进")
+    expect(dialog).to_contain_text(f"人设 {trace['request_input']['persona_version']}")
     expect(dialog).to_contain_text(f"({sum(block['tokens'] for block in trace['blocks'])} 词元)")
     for block in trace["blocks"]:
         expect(dialog).to_contain_text(f"{block['kind']}: {block['tokens']}")

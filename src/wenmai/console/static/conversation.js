@@ -74,7 +74,8 @@ export class Conversation {
   }
 
   #render(messages) {
-    const rows = messages.filter((each) => each.role !== "tool" && each.role !== "system").map((each) => this.#stored(each));
+    const rows = messages.filter((each) => each.role === "user" || each.role === "assistant")
+      .map((each, index, all) => this.#stored(each, all[index - 1]));
     const older = this.#before && element("button", { class: "older", onclick: () => this.#loadOlder(older) }, text("older"));
     this.area.prepend(...(older ? [older] : []), ...rows);
   }
@@ -90,14 +91,18 @@ export class Conversation {
     this.area.scrollTop += this.area.scrollHeight - height;
   }
 
-  #stored(message) {
+  /** A stored message; an answer can be asked for again if its question stands before it. */
+  #stored(message, before) {
     const bubble = this.#bubble(message.role, message.npc_id, message.content);
     bubble.row.dataset.turn = `${message.npc_id}#${message.turn_id}`;
     if (message.html) bubble.format(message.html);
     if (message.role === "assistant") {
       const { trace_id: traceId, policy_mode: mode, evidence_ids: cited = [] } = message.metadata ?? {};
       if (!message.completed) bubble.note(text("unfinished"), "pending");
-      else bubble.finish({ traceId, mode, citations: cited.map((id) => ({ evidence_id: id })) });
+      else {
+        const again = before?.role === "user" ? () => submit(before.content) : null;
+        bubble.finish({ traceId, mode, citations: cited.map((id) => ({ evidence_id: id })), again });
+      }
       this.#answers.set(traceId, bubble);
     }
     return bubble.row;
@@ -143,13 +148,13 @@ export class Conversation {
     const turn = new AbortController();
     this.#turn = turn;
     this.#busy(true);
-    const again = () => { question.row.remove(); bubble.row.remove(); this.ask(body); };
+    const retry = () => { question.row.remove(); bubble.row.remove(); this.ask(body); };
     try {
       const done = await this.#answered(body, bubble, turn);
       question.row.dataset.turn = `${done.npc_id}#${done.turn_id}`;
       announce(done.answer_text);
       await this.#format(bubble, done);
-      bubble.finish({ traceId: done.trace_id, mode: done.policy_mode, citations: done.citations, again });
+      bubble.finish({ traceId: done.trace_id, mode: done.policy_mode, citations: done.citations, again: () => submit(body.query) });
       if (!this.#turnIsOver(turn)) {
         this.followUps(done.followup_questions);
         this.area.scrollTop = this.area.scrollHeight;
@@ -158,7 +163,7 @@ export class Conversation {
     } catch (problem) {
       if (turn.signal.aborted) bubble.note(text("stopped"), "pending");
       else bubble.note(`${text("failed")}: ${problem.message}`, "error");
-      bubble.offer({ again });
+      bubble.offer({ again: retry });
       if (problem instanceof Refused && problem.status === 401) throw problem;
     } finally {
       bubble.row.removeAttribute("aria-busy");
@@ -215,6 +220,11 @@ export class Conversation {
 
   followUps(questions) {
     byId("follow-ups").replaceChildren(...questions.map((question) =>
-      element("button", { type: "button", class: "chip", onclick: () => byId("composer").dispatchEvent(new CustomEvent("ask", { detail: question })) }, question)));
+      element("button", { type: "button", class: "chip", onclick: () => submit(question) }, question)));
   }
+}
+
+/** Ask what is not in the composer, as if it were. */
+function submit(question) {
+  byId("composer").dispatchEvent(new CustomEvent("ask", { detail: question }));
 }

@@ -10,7 +10,7 @@ export function element(name, attributes = {}, ...children) {
     if (key.startsWith("on")) made.addEventListener(key.slice(2), value);
     else made.setAttribute(key, value === true ? "" : value);
   }
-  made.append(...children.flat().filter(Boolean));
+  made.append(...children.flat().filter((child) => ![null, undefined, false, ""].includes(child)));
   return made;
 }
 

@@ -38,7 +38,7 @@ function feedback(trace) {
 /** What verification removed, struck through, with the reason and what stands in its place. */
 function removed(trace) {
   const statements = trace.details.removed;
-  return statements.length && section(text("removed"), element("ul", { class: "removed" }, ...statements.map((each) => element("li", {},
+  return statements.length > 0 && section(text("removed"), element("ul", { class: "removed" }, ...statements.map((each) => element("li", {},
     element("del", {}, each.text), " ", element("span", { class: "tag" }, each.reason),
     each.replaced_by && element("p", {}, `${text("replaced")}: `, element("ins", {}, each.replaced_by))))));
 }
@@ -49,7 +49,7 @@ function evidence(trace) {
   const rows = found.map(({ evidence_id: id, score }) => [
     cited.has(id) ? `${cited.get(id)} (${id})` : id, score.toFixed(3), cited.has(id) ? text("cited") : "",
   ]);
-  return found.length && section(text("evidence"), table(["evidence", "score", "used"], rows));
+  return found.length > 0 && section(text("evidence"), table(["evidence", "score", "used"], rows));
 }
 
 function blocks(trace) {

@@ -52,7 +52,7 @@ function render(preference, save) {
 
 /** Where an inferred preference comes from: the turns, which a click shows. */
 function origin(turns) {
-  return turns?.length && element("span", { class: "facts" }, `${text("inferred")} `, ...turns.slice(-SHOWN).map((turn) =>
+  return turns?.length > 0 && element("span", { class: "facts" }, `${text("inferred")} `, ...turns.slice(-SHOWN).map((turn) =>
     element("button", { type: "button", class: "turn", onclick: () => showTurn(turn) }, text("turn").replace("#", turn.split("#")[1]))));
 }
 

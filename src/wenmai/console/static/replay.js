@@ -31,7 +31,7 @@ export async function replay(trace) {
 
 /** A choice of values; nothing if there is none. */
 function select(name, values) {
-  return values.length && element("label", {}, text(name),
+  return values.length > 0 && element("label", {}, text(name),
     element("select", { name }, element("option", { value: "" }, text("same")),
       ...values.map((each) => element("option", { value: each }, String(each)))));
 }
