@@ -68,9 +68,9 @@ def passage(page: Page, npc: str, _: str) -> None:
     page.locator("dialog .source").wait_for()
 
 
-def inspector(page: Page, npc: str, _: str) -> None:
-    """Why an answer was given."""
-    talk(page, npc, QUESTIONS[:1])
+def inspector(page: Page, _: str, assistant: str) -> None:
+    """Why an answer was given, and what it changed."""
+    talk(page, assistant, BUSINESS)
     page.locator(".tools button").last.click()
     page.locator("dialog .stack").wait_for()
 
@@ -135,8 +135,26 @@ def offline(page: Page, npc: str, _: str) -> None:
     page.locator("#toast:popover-open").wait_for()
 
 
+def failed(page: Page, npc: str, _: str) -> None:
+    """A question that is refused."""
+    talk(page, npc, QUESTIONS[:1])
+    problem = {"detail": "the hard budget user_day is exhausted; it begins anew at 00:00 UTC"}
+    page.route("**/api/v1/npc/chat", lambda route: route.fulfill(status=429, json=problem))
+    page.locator("#question").fill(QUESTIONS[1])
+    page.keyboard.press("Enter")
+    page.locator(".note.error").wait_for()
+
+
+def deleted(page: Page, npc: str, _: str) -> None:
+    """A conversation that was just deleted."""
+    conversations(page, npc, _)
+    page.locator("#session-list li").first.locator("button").last.click()
+    page.locator("#toast:popover-open").wait_for()
+
+
 STATES: tuple[Callable[[Page, str, str], None], ...] = (
     *(greeting, chat, passage, inspector, replay, assistant, quick, markdown, preferences, conversations, offline),
+    *(failed, deleted),
 )
 PICTURES = {
     "chat.png": (chat, "wide"),

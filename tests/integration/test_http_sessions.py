@@ -225,6 +225,17 @@ async def test_all_threads_are_merged_and_paged_without_loss(service: Service, l
         assert [each["seq"] for each in seen if each["npc_id"] == persona_id] == list(range(1, count + 1))
 
 
+async def test_answers_are_rendered_on_request(service: Service) -> None:
+    """Beside the messages, which stay as they were written; questions are not rendered."""
+    session_id = await service.create_session()
+    await append(service, session_id, *({"role": role, "content": "**a** <b>"} for role in ("user", "assistant")))
+    url = f"/v1/sessions/{session_id}/messages"
+    plain = (await service.client.get(url)).json()
+    rendered = (await service.client.get(url, params={"html": True})).json()
+    assert rendered.pop("html") == [None, "<p><strong>a</strong> &lt;b&gt;</p>\n"]
+    assert rendered == plain
+
+
 @pytest.mark.parametrize("before", ["x", "0", "-1", "a:0", "a", "a:1;b:2", "²", "a:99999999999999999999"])
 async def test_an_invalid_cursor_is_rejected(service: Service, before: str) -> None:
     """422 with the field, with and without a persona."""

@@ -77,7 +77,7 @@ async function guarded(work) {
 }
 
 function signIn() {
-  const input = element("input", { type: "password", required: true, autocomplete: "off", placeholder: "wmk_…" });
+  const input = element("input", { type: "password", autofocus: true, required: true, autocomplete: "off", placeholder: "wmk_…" });
   const enter = async (event) => {
     event.preventDefault();
     useKey(input.value.trim());

@@ -164,6 +164,7 @@ export class Conversation {
       if (turn.signal.aborted) bubble.note(text("stopped"), "pending");
       else bubble.note(`${text("failed")}: ${problem.message}`, "error");
       bubble.offer({ again: retry });
+      bubble.row.scrollIntoView({ block: "nearest" });
       if (problem instanceof Refused && problem.status === 401) throw problem;
     } finally {
       bubble.row.removeAttribute("aria-busy");

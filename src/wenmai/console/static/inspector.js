@@ -47,7 +47,7 @@ function evidence(trace) {
   const found = trace.details.passages;
   const cited = new Map((trace.details.answer?.citations ?? []).map((each) => [each.evidence_id, each.title]));
   const rows = found.map(({ evidence_id: id, score }) => [
-    cited.has(id) ? `${cited.get(id)} (${id})` : id, score.toFixed(3), cited.has(id) ? text("cited") : "",
+    [cited.get(id), " ", element("span", { class: "id" }, id)], score.toFixed(3), cited.has(id) ? text("cited") : "",
   ]);
   return found.length > 0 && section(text("evidence"), table(["evidence", "score", "used"], rows));
 }

@@ -13,7 +13,7 @@ export async function stateChange(trace) {
   const before = state.changes.length ? await previous(trace.session_id, state.changes[0].version) : state;
   const rows = [
     [text("customer"), shown(before.current_customer_id), shown(state.current_customer_id)],
-    ...FIELDS.map((field) => [text(field), shown(before.operation?.[field]), shown(state.operation?.[field])]),
+    ...FIELDS.map((field) => [text(field === "intent" ? "businessIntent" : field), shown(before.operation?.[field]), shown(state.operation?.[field])]),
   ].filter(([, old, now]) => old !== "–" || now !== "–");
   const causes = state.changes.map((each) => `${each.version}. ${each.rule}${matched(each)}`);
   return section(text("state"),
