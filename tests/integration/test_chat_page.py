@@ -121,6 +121,7 @@ def test_a_conversation_with_two_personas_survives_a_reload(browser: Browser, ur
     page.locator("#follow-ups .chip").first.click()
     expect(page.locator(".message.assistant .tools")).to_have_count(2)
     page.get_by_role("radio", name="严氏先祖").press("ArrowRight")
+    expect(page.get_by_role("radio", name="村中长者")).to_be_focused()
     ask(page, "村里有没有机场？")
     last = page.locator(".message.assistant").last
     expect(page.locator("#announcer")).to_have_text(last.locator(".text").inner_text())

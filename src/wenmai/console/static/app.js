@@ -41,6 +41,7 @@ async function begin(persona) {
 function choose(id) {
   personaId = personaOf(id) ? id : personas[0]?.npc_id;
   localStorage.setItem("wenmai.persona", personaId);
+  const focused = byId("personas").contains(document.activeElement);
   byId("personas").replaceChildren(...personas.map((each) => {
     const pick = () => guarded(async () => {
       choose(each.npc_id);
@@ -52,6 +53,7 @@ function choose(id) {
       role: "radio", "aria-checked": String(chosen), tabindex: chosen ? 0 : -1, title: localized(each.value.summary), onclick: pick,
     }, portrait(each.npc_id), element("span", {}, localized(each.value.name)));
   }));
+  if (focused) byId("personas").querySelector("[aria-checked=true]").focus();
 }
 
 async function submit(query) {
@@ -148,7 +150,6 @@ byId("personas").addEventListener("keydown", (event) => {
   event.preventDefault();
   const at = personas.findIndex((each) => each.npc_id === personaId);
   byId("personas").children[(at + step + personas.length) % personas.length].click();
-  byId("personas").querySelector("[aria-checked=true]").focus();
 });
 byId("incognito").addEventListener("change", showIncognito);
 byId("preferences").addEventListener("click", () => guarded(() => showPreferences(conversation.sessionId)));
