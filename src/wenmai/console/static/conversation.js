@@ -1,12 +1,11 @@
 // One conversation: its messages, and a turn while it is answered.
 
-import { Refused, ask, call } from "./api.js";
+import { Refused, ask } from "./api.js";
 import { Bubble } from "./bubble.js";
 import { announce, byId, element, showToast } from "./dom.js";
+import { messagesOf, newestMessage, ratingsOf } from "./messages.js";
 import { localized, text } from "./texts.js";
 
-const PAGE = 50;
-const RATED = 100;
 const POLL_SECONDS = 1;
 const POLLS = 90;
 
@@ -40,7 +39,7 @@ export class Conversation {
   /** Show a stored conversation; returns the persona of its last message. */
   async open(id) {
     this.#leave(id);
-    const page = await this.#page({});
+    const page = await messagesOf(id);
     if (this.#sessionId !== id) return null;
     this.#before = page.next;
     this.#render(page.messages);
@@ -62,15 +61,11 @@ export class Conversation {
 
   /** Mark the feedback on the answers that are shown. */
   async #showRatings() {
-    const { traces } = await call("GET", "api/v1/npc/traces", { query: { session_id: this.#sessionId, limit: RATED } });
-    for (const { trace_id: id, rating } of traces) if (rating) this.#answers.get(id)?.rated(rating);
-  }
-
-  /** Messages with their answers as HTML: each with a field `html`, null where there is none. */
-  async #page(query) {
-    const path = `v1/sessions/${encodeURIComponent(this.#sessionId)}/messages`;
-    const { messages, html, next } = await call("GET", path, { query: { limit: PAGE, html: true, ...query } });
-    return { messages: messages.map((each, index) => ({ ...each, html: html[index] })), next };
+    try {
+      for (const [traceId, rating] of await ratingsOf(this.#sessionId)) this.#answers.get(traceId)?.rated(rating);
+    } catch (problem) {
+      showToast(problem.message);
+    }
   }
 
   #render(messages) {
@@ -82,7 +77,7 @@ export class Conversation {
 
   async #loadOlder(button) {
     button.disabled = true;
-    const page = await this.#page({ before: this.#before });
+    const page = await messagesOf(this.#sessionId, { before: this.#before });
     this.#before = page.next;
     const height = this.area.scrollHeight;
     button.remove();
@@ -114,20 +109,11 @@ export class Conversation {
     for (let poll = 0; poll < POLLS; poll += 1) {
       await new Promise((resolve) => setTimeout(resolve, POLL_SECONDS * 1000));
       if (this.#sessionId !== id || this.#turn) return;
-      const last = await this.#newest();
+      const last = await newestMessage(id);
       if (last?.completed && this.#sessionId === id) {
         this.area.lastElementChild.replaceWith(this.#stored(last));
         return;
       }
-    }
-  }
-
-  /** The newest message; null while the service cannot be reached. */
-  async #newest() {
-    try {
-      return (await this.#page({ limit: 1 })).messages.at(-1);
-    } catch {
-      return null;
     }
   }
 
@@ -197,16 +183,10 @@ export class Conversation {
     return done;
   }
 
-  /** The answer as the service renders it; as plain text if that fails. */
+  /** The answer as the service renders it; what was streamed stays if that cannot be read. */
   async #format(bubble, done) {
-    if (this.#sessionId !== done.session_id) return;
-    try {
-      const { messages } = await this.#page({ npc_id: done.npc_id, limit: 1 });
-      const [answer] = messages.filter((each) => each.turn_id === done.turn_id && each.html);
-      if (answer) bubble.format(answer.html);
-    } catch {
-      // What was streamed is there already.
-    }
+    const answer = await newestMessage(done.session_id, { npc_id: done.npc_id });
+    if (answer?.html && answer.turn_id === done.turn_id) bubble.format(answer.html);
   }
 
   #turnIsOver(turn) {
