@@ -138,6 +138,7 @@ class Erasures:
                 incarnations=[*dict.fromkeys(record.incarnations + [each for _, each in found.sessions])],
             )
             await self._data.remove(scope)
+            await self._data.forget_key(scope)
             if not await self._data.left(scope, found):
                 return await self._finished(scope, record)
         raise Conflict(f"user {scope.user_id} is being written to all the time; the erasure goes on in the background")
