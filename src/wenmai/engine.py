@@ -176,7 +176,7 @@ async def open_engine(
             memory.recalls.reranker = helper if settings.reranker == "model" else memory.recalls.reranker
             memory.recalls.decomposer = helper if settings.query_decomposition == "model" else None
         memory.erasures.receipts = Receipts.of_urls(
-            settings.store, settings.hot, settings.search, key=settings.receipt_key
+            settings.store, settings.hot, settings.search, settings.keys_store, key=settings.receipt_key
         )
         memory.derived.start()
         tasks = BackgroundTasks()

@@ -40,7 +40,9 @@ async def memory_from_settings(settings: Settings) -> AsyncIterator[Memory]:
         encryption=Encryption.of_settings(**settings.encryption),
     )
     async with opening as memory:
-        memory.erasures.receipts = Receipts.of_urls(store, hot, settings.search, key=settings.receipt_key)
+        memory.erasures.receipts = Receipts.of_urls(
+            store, hot, settings.search, settings.keys_store, key=settings.receipt_key
+        )
         memory.recalls.reranker = named_reranker(settings.reranker, settings.recall_model_seconds)
         yield memory
 

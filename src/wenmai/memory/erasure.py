@@ -17,7 +17,7 @@ from wenmai.clock import Clock
 from wenmai.errors import Conflict
 from wenmai.memory.audit import AuditLog
 from wenmai.memory.erasure_receipts import ErasedItems, ErasureReceipt, Receipts
-from wenmai.memory.user_data import ENTRIES, UserData
+from wenmai.memory.user_data import ENTRIES, KEYS, UserData
 from wenmai.scope import Scope
 from wenmai.stores.contracts import Documents
 from wenmai.stores.records import ErasureRecord, Session
@@ -147,6 +147,7 @@ class Erasures:
         if record.receipt:  # by another process
             return msgspec.convert(record.receipt | {"user_id": scope.user_id}, ErasureReceipt)
         receipts = self.receipts
+        places = {ENTRIES: receipts.search, KEYS: receipts.keys_store}
         receipt = receipts.signed(
             ErasureReceipt(
                 erasure_id=record.erasure_id,
@@ -156,7 +157,7 @@ class Erasures:
                 started_at=record.started_at,
                 finished_at=self._clock(),
                 erased=[
-                    ErasedItems(what=kind, where=receipts.search if kind == ENTRIES else receipts.store, count=count)
+                    ErasedItems(what=kind, where=places.get(kind, receipts.store), count=count)
                     for kind, count in sorted(record.removed.items())
                 ],
                 left=0,

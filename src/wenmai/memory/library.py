@@ -173,10 +173,13 @@ class Memory:
         self.derived.register(self.summaries)
         self.episodes: EpisodeIndex | None = episodes
         self.audit: AuditLog = AuditLog(documents, clock)
-        data = UserData(documents, logs, episodes, self.usage, encrypted)
-        self.erasures: Erasures = Erasures(documents, data, self.audit, clock)
+        # Removed is also what cannot be decrypted any more.
+        stored = (encrypted and encrypted.stored.documents) or documents
+        keys = None if encrypted is None else encrypted.keys
+        data = UserData(stored, logs, episodes, self.usage, keys)
+        self.erasures: Erasures = Erasures(stored, data, self.audit, clock)
         self.retention: RetentionSweep = RetentionSweep(
-            documents, logs, self.sessions, episodes, clock, self.policy.retention
+            stored, logs, self.sessions, episodes, clock, self.policy.retention
         )
         self.usage.was_erased = self.erasures.was_erased_lately
         self.word_functions: list[str] = []
@@ -436,7 +439,7 @@ async def open_memory(
             embedder=open_embedder(embedder, connections=connections) if remembers_vectors else None,
             encrypted=encrypted_part(store),
         )
-        memory.erasures.receipts = Receipts.of_urls(url, hot, search)
+        memory.erasures.receipts = Receipts.of_urls(url, hot, search, encryption.keys_store if encryption else "")
         memory.derived.start()
         try:
             yield memory

@@ -17,7 +17,7 @@ from wenmai.stores.records import RECORDS, Record, Session, UsageRecord
 from wenmai.stores.structs import SearchQuery, Stored
 
 if TYPE_CHECKING:
-    from wenmai.stores.encryption.store import EncryptedStore
+    from wenmai.stores.encryption.data_keys import DataKeys
 
 T = TypeVar("T")
 
@@ -56,8 +56,8 @@ class UserData:
         logs: the messages.
         episodes: the recall index; None without search.
         usage: the daily counters, which are shared records of the tenant that name users.
-        encrypted: the store, if it is encrypted; records are then listed as they are stored, so that they can be
-            removed if their key is lost.
+        keys: the data keys of an encrypted store, else None; its ``documents`` are then not decrypted, so that they can
+            be removed without their key.
     """
 
     def __init__(
@@ -66,10 +66,10 @@ class UserData:
         logs: Logs,
         episodes: EpisodeIndex | None,
         usage: UsageLedger,
-        encrypted: "EncryptedStore | None" = None,
+        keys: "DataKeys | None" = None,
     ) -> None:
-        self._documents = (encrypted and encrypted.stored.documents) or documents
-        self._keys = None if encrypted is None else encrypted.keys
+        self._documents = documents
+        self._keys = keys
         self._logs = logs
         self._episodes = episodes
         self._usage = usage

@@ -1,0 +1,100 @@
+"""Encryption over the life of a store: another master key, an erased user and a restored backup."""
+
+import shutil
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from cli_process import wenmai as run_wenmai
+
+import wenmai
+from wenmai.errors import InvalidInput, Undecipherable
+from wenmai.memory.library import Memory
+from wenmai.scope import Scope
+from wenmai.stores.encryption.settings import Encryption, new_master_key
+from wenmai.stores.sqlite import query_readonly
+
+FIRST, SECOND = new_master_key("first"), new_master_key("second")
+"""Master keys."""
+ERIN, OTHER = Scope(user_id="erin"), Scope(user_id="other")
+
+
+@asynccontextmanager
+async def opened(folder: Path, master_keys: str = FIRST) -> AsyncIterator[Memory]:
+    """The memory in the folder, whose data keys are in a file of their own."""
+    encryption = Encryption(master_keys=master_keys, keys_store=f"sqlite:///{folder}/keys.db")
+    async with wenmai.open(f"sqlite:///{folder}/w.db", store_policy="encrypt", encryption=encryption) as memory:
+        yield memory
+        await memory.derived.catch_up()
+
+
+async def say(memory: Memory, scope: Scope, text: str) -> None:
+    """One message in the session named after the user."""
+    session = await memory.session(scope.user_id, scope=scope)
+    await session.append([{"role": "user", "content": text}])
+
+
+async def heard(memory: Memory, scope: Scope) -> list[str]:
+    """What the user said."""
+    session = await memory.session(scope.user_id, scope=scope)
+    return [message.content for message in await session.messages()]
+
+
+async def contents(folder: Path) -> list[tuple[object, ...]]:
+    """What is stored of the messages."""
+    url = f"sqlite:///{folder}/w.db"
+    return [tuple(row) for row in await query_readonly(url, "SELECT content FROM messages ORDER BY thread, seq")]
+
+
+async def test_a_master_key_is_replaced_without_rewriting_what_was_said(tmp_path: Path) -> None:
+    """Both are needed until the data keys are wrapped again; then the former one is refused and not needed."""
+    async with opened(tmp_path) as memory:
+        await say(memory, ERIN, "about zebras")
+        await say(memory, OTHER, "about giraffes")
+    async with opened(tmp_path, f"{SECOND},{FIRST}") as memory:
+        await say(memory, ERIN, "and quaggas")
+    with pytest.raises(InvalidInput, match="no key with the id first"):
+        async with opened(tmp_path, SECOND):
+            pass
+    before = await contents(tmp_path)
+    (tmp_path / "master").write_text(f"{SECOND}\n{FIRST}\n")
+    settings = {
+        "WENMAI_MASTER_KEYS_FILE": str(tmp_path / "master"),
+        "WENMAI_KEYS_STORE": f"sqlite:///{tmp_path}/keys.db",
+        "WENMAI_STORE": f"sqlite:///{tmp_path}/w.db",
+    }
+    run = run_wenmai("encryption", "rewrap", folder=tmp_path, settings=settings)
+    assert run.stdout == "2 data keys wrapped again; the only master key in use is second\n", run
+    assert await contents(tmp_path) == before
+    with pytest.raises(InvalidInput, match="no key with the id second"):
+        async with opened(tmp_path):
+            pass
+    async with opened(tmp_path, SECOND) as memory:
+        assert await heard(memory, ERIN) == ["about zebras", "and quaggas"]
+        assert await heard(memory, OTHER) == ["about giraffes"]
+
+
+async def test_a_backup_stays_unreadable_after_its_user_was_erased(tmp_path: Path) -> None:
+    """Restored, it is whole for others. For the user it is refused, until an erasure; then the user begins anew."""
+    async with opened(tmp_path) as memory:
+        await say(memory, ERIN, "about zebras")
+        await say(memory, OTHER, "about giraffes")
+        await memory.derived.catch_up()
+    shutil.copy(tmp_path / "w.db", tmp_path / "backup.db")
+    async with opened(tmp_path) as memory:
+        receipt = await memory.erasures.erase(ERIN)
+        assert {"what": "data keys", "where": "sqlite", "count": 1} in [
+            {"what": each.what, "where": each.where, "count": each.count} for each in receipt.erased
+        ]
+        await say(memory, ERIN, "back again")
+        assert await heard(memory, ERIN) == ["back again"]
+    shutil.copy(tmp_path / "backup.db", tmp_path / "w.db")
+    async with opened(tmp_path) as memory:
+        assert await heard(memory, OTHER) == ["about giraffes"]
+        with pytest.raises(Undecipherable, match="is gone"):
+            await heard(memory, ERIN)
+        assert await memory.recall("zebras", scope=ERIN) == []
+        assert (await memory.erasures.erase(ERIN)).left == 0
+        await say(memory, ERIN, "anew")
+        assert await heard(memory, ERIN) == ["anew"]
