@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -197,3 +197,28 @@ async def test_vectors_are_stored_only_if_that_is_allowed(tmp_path: Path) -> Non
             [found] = await memory.recall("zebras")
         assert (size.entries, size.vectors) == (1, int(allowed))
         assert found.text == "the zebra sleeps"
+
+
+async def test_recall_is_the_same_as_in_the_clear() -> None:
+    """Items, order and scores, those by speakers and days too, which are encrypted fields of entries."""
+    talk = [
+        ("Ann", "We saw a zebra on 4 May 2025."),
+        ("Bob", "去年春天我们在动物园看过长颈鹿。"),
+        ("Ann", "The giraffe slept, the zebra ate."),
+        ("Bob", "Nobody brought an umbrella."),
+    ]
+    found = []
+    for policy in ("off", "encrypt"):
+        encryption = Encryption(master_keys=KEY)
+        async with wenmai.open("memory://", store_policy=policy, encryption=encryption) as memory:
+            session = await memory.session("s1")
+            for number, (name, content) in enumerate(talk):
+                at = datetime(2025, 6, 1 + number, tzinfo=UTC)
+                await session.append([{"role": "user", "name": name, "content": content, "timestamp": at}])
+            await memory.derived.catch_up()
+            questions = ("What did Bob say about giraffes?", "when was the zebra seen in May 2025?", "长颈鹿在哪里？")
+            found.append(
+                [[replace(each, message_ids=[]) for each in await memory.recall(query)] for query in questions]
+            )
+    assert found[0] == found[1]
+    assert all(found[0])
