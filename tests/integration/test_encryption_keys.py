@@ -1,18 +1,21 @@
 """Encryption over the life of a store: another master key, an erased user and a restored backup."""
 
+import asyncio
 import shutil
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
 from cli_process import wenmai as run_wenmai
+from http_service import open_service
 
 import wenmai
-from wenmai.errors import InvalidInput, Undecipherable
+from wenmai.errors import Conflict, InvalidInput, SessionNotFound, Undecipherable
 from wenmai.memory.library import Memory
 from wenmai.scope import Scope
 from wenmai.stores.encryption.settings import Encryption, new_master_key
+from wenmai.stores.opening import encrypted_part
 from wenmai.stores.sqlite import query_readonly
 
 FIRST, SECOND = new_master_key("first"), new_master_key("second")
@@ -98,3 +101,46 @@ async def test_a_backup_stays_unreadable_after_its_user_was_erased(tmp_path: Pat
         assert (await memory.erasures.erase(ERIN)).left == 0
         await say(memory, ERIN, "anew")
         assert await heard(memory, ERIN) == ["anew"]
+
+
+async def test_a_user_who_comes_back_during_erasures_can_read_what_is_left(tmp_path: Path) -> None:
+    """Another process creates sessions with a key in its cache; whatever it has stored after all is readable."""
+    async with opened(tmp_path) as eraser, opened(tmp_path) as writer:
+
+        async def write() -> int:
+            written = 0
+            for number in range(60):
+                with suppress(SessionNotFound):  # erased meanwhile
+                    session = await writer.session(f"s{number}", scope=ERIN, title=f"title {number}")
+                    written += len(await session.append([{"role": "user", "content": f"message {number}"}]))
+            return written
+
+        writing = asyncio.create_task(write())
+        receipts = []
+        while not writing.done():
+            with suppress(Conflict):  # left to the background
+                receipts.append(await eraser.erasures.erase(ERIN))
+        assert await writing
+        assert receipts
+    async with opened(tmp_path) as memory:
+        await say(memory, ERIN, "about zebras")
+        for stored in (await memory.sessions.list(ERIN)).items:
+            session = await memory.session(stored.record.session_id, scope=ERIN)
+            await session.messages()
+        assert await heard(memory, ERIN) == ["about zebras"]
+
+
+async def test_a_lost_key_is_503_and_says_nothing_of_what_was_stored(tmp_path: Path) -> None:
+    """For the user whose key is lost; the service goes on for others."""
+    async with open_service(tmp_path, store_policy="encrypt", master_keys=FIRST, sample_sites=()) as service:
+        clients = [service.client_of(x_user_id=user) for user in ("erin", "other")]
+        for client in clients:
+            created = await client.post("/v1/sessions", json={"title": "Zebras"})
+            assert created.status_code == 201, created.text
+        encrypted = encrypted_part(service.engine.store)
+        assert encrypted is not None
+        await encrypted.keys.forget(ERIN)
+        lost, kept = [await client.get("/v1/sessions") for client in clients]
+    assert (lost.status_code, kept.status_code) == (503, 200)
+    assert lost.json()["type"] == "urn:problem:wenmai:undecipherable"
+    assert "Zebras" not in lost.text

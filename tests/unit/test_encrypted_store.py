@@ -139,6 +139,8 @@ async def test_a_ciphertext_that_was_moved_or_changed_is_refused() -> None:
 async def test_what_was_stored_before_is_read_beside_what_is_encrypted(tmp_path: Path) -> None:
     """Switched on, earlier messages are read and recalled. Switched off, all is read with the keys, else refused."""
     url, keys = f"sqlite:///{tmp_path}/w.db", Encryption(master_keys=KEY)
+    async with wenmai.open(url, store_policy="off", encryption=keys):
+        pass  # keys alone encrypt nothing, and are not needed again
     async with wenmai.open(url, store_policy="off") as memory:
         await (await memory.session("s1")).append([{"role": "user", "content": "my zebra"}])
         await memory.derived.catch_up()

@@ -11,7 +11,7 @@ from wenmai.scope import Scope
 from wenmai.stores.contracts import Documents
 from wenmai.stores.encryption.ciphers import DataKey, key_id_of
 from wenmai.stores.encryption.data_keys import DataKeys
-from wenmai.stores.encryption.records import LARGE, open_record, seal_record
+from wenmai.stores.encryption.records import LARGE, has_private_values, open_record, seal_record
 from wenmai.stores.private.screening import size_of
 from wenmai.stores.records import Record
 from wenmai.stores.structs import Page, Stored
@@ -38,7 +38,7 @@ class EncryptedDocuments:
         self, scope: Scope, record: R, *, expected: int | None = None, keep_until: datetime | None = None
     ) -> Stored[R]:
         """Write the record with its private fields encrypted, and return it with them."""
-        if not self._writes or not record.spec.private:
+        if not self._writes or not has_private_values(record):
             return await self._documents.put(scope, record, expected=expected, keep_until=keep_until)
         check_record(record, keep_until)
         check_owner(scope, record.key)

@@ -39,8 +39,8 @@ class Keyring:
         self._keys = keys
         self._masters = masters
 
-    async def check(self) -> None:
-        """Check the configuration; the first time, remember it.
+    async def check(self, *, writes: bool) -> None:
+        """Check the configuration; the first time that something is to be encrypted, remember it.
 
         Raises:
             InvalidInput: ``master_keys`` lack one that is in use, or have another one under its id; or ``keys_store``
@@ -52,12 +52,16 @@ class Keyring:
         found = _decoded(stored).ring if stored else ""
         if encrypted is not None and encrypted.record.value != found:
             raise InvalidInput("keys_store", "***", "the store of the data keys with which this store is encrypted")
+        if not writes:
+            if stored is not None:
+                self._checked(_decoded(stored))
+            return
         ring = (await self._with_first(found or secrets.token_hex(8))).ring
         if encrypted is None:
             try:
                 await self._documents.put(DATA_KEYS_SCOPE, Marker(name=ENCRYPTED, value=ring), expected=0)
             except VersionConflict:
-                await self.check()
+                await self.check(writes=True)
 
     async def drop_former(self) -> str:
         """Only the first master key is in use from now on, as it wraps all data keys; returns its id.
@@ -77,18 +81,22 @@ class Keyring:
     async def _with_first(self, new: str) -> _Keyring:
         """The keyring, in which the first master key is from now on."""
 
-        def checked(stored: Stored[Marker] | None) -> Marker:
+        def added(stored: Stored[Marker] | None) -> Marker:
             ring = _decoded(stored) if stored else _Keyring(new, {})
-            given = {master.key_id: check_value(master, ring.ring) for master in self._masters}
-            for key_id, digest in ring.masters.items():
-                if given.get(key_id) != digest:
-                    has = "another key under the id" if key_id in given else "no key with the id"
-                    raise InvalidInput("master_keys", "***", f"those of this store: there is {has} {key_id}")
             first = self._masters[0].key_id
-            return _marker(_Keyring(ring.ring, ring.masters | {first: given[first]}))
+            return _marker(_Keyring(ring.ring, ring.masters | {first: self._checked(ring)[first]}))
 
-        stored = await update(self._keys, DATA_KEYS_SCOPE, Marker, _KEYRING, checked)
+        stored = await update(self._keys, DATA_KEYS_SCOPE, Marker, _KEYRING, added)
         return _decoded(stored)
+
+    def _checked(self, ring: _Keyring) -> dict[str, str]:
+        """The digests of the configured keys, among which all those are that are in use."""
+        given = {master.key_id: check_value(master, ring.ring) for master in self._masters}
+        for key_id, digest in ring.masters.items():
+            if given.get(key_id) != digest:
+                has = "another key under the id" if key_id in given else "no key with the id"
+                raise InvalidInput("master_keys", "***", f"those of this store: there is {has} {key_id}")
+        return given
 
 
 def _decoded(stored: Stored[Marker]) -> _Keyring:

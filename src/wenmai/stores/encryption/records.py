@@ -23,6 +23,14 @@ _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
 
 
+def has_private_values(record: Record) -> bool:
+    """Whether there is anything to encrypt. A session always names its user's key."""
+    if record.spec.identity:
+        return bool(record.spec.private)
+    empty = _fields(type(record))()
+    return any(getattr(record, name) != getattr(empty, name) for name in record.spec.private)
+
+
 def seal_record(key: DataKey, scope: Scope, record: R) -> R:
     """The record with its private fields empty, and encrypted together in ``sealed``.
 

@@ -32,7 +32,7 @@ class Encryption(msgspec.Struct, frozen=True, kw_only=True):
         master_keys: ``id:key`` of the master keys, separated by commas or white space. The first one wraps new data
             keys, the others unwrap those of before.
         keys_store: URL of the store that has the data keys; empty for the store of what they encrypt.
-        vectors: whether the vectors of what users said are stored, unencrypted.
+        vectors: whether the vectors of what users said are stored, unencrypted; if not, an embedder is not used for it.
     """
 
     master_keys: str

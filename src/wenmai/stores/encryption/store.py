@@ -58,5 +58,5 @@ async def encrypted(store: Store, keys: Store | None, encryption: Encryption, *,
     if documents is None or keys_documents is None:
         raise InvalidInput("keys_store", mask_url(encryption.keys_store), "the URL of a store of documents")
     keyring = Keyring(documents, keys_documents, masters)
-    await keyring.check()
+    await keyring.check(writes=writes)
     return EncryptedStore(store, DataKeys(keys_documents, masters), keyring, writes=writes, vectors=encryption.vectors)
