@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 import wenmai
 from wenmai.clock import system_clock
-from wenmai.errors import InvalidInput, Undecipherable
+from wenmai.errors import InvalidInput, StoreUnavailable, Undecipherable
 from wenmai.memory.library import Memory
 from wenmai.scope import Scope, ThreadKey
 from wenmai.stores.encryption.settings import Encryption, new_master_key
@@ -184,6 +184,16 @@ async def test_other_keys_than_those_of_the_store_are_refused_at_start(tmp_path:
             pass
     async with memory_of(tmp_path, first) as memory:
         assert len((await memory.sessions.list(OWNER)).items) == 1
+
+
+async def test_a_store_whose_data_keys_are_gone_does_not_answer(tmp_path: Path) -> None:
+    """Readiness asks both stores: without the keys nothing can be read."""
+    encryption = Encryption(master_keys=KEY, keys_store=f"sqlite:///{tmp_path}/keys.db")
+    async with open_stores("memory://", policy="encrypt", encryption=encryption) as (store, _):
+        await store.ping()
+        (tmp_path / "keys.db").rename(tmp_path / "moved.db")
+        with pytest.raises(StoreUnavailable):
+            await store.ping()
 
 
 async def test_vectors_are_stored_only_if_that_is_allowed(tmp_path: Path) -> None:

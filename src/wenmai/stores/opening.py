@@ -130,13 +130,13 @@ async def _with_encryption(
         if store.documents is not None:
             await refuse_encrypted(store.documents)
         return store
-    keys: Store | None = None
+    keys_store = store
     if encryption.keys_store:
         with _naming_the_setting("keys_store"):
             backend = _backend(encryption.keys_store)
-            keys = await stack.enter_async_context(backend.open_store(encryption.keys_store, clock=clock))
+            keys_store = await stack.enter_async_context(backend.open_store(encryption.keys_store, clock=clock))
     module = _import(*_ENCRYPTION)
-    opened: Store = await module.encrypted(store, keys, encryption, writes=policy == "encrypt")
+    opened: Store = await module.encrypted(store, keys_store, encryption, writes=policy == "encrypt")
     return opened
 
 

@@ -34,7 +34,7 @@ def about(scope: Scope, *names: str) -> bytes:
 
 def key_id_of(sealed: str) -> str:
     """The id of the data key that a text or value was encrypted with."""
-    return sealed.split(":", 2)[1]
+    return sealed.partition(":")[2].partition(":")[0]
 
 
 class DataKey:

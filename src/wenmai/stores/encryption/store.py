@@ -20,9 +20,13 @@ class EncryptedStore:
         keys: the data keys.
         keyring: the master keys.
         stored: the store as it is, with what is encrypted.
+        keys_store: the store of the data keys, which may be the same.
     """
 
-    def __init__(self, store: Store, keys: DataKeys, keyring: Keyring, *, writes: bool, vectors: bool) -> None:
+    def __init__(
+        self, store: Store, keys_store: Store, keys: DataKeys, keyring: Keyring, *, writes: bool, vectors: bool
+    ) -> None:
+        self.keys_store: Store = keys_store
         self.encrypted: EncryptedStore = self
         self.writes: bool = writes
         self.stored: Store = store
@@ -35,16 +39,18 @@ class EncryptedStore:
         self.search: Search | None = search and KeyedSearch(search, keys, writes=writes, vectors=vectors)
 
     async def ping(self) -> None:
-        """Return if the store answers."""
+        """Return if both stores answer."""
         await self.stored.ping()
+        if self.keys_store is not self.stored:
+            await self.keys_store.ping()
 
 
-async def encrypted(store: Store, keys: Store | None, encryption: Encryption, *, writes: bool) -> EncryptedStore:
+async def encrypted(store: Store, keys_store: Store, encryption: Encryption, *, writes: bool) -> EncryptedStore:
     """The store with encryption, after a check of the master keys.
 
     Args:
         store: with everything else.
-        keys: has the data keys; None for ``store`` itself.
+        keys_store: has the data keys; may be ``store`` itself.
         encryption: the settings.
         writes: whether what is written is encrypted, or only what is read is decrypted.
 
@@ -53,10 +59,10 @@ async def encrypted(store: Store, keys: Store | None, encryption: Encryption, *,
         StoreError: a store cannot be read.
     """
     masters = encryption.parsed()
-    documents = store.documents
-    keys_documents = documents if keys is None else keys.documents
+    documents, keys_documents = store.documents, keys_store.documents
     if documents is None or keys_documents is None:
         raise InvalidInput("keys_store", mask_url(encryption.keys_store), "the URL of a store of documents")
     keyring = Keyring(documents, keys_documents, masters)
     await keyring.check(writes=writes)
-    return EncryptedStore(store, DataKeys(keys_documents, masters), keyring, writes=writes, vectors=encryption.vectors)
+    keys = DataKeys(keys_documents, masters)
+    return EncryptedStore(store, keys_store, keys, keyring, writes=writes, vectors=encryption.vectors)
