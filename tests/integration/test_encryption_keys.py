@@ -5,6 +5,7 @@ import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cli_process import wenmai as run_wenmai
@@ -12,8 +13,10 @@ from http_service import open_service
 
 import wenmai
 from wenmai.errors import Conflict, InvalidInput, SessionNotFound, Undecipherable
+from wenmai.interchange import export_lines
 from wenmai.memory.library import Memory
 from wenmai.scope import Scope
+from wenmai.stores.encryption.ciphers import SEALED
 from wenmai.stores.encryption.settings import Encryption, new_master_key
 from wenmai.stores.opening import encrypted_part
 from wenmai.stores.sqlite import query_readonly
@@ -139,3 +142,35 @@ async def test_a_lost_key_is_503_and_says_nothing_of_what_was_stored(tmp_path: P
     assert (lost.status_code, kept.status_code) == (503, 200)
     assert lost.json()["type"] == "urn:problem:wenmai:undecipherable"
     assert "Zebras" not in lost.text
+
+
+async def test_everything_that_reads_gives_what_was_said(tmp_path: Path) -> None:
+    """After a restart: answers of Idempotency-Keys, messages, summaries, preferences, traces and exports."""
+    settings: dict[str, Any] = {"store_policy": "encrypt", "master_keys": FIRST}
+    query, key = "我的手机13800138000，请问祠堂是什么时候建的？", {"Idempotency-Key": "k"}
+    body = {"npc_id": "ancestor_yan", "query": query, "session_id": "s1"}
+    async with open_service(tmp_path, **settings) as service:
+        first = await service.client.post("/api/v1/npc/chat", json=body, headers=key)
+        assert first.status_code == 200, first.text
+        for number in range(8):
+            await service.ask(f"第{number}条家训是什么？", session_id="s1")
+        await service.client.put("/api/v1/npc/sessions/s1/preference", json={"interest_tags": ["斑马"]})
+        await service.engine.memory.derived.catch_up()
+    async with open_service(tmp_path, **settings) as service:
+        client, memory = service.client, service.engine.memory
+        again = await client.post("/api/v1/npc/chat", json=body, headers=key)
+        messages = (await client.get("/v1/sessions/s1/messages", params={"npc_id": "ancestor_yan"})).json()
+        trace = (await client.get(f"/api/v1/npc/traces/{first.json()['trace_id']}")).json()
+        session = await memory.find("s1", persona_id="ancestor_yan")
+        assert session is not None
+        summary = await session.summary()
+        lines = b"".join([line async for line in export_lines(memory, Scope(), traces=True)]).decode()
+    assert again.json() == first.json()
+    assert query in str(messages)
+    assert query in str(trace)
+    assert summary is not None
+    assert "祠堂" in str(summary)
+    assert lines.count(query) >= 2, "the message and the trace"
+    assert "斑马" in lines
+    assert SEALED not in lines
+    assert all(word.encode() not in (tmp_path / "wenmai.db").read_bytes() for word in (query, "13800138000", "斑马"))

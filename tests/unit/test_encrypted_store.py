@@ -17,11 +17,32 @@ from wenmai.scope import Scope, ThreadKey
 from wenmai.stores.encryption.settings import Encryption, new_master_key
 from wenmai.stores.encryption.store import EncryptedStore
 from wenmai.stores.opening import encrypted_part, open_stores
-from wenmai.stores.records import BusinessState, Message, NewMessage, Preferences, Session
+from wenmai.stores.records import (
+    RECORDS,
+    Block,
+    BusinessState,
+    ConversationSummary,
+    IdempotentTurn,
+    Message,
+    NewMessage,
+    Operation,
+    Preferences,
+    Record,
+    RemovedStatement,
+    SeenWords,
+    Session,
+    StateAudit,
+    StateChange,
+    TraceDetails,
+    TraceRecord,
+    TurnInput,
+    TurnStep,
+)
 
 OWNER = Scope("tenant", "site", "owner")
 THREAD = ThreadKey("s1", "assistant")
 KEY = new_master_key("k1")
+NOW = datetime(2026, 1, 5, tzinfo=UTC)
 WORDS = ["zebra", "Aliceberg", "giraffe", "Picnic", "挂毯", "hotel@example.org"]
 
 
@@ -134,6 +155,65 @@ async def test_a_ciphertext_that_was_moved_or_changed_is_refused() -> None:
             await raw.put(OWNER, record)
             with pytest.raises(Undecipherable):
                 await documents.get(OWNER, type(record), record.key)
+
+
+OPERATION = Operation(intent="zebra", business_object="zebra", last_update=NOW)
+CHANGE = StateChange(version=1, at=NOW, rule="first", saw=SeenWords(matched=["zebra"]), operation=OPERATION)
+RECORDS_WITH_WORDS = [
+    session_of("s2", title="zebra", first_question="zebra?", context={"zebra": [1, None]}, metadata={"at": "zebra"}),
+    Preferences(session_id="s1", interest_tags=["zebra"], chosen=["zebra"], sources={"zebra": ["zebra#1"]}),
+    ConversationSummary(
+        ref="r",
+        persona_id="p",
+        summary="zebra",
+        summary_version=1,
+        covered_message_count=1,
+        covered_through=1,
+        covered_id="m",
+    ),
+    IdempotentTurn(
+        idempotency_key="k",
+        fingerprint="f",
+        attempt_id="a",
+        asked_session="s",
+        holder="h",
+        attempt_expires_at=NOW,
+        response={"answer_text": "zebra", "latency_ms": 1.5},
+    ),
+    BusinessState(session_id="s1", current_customer_id="zebra", operation_chain=[OPERATION], changes=[CHANGE]),
+    StateAudit(ref="r", session_id="s1", changes=[CHANGE]),
+    TraceRecord(
+        ref="r",
+        trace_id="t",
+        started_at=NOW,
+        completed_at=NOW,
+        request_input=TurnInput(query="zebra", persona_id="p"),
+        tool_calls=[TurnStep("zebra", "ok", 1.0)],
+        policy_reason="zebra",
+        blocks=[Block("history", "zebra", 1)],
+        answer="zebra",
+        error="zebra",
+        details=TraceDetails(carried=["zebra"], removed=[RemovedStatement(text="zebra", reason="value")]),
+    ),
+]
+
+
+@pytest.mark.parametrize("record", RECORDS_WITH_WORDS, ids=lambda record: type(record).__name__)
+async def test_all_private_fields_of_a_record_are_encrypted_and_read_again(record: Record) -> None:
+    """Of every type that has some; no field is left with a word."""
+    assert {type(each) for each in RECORDS_WITH_WORDS} == {of for of in RECORDS if of.spec.private}
+    assert all(getattr(record, name) for name in record.spec.private)
+    async with opened() as store:
+        assert store.documents is not None
+        assert store.stored.documents is not None
+        put = await store.documents.put(OWNER, record)
+        stored = await store.stored.documents.get(OWNER, type(record), record.key)
+        found = await store.documents.list(OWNER, type(record))
+    assert stored is not None
+    assert "zebra" not in str(stored)
+    assert put in found.items
+    own = {name: getattr(record, name) for name in record.spec.private}
+    assert {name: getattr(put.record, name) for name in own} == own
 
 
 async def test_what_was_stored_before_is_read_beside_what_is_encrypted(tmp_path: Path) -> None:
