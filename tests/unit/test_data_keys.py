@@ -9,13 +9,14 @@ import pytest
 from msgspec.structs import replace
 
 from wenmai.errors import Undecipherable
-from wenmai.scope import Scope
+from wenmai.scope import Scope, ThreadKey
 from wenmai.stores.contracts import Documents
 from wenmai.stores.encryption.data_keys import DATA_KEYS_SCOPE, DataKeys
 from wenmai.stores.encryption.documents import EncryptedDocuments
+from wenmai.stores.encryption.logs import EncryptedLogs
 from wenmai.stores.encryption.settings import Encryption, new_master_key
 from wenmai.stores.opening import open_store
-from wenmai.stores.records import DataKeyRecord, Session
+from wenmai.stores.records import DataKeyRecord, NewMessage, Preferences, Session
 
 OWNER = Scope("tenant", "site", "owner")
 FIRST, SECOND = new_master_key("first"), new_master_key("second")
@@ -77,6 +78,31 @@ async def test_a_session_that_is_created_while_its_user_is_erased_can_be_read() 
         assert found is not None
         assert found.record.title == stored.record.title == "mine"
         assert (await reader.current(OWNER)).key_id == (await creator.current(OWNER)).key_id != former.key_id
+
+
+async def test_a_process_with_an_erased_key_in_its_cache_does_not_write_with_it() -> None:
+    """Neither a record nor a message, into a session of the user that another process has created since."""
+    async with open_store("memory://") as store:
+        assert store.documents is not None
+        assert store.logs is not None
+        eraser, creator, writer, reader = (keys_in(store.documents) for _ in range(4))
+        documents = EncryptedDocuments(store.documents, writer, writes=True)
+        logs = EncryptedLogs(store.logs, writer, writes=True)
+        await writer.current(OWNER)
+        await eraser.forget(OWNER)
+        session = Session(session_id="s1", expires_at=END, lifetime_seconds=60)
+        await EncryptedDocuments(store.documents, creator, writes=True).put(OWNER, session)
+        await documents.put(OWNER, Preferences(session_id="s1", interest_tags=["zebra"]))
+        found = await EncryptedDocuments(store.documents, reader, writes=True).get(OWNER, Preferences, "s1")
+        assert found is not None
+        assert found.record.interest_tags == ["zebra"]
+        await eraser.forget(OWNER)
+        await documents.delete(OWNER, Session, "s1")
+        await EncryptedDocuments(store.documents, creator, writes=True).put(OWNER, session)
+        thread = ThreadKey("s1", "assistant")
+        await logs.append(OWNER, thread, [NewMessage(role="user", content="zebra")])
+        [message] = await EncryptedLogs(store.logs, reader, writes=True).latest(OWNER, thread, 1)
+        assert message.content == "zebra"
 
 
 async def test_wrapping_again_goes_on_where_it_was_interrupted() -> None:

@@ -24,20 +24,25 @@ DATA_KEYS_SCOPE = Scope("*", "*", "")
 CACHE_SECONDS = 300.0
 """How long a key stays in the memory of a process; that of an erased user in other processes too."""
 
-MAX_CACHED = 10_000
+MAX_CACHED, MAX_SESSIONS = 10_000, 1_000
+"""Keys in the memory of a process, and sessions that are known of each."""
+
 _PAGE = 200
 
 
 class _Cached(NamedTuple):
+    """A key, and the incarnations of sessions that are known to have it."""
+
     key: DataKey
     until: float
+    sessions: set[str]
 
 
 class DataKeys:
     """The data keys in one store.
 
-    A user whose key was erased gets another one with the next session. Every record and message names its key, and
-    whoever writes into a session has read its record: so a process that has cached the former key finds that out.
+    A user whose key was erased gets another one with the next session. A process that has cached the former key finds
+    that out when it reads the session, which names its key, or else when it writes into it for the first time.
 
     Args:
         documents: keep the wrapped keys.
@@ -57,6 +62,34 @@ class DataKeys:
             StoreError: it cannot be read or stored.
         """
         return self._cached(scope) or await self._read(scope) or await self._created(scope)
+
+    async def of_session(self, scope: Scope, incarnation: str) -> DataKey:
+        """The user's key, with which something of the session may be encrypted.
+
+        A session that is known to have the cached key has no other one: an erasure deletes both.
+
+        Args:
+            scope: the user.
+            incarnation: of the session; empty if it is not known.
+
+        Raises:
+            StoreError: it cannot be read or stored.
+        """
+        cached = self._cached(scope)
+        if cached is not None and incarnation in self._cache[scope].sessions:
+            return cached
+        key = await self._read(scope) or await self._created(scope)
+        self.know(scope, key.key_id, incarnation)
+        return key
+
+    def know(self, scope: Scope, key_id: str, incarnation: str) -> None:
+        """Remember that the session, if it is known, has this key."""
+        cached = self._cache.get(scope)
+        if cached is None or cached.key.key_id != key_id or not incarnation:
+            return
+        if len(cached.sessions) >= MAX_SESSIONS:
+            cached.sessions.clear()
+        cached.sessions.add(incarnation)
 
     async def existing(self, scope: Scope) -> DataKey | None:
         """The user's key; None if there is none, so that nothing is encrypted with it.
@@ -167,7 +200,7 @@ class DataKeys:
         return self._keep(scope, DataKey(key_id, secret), until)
 
     def _keep(self, scope: Scope, key: DataKey, until: float) -> DataKey:
-        self._cache[scope] = _Cached(key, until)
+        self._cache[scope] = _Cached(key, until, set())
         self._cache.move_to_end(scope)
         while len(self._cache) > MAX_CACHED:
             self._cache.popitem(last=False)

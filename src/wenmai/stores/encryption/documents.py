@@ -12,8 +12,9 @@ from wenmai.stores.contracts import Documents
 from wenmai.stores.encryption.ciphers import DataKey, key_id_of
 from wenmai.stores.encryption.data_keys import DataKeys
 from wenmai.stores.encryption.records import LARGE, has_private_values, open_record, seal_record
+from wenmai.stores.identity import INCARNATION
 from wenmai.stores.private.screening import size_of
-from wenmai.stores.records import Record
+from wenmai.stores.records import Record, Session
 from wenmai.stores.structs import Page, Stored
 from wenmai.stores.values import check_owner, check_record
 
@@ -42,10 +43,12 @@ class EncryptedDocuments:
             return await self._documents.put(scope, record, expected=expected, keep_until=keep_until)
         check_record(record, keep_until)
         check_owner(scope, record.key)
-        key = await self._keys.current(scope)
+        created = bool(record.spec.identity) and not getattr(record, record.spec.identity)
+        incarnation: str = getattr(record, INCARNATION, "")
+        key = await (self._keys.current(scope) if created else self._keys.of_session(scope, incarnation))
         sealed = await run_by_size(size_of(record, LARGE), LARGE, seal_record, key, scope, record)
         stored = await self._documents.put(scope, sealed, expected=expected, keep_until=keep_until)
-        if record.spec.identity and not getattr(record, record.spec.identity):
+        if created:
             stored = await self._with_current_key(scope, record, key, stored, keep_until)
         return (await self._opened(scope, [stored]))[0]
 
@@ -101,6 +104,10 @@ class EncryptedDocuments:
         if not sealed:
             return found
         keys = await self._keys.named(scope, {key_id_of(text) for text in sealed})
+
+        for stored in found:
+            if isinstance(stored.record, Session) and stored.record.sealed:
+                self._keys.know(scope, key_id_of(stored.record.sealed), stored.record.incarnation)
 
         def opened() -> Sequence[Stored[R]]:
             return [replace(stored, record=open_record(keys, scope, stored.record)) for stored in found]

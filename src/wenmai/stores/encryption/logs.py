@@ -45,7 +45,7 @@ class EncryptedLogs:
         check_messages(messages)
         check_owner(scope, thread.session_id, thread.persona_id)
         check_key("persona_id", thread.persona_id)
-        key = await self._keys.current(scope)
+        key = await self._keys.of_session(scope, thread.incarnation or "")
 
         def sealed() -> list[NewMessage]:
             named = [each if each.id else replace(each, id=f"msg-{secrets.token_hex(16)}") for each in messages]
@@ -68,7 +68,7 @@ class EncryptedLogs:
         if self._writes:
             check_completion(content, tokens, metadata)
             check_owner(scope, thread.session_id, thread.persona_id)
-            key = await self._keys.current(scope)
+            key = await self._keys.of_session(scope, thread.incarnation or "")
             size = size_of([content, metadata], LARGE)
             content, metadata = await run_by_size(
                 size, LARGE, seal_completion, key, scope, thread, message, content, metadata
