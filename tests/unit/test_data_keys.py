@@ -101,7 +101,7 @@ async def test_a_process_with_an_erased_key_in_its_cache_does_not_write_with_it(
         await EncryptedDocuments(store.documents, creator, writes=True).put(OWNER, session)
         thread = ThreadKey("s1", "assistant")
         await logs.append(OWNER, thread, [NewMessage(role="user", content="zebra")])
-        [message] = await EncryptedLogs(store.logs, reader, writes=True).latest(OWNER, thread, 1)
+        [message] = await EncryptedLogs(store.logs, keys_in(store.documents), writes=True).latest(OWNER, thread, 1)
         assert message.content == "zebra"
 
 
