@@ -4,6 +4,7 @@ import asyncio
 import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,11 @@ from cli_process import wenmai as run_wenmai
 from http_service import open_service
 
 import wenmai
+from wenmai.clock import MovableClock
 from wenmai.errors import Conflict, InvalidInput, SessionNotFound, Undecipherable
 from wenmai.interchange import export_lines
-from wenmai.memory.library import Memory
+from wenmai.memory.library import Memory, MemoryPolicy
+from wenmai.memory.retention import Retention, RetentionPolicy
 from wenmai.scope import Scope
 from wenmai.stores.encryption.ciphers import SEALED
 from wenmai.stores.encryption.settings import Encryption, new_master_key
@@ -126,6 +129,23 @@ async def test_a_user_who_comes_back_during_erasures_can_read_what_is_left(tmp_p
         assert {f"s{number}" for number in range(50, 55)} <= {*kept}
         for session_id in kept:
             assert await heard(memory, ERIN, session_id) in ([], [f"message {session_id[1:]}"])
+
+
+async def test_a_lost_key_does_not_keep_others_from_their_retention() -> None:
+    """Sessions that cannot be decrypted stay until their user is erased; the sweep goes on."""
+    clock, kept = MovableClock(), RetentionPolicy(default=Retention.of_days(sessions=1))
+    policy = MemoryPolicy(session_lifetime=timedelta(hours=1), retention=kept)
+    opening = wenmai.open(
+        "memory://", store_policy="encrypt", encryption=Encryption(master_keys=FIRST), policy=policy, clock=clock
+    )
+    async with opening as memory:
+        for scope in (ERIN, OTHER):
+            await say(memory, scope, "about zebras")
+        await memory.erasures.data.forget_key(ERIN)
+        clock.advance(timedelta(days=2))
+        assert await memory.retention.run() == 1
+        assert (await memory.sessions.list(OTHER)).items == []
+        assert (await memory.erasures.erase(ERIN)).left == 0
 
 
 async def test_a_lost_key_is_503_and_says_nothing_of_what_was_stored(tmp_path: Path) -> None:

@@ -1,8 +1,10 @@
 """Encryption with one user's data key, and wrapping of data keys by the key of their tenant."""
 
 import binascii
-import hmac
+import os
 import secrets
+from collections import deque
+from hashlib import blake2b
 
 import msgspec
 from cryptography.exceptions import InvalidTag
@@ -18,9 +20,13 @@ SEALED, SEALED_VALUE = "wm1:", "wm1s:"
 """Before an encrypted text, and before an encrypted value of a search field."""
 
 _NONCE_BYTES = 12
-_DIGEST_BYTES = 8
-_TERMS = 10**12
-"""Keyed digests of terms: 12 decimal digits, which text analysis takes for a number."""
+_NONCES = 256
+"""Nonces that are drawn together: each system call lets another thread go first."""
+
+_TERM_BYTES, _FIRST_TERM = 5, 10**12
+"""Keyed digests of terms are 13 decimal digits, which text analysis takes for a number."""
+
+_MARK_BYTES = 8
 
 _PUNCTUATION = str.maketrans("0123456789abcdef", "!#$%&*+-/:;<=>?@")
 
@@ -55,7 +61,7 @@ class DataKey:
 
     def seal(self, plain: bytes, place: bytes) -> str:
         """Encrypt a text for its place."""
-        nonce = secrets.token_bytes(_NONCE_BYTES)
+        nonce = _nonce()
         encrypted = nonce + self._texts.encrypt(nonce, plain, place)
         return f"{SEALED}{self.key_id}:{_text_of(encrypted)}"
 
@@ -89,14 +95,14 @@ class DataKey:
 
     def term(self, term: str) -> str:
         """The keyed digest of a term of a search index, as a number."""
-        return f"{int.from_bytes(self._digest(term)) % _TERMS:012d}"
+        return str(_FIRST_TERM + int.from_bytes(self._digest(term, _TERM_BYTES)))
 
     def mark(self, text: str) -> str:
         """The keyed digest of a whole text, in characters that text analysis leaves out."""
-        return self._digest(text).hex().translate(_PUNCTUATION)
+        return self._digest(text, _MARK_BYTES).hex().translate(_PUNCTUATION)
 
-    def _digest(self, text: str) -> bytes:
-        return hmac.digest(self._terms, text.encode(), "sha256")[:_DIGEST_BYTES]
+    def _digest(self, text: str, length: int) -> bytes:
+        return blake2b(text.encode(), key=self._terms, digest_size=length).digest()
 
 
 def wrap(master: MasterKey, scope: Scope, key_id: str, secret: bytes) -> str:
@@ -123,6 +129,20 @@ def unwrap(master: MasterKey, scope: Scope, key_id: str, wrapped: str) -> bytes:
 def check_value(master: MasterKey, ring: str) -> str:
     """A digest by which another key under the same id is recognized."""
     return _derive(master.secret, b"wenmai key check" + ring.encode(), 16).hex()
+
+
+_nonces: deque[bytes] = deque()
+os.register_at_fork(after_in_child=_nonces.clear)
+
+
+def _nonce() -> bytes:
+    """A random nonce, which no other thread or process has."""
+    while True:
+        try:
+            return _nonces.popleft()
+        except IndexError:
+            drawn = secrets.token_bytes(_NONCES * _NONCE_BYTES)
+            _nonces.extend(drawn[start : start + _NONCE_BYTES] for start in range(0, len(drawn), _NONCE_BYTES))
 
 
 def _tenant_cipher(master: MasterKey, scope: Scope) -> AESGCM:

@@ -11,9 +11,8 @@ from wenmai.scope import Scope
 from wenmai.stores.contracts import Documents
 from wenmai.stores.encryption.ciphers import DataKey, key_id_of
 from wenmai.stores.encryption.data_keys import DataKeys
-from wenmai.stores.encryption.records import LARGE, has_private_values, open_record, seal_record
+from wenmai.stores.encryption.records import LARGE, has_private_values, open_record, seal_record, size_of, with_private
 from wenmai.stores.identity import INCARNATION
-from wenmai.stores.private.screening import size_of
 from wenmai.stores.records import Record, Session
 from wenmai.stores.structs import Page, Stored
 from wenmai.stores.values import check_owner, check_record
@@ -46,11 +45,11 @@ class EncryptedDocuments:
         created = bool(record.spec.identity) and not getattr(record, record.spec.identity)
         incarnation: str = getattr(record, INCARNATION, "")
         key = await (self._keys.current(scope) if created else self._keys.of_session(scope, incarnation))
-        sealed = await run_by_size(size_of(record, LARGE), LARGE, seal_record, key, scope, record)
+        sealed = await run_by_size(size_of(record), LARGE, seal_record, key, scope, record)
         stored = await self._documents.put(scope, sealed, expected=expected, keep_until=keep_until)
         if created:
             stored = await self._with_current_key(scope, record, key, stored, keep_until)
-        return (await self._opened(scope, [stored]))[0]
+        return replace(stored, record=with_private(stored.record, record))
 
     async def _with_current_key(
         self, scope: Scope, record: R, key: DataKey, stored: Stored[R], keep_until: datetime | None

@@ -11,8 +11,7 @@ from wenmai.resilience.offload import run_by_size
 from wenmai.scope import Scope, ThreadKey
 from wenmai.stores.contracts import Logs
 from wenmai.stores.encryption.data_keys import DataKeys
-from wenmai.stores.encryption.records import LARGE, key_ids, open_message, seal_completion, seal_message
-from wenmai.stores.private.screening import size_of
+from wenmai.stores.encryption.records import LARGE, key_ids, open_message, seal_completion, seal_message, size_of
 from wenmai.stores.records import Message, NewMessage
 from wenmai.stores.structs import ActiveThreads, Appended, ThreadInfo, ThreadPart
 from wenmai.stores.validation import check_key
@@ -51,7 +50,7 @@ class EncryptedLogs:
             named = [each if each.id else replace(each, id=f"msg-{secrets.token_hex(16)}") for each in messages]
             return [seal_message(key, scope, thread, each) for each in named]
 
-        return await run_by_size(size_of(list(messages), LARGE), LARGE, sealed)
+        return await run_by_size(size_of(messages), LARGE, sealed)
 
     async def complete(
         self,
@@ -69,7 +68,7 @@ class EncryptedLogs:
             check_completion(content, tokens, metadata)
             check_owner(scope, thread.session_id, thread.persona_id)
             key = await self._keys.of_session(scope, thread.incarnation or "")
-            size = size_of([content, metadata], LARGE)
+            size = size_of([content, metadata])
             content, metadata = await run_by_size(
                 size, LARGE, seal_completion, key, scope, thread, message, content, metadata
             )

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
-from typing import Any, TypeVar, get_type_hints
+from typing import Any, NamedTuple, TypeVar, get_type_hints
 
 import msgspec
 from msgspec.structs import replace
@@ -21,6 +21,12 @@ _SEALED_MEMBER = "sealed"
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
+_pack = msgspec.msgpack.Encoder().encode
+
+
+def size_of(value: Any) -> int:
+    """About how long a valid value is as a text."""
+    return len(_pack(value))
 
 
 def has_private_values(record: Record) -> bool:
@@ -39,7 +45,7 @@ def seal_record(key: DataKey, scope: Scope, record: R) -> R:
     """
     plain = _encode({name: getattr(record, name) for name in record.spec.private})
     sealed = key.seal(plain, _place(scope, record))
-    return _with_private(record, _fields(type(record))(), sealed)
+    return with_private(record, _fields(type(record))(), sealed)
 
 
 def open_record(keys: Mapping[str, DataKey], scope: Scope, record: R) -> R:
@@ -52,18 +58,18 @@ def open_record(keys: Mapping[str, DataKey], scope: Scope, record: R) -> R:
     if not sealed:
         return record
     plain = keys[key_id_of(sealed)].open(sealed, _place(scope, record))
-    return _with_private(record, _decoder(type(record)).decode(plain), "")
+    return with_private(record, _decoder(type(record)).decode(plain))
 
 
 def seal_message(key: DataKey, scope: Scope, thread: ThreadKey, message: NewMessage) -> NewMessage:
     """The message, which has an id, with its private fields encrypted."""
-    place = _message_places(scope, thread, message.id or "")
+    place = _Place(scope, thread, message.id or "")
     return replace(
         message,
-        content=seal_text(key, message.content, place["content"]),
-        name=None if message.name is None else seal_text(key, message.name, place["name"]),
-        tool_calls=message.tool_calls and [_seal_value(key, message.tool_calls, place["tool_calls"])],
-        metadata=seal_metadata(key, message.metadata, place["metadata"]),
+        content=seal_text(key, message.content, place("content")),
+        name=None if message.name is None else seal_text(key, message.name, place("name")),
+        tool_calls=message.tool_calls and [_seal_value(key, message.tool_calls, place("tool_calls"))],
+        metadata=seal_metadata(key, message.metadata, place("metadata")),
     )
 
 
@@ -76,8 +82,8 @@ def open_message(keys: Mapping[str, DataKey], scope: Scope, thread: ThreadKey, m
     sealed = dict(_sealed_fields(message))
     if not sealed:
         return message
-    place = _message_places(scope, thread, message.id)
-    plain = {name: keys[key_id_of(text)].open(text, place[name]) for name, text in sealed.items()}
+    place = _Place(scope, thread, message.id)
+    plain = {name: keys[key_id_of(text)].open(text, place(name)) for name, text in sealed.items()}
     opened = {name: each.decode() if name in ("content", "name") else _decode(each) for name, each in plain.items()}
     return replace(message, **opened)
 
@@ -86,9 +92,9 @@ def seal_completion(
     key: DataKey, scope: Scope, thread: ThreadKey, message: Message, content: str, metadata: Mapping[str, Any] | None
 ) -> tuple[str, Mapping[str, Any] | None]:
     """Content and metadata with which a message is completed, encrypted."""
-    place = _message_places(scope, thread, message.id)
-    data = None if metadata is None else seal_metadata(key, metadata, place["metadata"])
-    return seal_text(key, content, place["content"]), data
+    place = _Place(scope, thread, message.id)
+    data = None if metadata is None else seal_metadata(key, metadata, place("metadata"))
+    return seal_text(key, content, place("content")), data
 
 
 def key_ids(messages: Sequence[Message]) -> set[str]:
@@ -127,14 +133,19 @@ def _place(scope: Scope, record: Record) -> bytes:
     return about(scope, record.spec.collection, record.key)
 
 
-def _message_places(scope: Scope, thread: ThreadKey, message_id: str) -> dict[str, bytes]:
-    return {
-        name: about(scope, "messages", thread.session_id, thread.persona_id, message_id, name)
-        for name in Message.private
-    }
+class _Place(NamedTuple):
+    """A message; called with the name of a field, the associated data of its ciphertext."""
+
+    scope: Scope
+    thread: ThreadKey
+    message_id: str
+
+    def __call__(self, field: str) -> bytes:
+        return about(self.scope, "messages", self.thread.session_id, self.thread.persona_id, self.message_id, field)
 
 
-def _with_private(record: R, fields: msgspec.Struct, sealed: str) -> R:
+def with_private(record: R, fields: msgspec.Struct, sealed: str = "") -> R:
+    """The record with the private fields of another struct."""
     return replace(record, **{name: getattr(fields, name) for name in record.spec.private}, sealed=sealed)
 
 

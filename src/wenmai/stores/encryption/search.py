@@ -72,7 +72,8 @@ class KeyedSearch:
         key = await self._keys.current(scope)
 
         def keyed() -> list[SearchEntry]:
-            return [_keyed_entry(key, about(scope, "search", collection), entry) for entry in entries]
+            digests = _Digests(key)  # an entry has the words of the message before, which is often in the same batch
+            return [_keyed_entry(key, digests, about(scope, "search", collection), entry) for entry in entries]
 
         return await run_by_size(sum(len(entry.text) for entry in entries), LARGE, keyed)
 
@@ -115,12 +116,22 @@ class KeyedSearch:
         return await self._search.size(scope, collection, shared=shared)
 
 
-def _keyed_entry(key: DataKey, place: bytes, entry: SearchEntry) -> SearchEntry:
-    found = terms(entry.text)
-    digests = {term: key.term(term) for term in set(found)}
+class _Digests(dict[str, str]):
+    """The keyed digests of terms, each made once."""
+
+    def __init__(self, key: DataKey) -> None:
+        super().__init__()
+        self._key = key
+
+    def __missing__(self, term: str) -> str:
+        digest = self[term] = self._key.term(term)
+        return digest
+
+
+def _keyed_entry(key: DataKey, digests: _Digests, place: bytes, entry: SearchEntry) -> SearchEntry:
     private = {name: _sealed_values(key, place, entry.fields[name]) for name in entry.private}
     # Two texts with the same terms are two texts: an entry takes the vector of its own.
-    text = " ".join([key.mark(entry.text), *sorted(digests[term] for term in found)])
+    text = " ".join([key.mark(entry.text), *sorted(map(digests.__getitem__, terms(entry.text)))])
     return replace(entry, text=text, fields={**entry.fields, **private}, private=())
 
 
