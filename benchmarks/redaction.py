@@ -25,6 +25,7 @@ from benchmarks.token_estimate import read_messages
 from wenmai.chat.turn import TurnRequest
 from wenmai.engine import load_engine_settings, open_engine
 from wenmai.scope import Scope
+from wenmai.stores.encryption.settings import new_master_key
 from wenmai.text.redact import Span, find, redact
 
 CASES = Path(__file__).parents[1] / "tests" / "redaction" / "cases.jsonl"
@@ -32,6 +33,7 @@ CHARACTERS = 500
 HOSTILE_CHARACTERS = 32_768
 REPEATS = 300
 ROUNDS, WARM_TURNS, TURNS = 5, 5, 40
+MASTER_KEY = new_master_key("k1")
 QUESTIONS = (
     "祠堂是什么时候建的？",
     "我的手机是13800138000，请问严氏家训有哪些？",
@@ -188,7 +190,8 @@ def _print_times() -> None:
 
 async def _turns(store: str, policy: str, questions: Sequence[str]) -> list[float]:
     """CPU milliseconds of each turn of a conversation, the first ones left out."""
-    loaded = load_engine_settings(flags={"store": store, "store_policy": policy, "embedder": "none"}, environment={})
+    flags = {"store": store, "store_policy": policy, "master_keys": MASTER_KEY, "embedder": "none"}
+    loaded = load_engine_settings(flags=flags, environment={})
     taken = []
     async with open_engine(loaded.values) as engine:
         for question in questions:
@@ -201,15 +204,17 @@ async def _turns(store: str, policy: str, questions: Sequence[str]) -> list[floa
 
 
 def _print_turns() -> None:
-    """Turns with and without redaction, in alternating conversations; some questions have private values."""
+    """Turns under each policy, in alternating conversations; some questions have private values."""
     questions = [f"{QUESTIONS[turn % len(QUESTIONS)]} ({turn})" for turn in range(WARM_TURNS + TURNS)]
-    taken: dict[str, list[float]] = {"off": [], "redact": []}
+    taken: dict[str, list[float]] = {"off": [], "redact": [], "encrypt": []}
     for _ in range(ROUNDS):
         for policy in taken:
             with tempfile.TemporaryDirectory() as folder:
                 taken[policy] += asyncio.run(_turns(f"sqlite:///{folder}/wenmai.db", policy, questions))
-    off, on = (statistics.median(taken[policy]) for policy in ("off", "redact"))
-    print(f"\na turn, median CPU ms: {off:.2f} without redaction, {on:.2f} with it, {on / off:.3f} times")
+    off = statistics.median(taken["off"])
+    print("\na turn, median CPU ms")
+    for policy, each in taken.items():
+        print(f"  {policy:8} {statistics.median(each):6.2f}, {statistics.median(each) / off:.3f} times")
 
 
 def main() -> None:
@@ -217,7 +222,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--half", choices=("tuned", "aside"), action="append")
     parser.add_argument("--wrong", action="store_true", help="print what was missed and what was redacted wrongly")
-    parser.add_argument("--turns", action="store_true", help="measure whole turns with and without redaction")
+    parser.add_argument("--turns", action="store_true", help="measure whole turns under each store_policy")
     parser.add_argument("--ordinary", type=Path, nargs="+", default=[])
     arguments = parser.parse_args()
     for half in arguments.half or ("tuned", "aside"):

@@ -43,6 +43,11 @@ class OpenSearchServer:
         return self._process
 
     @property
+    def folder(self) -> Path:
+        """With its data and log."""
+        return self._folder
+
+    @property
     def port(self) -> int:
         """The same at each start."""
         return self._port

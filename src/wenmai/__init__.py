@@ -26,10 +26,12 @@ from wenmai.memory.library import Memory, MemoryPolicy, SessionMemory
 from wenmai.memory.library import open_memory as open  # noqa: A004 — reads as wenmai.open(url)
 from wenmai.memory.window import Window, WindowLimits
 from wenmai.scope import Scope
+from wenmai.stores.encryption.settings import Encryption
 from wenmai.stores.records import Message, NewMessage
 
 __all__ = [
     "Conflict",
+    "Encryption",
     "InvalidInput",
     "Memory",
     "MemoryPolicy",

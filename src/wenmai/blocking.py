@@ -29,6 +29,7 @@ from wenmai.memory.summaries import ThreadSummary
 from wenmai.memory.transcript import MessageInput
 from wenmai.memory.window import Window, WindowLimits
 from wenmai.scope import Scope
+from wenmai.stores.encryption.settings import Encryption
 from wenmai.stores.opening import StorePolicy
 from wenmai.stores.records import BusinessState, Message, Session, StateChange
 from wenmai.stores.structs import Page
@@ -222,6 +223,7 @@ def open(  # noqa: A001 — reads as blocking.open(url)
     count_tokens: TokenCounter = estimate_tokens,
     embedder: str = "none",
     store_policy: StorePolicy = "redact",
+    encryption: Encryption | None = None,
 ) -> Iterator[BlockingMemory]:
     """Open the memory kept at ``url`` for as long as the context lasts; see :func:`wenmai.open`.
 
@@ -239,6 +241,7 @@ def open(  # noqa: A001 — reads as blocking.open(url)
         count_tokens=count_tokens,
         embedder=embedder,
         store_policy=store_policy,
+        encryption=encryption,
     )
     loop = _LoopThread()
     try:

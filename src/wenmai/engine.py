@@ -52,8 +52,9 @@ from wenmai.resilience.background import BackgroundTasks
 from wenmai.resilience.breaker import MODEL, Breaker, BreakerPolicy
 from wenmai.scope import Scope
 from wenmai.stores.contracts import Documents, Store
+from wenmai.stores.encryption.settings import Encryption
 from wenmai.stores.key_prefix import with_kept_days, with_key_prefix
-from wenmai.stores.opening import open_stores
+from wenmai.stores.opening import encrypted_part, open_stores
 from wenmai.stores.records import EvidenceRecord
 from wenmai.text.cjk import load_dictionaries
 from wenmai.text.tokens import estimate_tokens
@@ -140,11 +141,13 @@ async def open_engine(
         clock=clock,
         breaker_policy=breaker_policy,
         policy=settings.store_policy,
+        encryption=Encryption.of_settings(**settings.encryption),
     )
     async with opening as (store, store_breakers):
         documents, logs = required(store, settings.store)
         count_tokens = model.count_tokens if model else estimate_tokens
         policy = _policy(settings, profiles, titled_by_model=model is not None)
+        remembers_vectors = settings.store_policy != "encrypt" or settings.encrypt_vectors
         evidence = EvidenceBase(documents, store.search, embedder, policy=breaker_policy, clock=clock)
         memory = Memory(
             documents,
@@ -153,8 +156,9 @@ async def open_engine(
             policy=policy,
             count_tokens=count_tokens,
             search=store.search,
-            embedder=embedder,
-            queries=evidence.queries,
+            embedder=embedder if remembers_vectors else None,
+            queries=evidence.queries if remembers_vectors else None,
+            encrypted=encrypted_part(store),
         )
         services = _services(settings, profiles, lexicons[0], documents, memory, evidence, model, clock)
         if verifying is not None:
@@ -172,7 +176,7 @@ async def open_engine(
             memory.recalls.reranker = helper if settings.reranker == "model" else memory.recalls.reranker
             memory.recalls.decomposer = helper if settings.query_decomposition == "model" else None
         memory.erasures.receipts = Receipts.of_urls(
-            settings.store, settings.hot, settings.search, key=settings.receipt_key
+            settings.store, settings.hot, settings.search, settings.keys_store, key=settings.receipt_key
         )
         memory.derived.start()
         tasks = BackgroundTasks()

@@ -22,6 +22,7 @@
     ├── StoreError              a store operation failed; nothing is partially written
     │   ├── StoreUnavailable    the store is unreachable or rejects writes; retry later
     │   ├── StoreTooNew         the store was written by a newer Wenmai
+    │   ├── Undecipherable      stored data cannot be decrypted
     │   └── UnsupportedUrl      there is no backend for the scheme
     ├── ServiceStopping         the process is shutting down and cancelled the request; retry
     ├── Overloaded              a limit of running and waiting turns is reached; retry later
@@ -248,6 +249,13 @@ class StoreTooNew(StoreError):
             f"{where} has schema version {found}, this Wenmai knows up to {known}: "
             "upgrade Wenmai (pip install -U wenmai), or open a copy made by this version"
         )
+
+
+class Undecipherable(StoreError):
+    """Stored data cannot be decrypted: its key is gone, is another one, or the data was changed."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"stored data cannot be decrypted: {reason}")
 
 
 class UnsupportedUrl(StoreError):

@@ -13,6 +13,7 @@ from wenmai.clock import Clock
 from wenmai.stores.conformance import CASES, Case, run_case
 from wenmai.stores.conformance.harness import OpenStore
 from wenmai.stores.contracts import Capability, Store
+from wenmai.stores.encryption.settings import Encryption, new_master_key
 from wenmai.stores.opening import open_store, open_stores
 
 
@@ -21,6 +22,16 @@ async def open_cached(url: str, *, clock: Clock) -> AsyncIterator[Store]:
     """The store of the first of two URLs, with the Redis cache of the second in front."""
     durable, hot = url.split()
     async with open_stores(durable, hot, clock=clock) as (store, _):
+        yield store
+
+
+ENCRYPTION = Encryption(master_keys=new_master_key("k1"), vectors=True)
+
+
+@asynccontextmanager
+async def open_encrypted(url: str, *, clock: Clock) -> AsyncIterator[Store]:
+    """The store with encryption; the contract is the same."""
+    async with open_stores(url, clock=clock, policy="encrypt", encryption=ENCRYPTION) as (store, _):
         yield store
 
 
@@ -84,6 +95,7 @@ def opensearch_of(request: pytest.FixtureRequest) -> str:
 BACKENDS = (
     Backend("memory", lambda _: "memory://", durable=False),
     Backend("sqlite", lambda request: f"sqlite:///{folder_of(request)}/wenmai.db"),
+    Backend("encrypted", lambda request: f"sqlite:///{folder_of(request)}/wenmai.db", opener=open_encrypted),
     Backend("postgresql", postgres_of, (pytest.mark.xdist_group("postgresql"),)),
     Backend("redis", redis_of, (pytest.mark.xdist_group("redis"),), offers=DOCUMENTS),
     Backend(

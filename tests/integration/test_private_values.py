@@ -7,7 +7,9 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from itertools import chain
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 import re2
@@ -15,21 +17,24 @@ from http_service import Service, open_service
 from redis import Redis
 
 from canaries import Canary, canaries
+from opensearch_server import OpenSearchServer
 from postgres_server import PostgresServer
 from redis_server import RedisServer
 from support import sampled_database, settings_of
 from wenmai.interchange import import_files
 from wenmai.memory.sessions import TITLE_LIMIT
 from wenmai.scope import Scope
+from wenmai.stores.encryption.settings import new_master_key
 from wenmai.text.redact.log_filter import PrivateLogFilter
 
 ROUNDS = 20
+MASTER_KEY = new_master_key("k1")
 
 
 @asynccontextmanager
 async def opened(folder: Path, **settings: Any) -> AsyncIterator[Service]:
     """The whole service over a store; at the end all that is derived in the background is there."""
-    async with open_service(folder, **settings) as service:
+    async with open_service(folder, master_keys=MASTER_KEY, **settings) as service:
         yield service
         await service.engine.memory.derived.catch_up()
 
@@ -120,24 +125,25 @@ def log_file(tmp_path: Path) -> Iterator[Path]:
     handler.close()
 
 
-async def test_no_canary_is_in_the_files_or_the_log(tmp_path: Path, log_file: Path) -> None:
+@pytest.mark.parametrize("policy", ["redact", "encrypt"])
+async def test_no_canary_is_in_the_files_or_the_log(tmp_path: Path, log_file: Path, policy: str) -> None:
     """After a chat, messages, an import and more, none is in the database file, its log, or the log of the service."""
     given = canaries(ROUNDS)
     folder = tmp_path / "store"
     folder.mkdir()
-    async with opened(folder) as service:
+    async with opened(folder, store_policy=policy) as service:
         await send(service, given, tmp_path)
         while_open = all_bytes(folder)
         logging.getLogger("wenmai.test").error("failed: %s", given[1].text)
     closed = all_bytes(folder)
     logged = all_bytes(log_file.parent)
     assert left_in(while_open + closed + logged, given) == []
-    assert b"[REDACTED_PHONE]" in closed
+    assert (b"[REDACTED_PHONE]" in closed) == (policy == "redact")
     assert f"[REDACTED_{given[1].kind}]".encode() in logged
 
 
 @pytest.mark.xdist_group("redis")
-@pytest.mark.parametrize("policy", ["redact", "off"])
+@pytest.mark.parametrize("policy", ["redact", "encrypt", "off"])
 async def test_no_canary_is_on_the_servers(
     tmp_path: Path,
     request: pytest.FixtureRequest,
@@ -146,7 +152,7 @@ async def test_no_canary_is_on_the_servers(
     policy: str,
 ) -> None:
     """On PostgreSQL, in its write-ahead log, and in the Redis cache; with the policy off they are there."""
-    given = canaries(2, seed=2 if policy == "redact" else 3)
+    given = canaries(2, seed=len(policy))
     settings = await asyncio.to_thread(settings_of, "cached", request, database=sampled_database)
     async with opened(tmp_path, store_policy=policy, sample_sites=(), **settings) as service:
         await send(service, given, tmp_path)
@@ -156,7 +162,7 @@ async def test_no_canary_is_on_the_servers(
         in_redis = b"".join(value_of(client, key) for key in client.scan_iter())
     assert bool(left_in(on_disk, given)) == (policy == "off")
     assert bool(left_in(in_redis, given)) == (policy == "off")
-    assert b"[REDACTED_" in in_redis
+    assert (b"[REDACTED_" in in_redis) == (policy != "encrypt")  # titles are redacted before they are cut
 
 
 def value_of(client: Redis, key: bytes) -> bytes:
@@ -179,3 +185,29 @@ async def test_the_policy_off_stores_them(tmp_path: Path) -> None:
         await send(service, given, tmp_path)
     closed = all_bytes(folder)
     assert len(left_in(closed, given)) == len(given)
+
+
+@pytest.mark.parametrize(
+    "backend",
+    [
+        pytest.param("opensearch", marks=pytest.mark.xdist_group("opensearch")),
+        pytest.param("milvus", marks=pytest.mark.xdist_group("milvus")),
+    ],
+)
+async def test_words_are_found_where_the_search_store_has_none(
+    tmp_path: Path, request: pytest.FixtureRequest, backend: str
+) -> None:
+    """Encrypted, on OpenSearch and in Milvus: no canary is in the data, and recall finds what was said by its words."""
+    given, settings = canaries(1, seed=9), dict[str, Any]()
+    if backend == "opensearch":
+        server: OpenSearchServer = request.getfixturevalue("opensearch_server")
+        folder, settings["store"] = server.folder, f"{server.url(f'test{token_hex(4)}')}?timeout=20"
+    else:
+        settings["search"] = request.getfixturevalue("conformance_milvus")
+        folder = Path(urlsplit(settings["search"]).path).parent
+    async with opened(tmp_path, store_policy="encrypt", sample_sites=(), **settings) as service:
+        await send(service, given, tmp_path)
+        await service.engine.memory.derived.catch_up()
+        found = await service.engine.memory.recall(given[0].text, scope=Scope())
+    assert any(given[0].value in each.text for each in found)
+    assert left_in(all_bytes(folder) + all_bytes(tmp_path), given) == []

@@ -10,6 +10,7 @@ from wenmai import blocking
 
 PUBLIC = [
     "Conflict",
+    "Encryption",
     "InvalidInput",
     "Memory",
     "MemoryPolicy",

@@ -7,6 +7,7 @@ from wenmai.cli.commands.chat import chat
 from wenmai.cli.commands.config import config
 from wenmai.cli.commands.conformance import conformance
 from wenmai.cli.commands.doctor import doctor
+from wenmai.cli.commands.encryption import encryption_app
 from wenmai.cli.commands.erase import erase
 from wenmai.cli.commands.eval import eval_app
 from wenmai.cli.commands.export import export_
@@ -48,5 +49,6 @@ for command in (
 app.command("import")(import_)
 app.command("export")(export_)
 app.add_typer(eval_app, name="eval")
+app.add_typer(encryption_app, name="encryption")
 app.add_typer(keys_app, name="keys")
 app.add_typer(rebuild_app, name="rebuild")

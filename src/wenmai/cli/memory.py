@@ -11,6 +11,7 @@ from wenmai.memory.library import Memory, MemoryPolicy, open_memory
 from wenmai.memory.recall_model import named_reranker
 from wenmai.memory.retention import Retention, RetentionPolicy
 from wenmai.memory.window import WindowLimits
+from wenmai.stores.encryption.settings import Encryption
 from wenmai.stores.key_prefix import with_kept_days, with_key_prefix
 
 
@@ -36,9 +37,12 @@ async def memory_from_settings(settings: Settings) -> AsyncIterator[Memory]:
         policy=policy,
         embedder=settings.embedder,
         store_policy=settings.store_policy,
+        encryption=Encryption.of_settings(**settings.encryption),
     )
     async with opening as memory:
-        memory.erasures.receipts = Receipts.of_urls(store, hot, settings.search, key=settings.receipt_key)
+        memory.erasures.receipts = Receipts.of_urls(
+            store, hot, settings.search, settings.keys_store, key=settings.receipt_key
+        )
         memory.recalls.reranker = named_reranker(settings.reranker, settings.recall_model_seconds)
         yield memory
 

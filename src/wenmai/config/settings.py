@@ -29,7 +29,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         profile: a shipped profile's name, or the path of a profile file; or several, joined by commas: the settings are
             the first one's, and each persona answers with the words and rules of its own profile.
         store: URL of the store; see :func:`wenmai.stores.opening.open_store`.
-        store_policy: what is done with private values before they are stored: ``redact``, or ``off`` for nothing.
+        store_policy: what is done before anything is stored: ``redact`` replaces private values, ``encrypt`` encrypts
+            what users say, ``off`` does nothing.
+        master_keys: ``id:key`` of the keys that wrap data keys, separated by commas; the first one wraps new ones.
+        master_keys_file: a file with them, if ``master_keys`` is empty.
+        keys_store: URL of another store that has the data keys; empty for ``store``.
+        encrypt_vectors: whether vectors of what users say, which cannot be encrypted, are stored under ``encrypt``.
         host, port: address of the service. Without authentication it binds to loopback addresses only.
         auth: ``none``, or the credentials of which every request needs one: ``keys`` (see ``wenmai keys``), ``jwt`` for
             the tokens of an identity provider, or ``keys,jwt``.
@@ -85,7 +90,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     profile: str = "npc"
     store: str = "sqlite:///wenmai.db"
-    store_policy: Literal["off", "redact"] = "redact"
+    store_policy: Literal["off", "redact", "encrypt"] = "redact"
+    master_keys: str = ""
+    master_keys_file: str = ""
+    keys_store: str = ""
+    encrypt_vectors: bool = False
     host: str = "127.0.0.1"
     port: Annotated[int, msgspec.Meta(ge=0, le=65535)] = 8001
     auth: Annotated[str, msgspec.Meta(pattern=r"^(none|keys|jwt|keys,jwt)\Z")] = "none"
@@ -151,6 +160,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             "tokens": self.window_tokens or None,
         }
 
+    @property
+    def encryption(self) -> dict[str, Any]:
+        """The settings of encryption."""
+        names = ("master_keys", "master_keys_file", "keys_store", "key_prefix", "encrypt_vectors")
+        return {name: getattr(self, name) for name in names}
+
 
 ALIASES = {
     "MEMORY_ENABLED": "memory_enabled",
@@ -161,8 +176,8 @@ ALIASES = {
 }
 """Legacy environment variables; ``WENMAI_<KEY>`` takes precedence."""
 
-SECRETS = frozenset({"model_api_key", "key_pepper", "receipt_key"})
-_URLS = frozenset({"store", "hot", "search", "model_base_url"})
+SECRETS = frozenset({"model_api_key", "key_pepper", "receipt_key", "master_keys"})
+_URLS = frozenset({"store", "hot", "search", "keys_store", "model_base_url"})
 _HINTS = get_type_hints(Settings, include_extras=True)
 
 

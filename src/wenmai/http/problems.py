@@ -33,6 +33,7 @@ from wenmai.errors import (
     StoreUnavailable,
     ThreadBusy,
     Unauthenticated,
+    Undecipherable,
     VersionConflict,
     WenmaiError,
 )
@@ -87,6 +88,7 @@ PROBLEM_TYPES: dict[type[Exception], ProblemType] = {
     ThreadBusy: ProblemType(409, "thread-busy", "Another turn of the thread is running"),
     IdempotencyMismatch: ProblemType(409, "idempotency-mismatch", "The Idempotency-Key was used with another request"),
     StoreUnavailable: ProblemType(503, "store-unavailable", "The store is unavailable"),
+    Undecipherable: ProblemType(503, "undecipherable", "Stored data cannot be decrypted"),
     ServiceStopping: ProblemType(503, "stopping", "The service is stopping"),
     Overloaded: ProblemType(503, "overloaded", "The service is overloaded"),
     BudgetExhausted: ProblemType(429, "budget-exhausted", "A budget is exhausted"),
@@ -134,7 +136,8 @@ def problem_for(error: BaseException) -> Problem:
         return _problem(problem_type_for(error), f"{error.model} did not answer")
     if isinstance(error, _SAYS_ENOUGH):
         return _problem(problem_type_for(error), str(error))
-    return _problem(PROBLEM_TYPES[Exception], "the cause is in the log of the service")
+    hidden = problem_type_for(error) if isinstance(error, Undecipherable) else PROBLEM_TYPES[Exception]
+    return _problem(hidden, "the cause is in the log of the service")
 
 
 def problem_response(error: BaseException) -> Response:

@@ -78,7 +78,7 @@ def message_line(session_id: str, message: Message) -> bytes:
 def session_line(stored: Stored[Session]) -> bytes:
     """The line of a session's record, including the line break."""
     fields = msgspec.structs.asdict(stored.record) | {"created_at": began_at(stored)}
-    del fields["began_at"], fields["incarnation"]  # specific to this store; the imported session gets another
+    del fields["began_at"], fields["incarnation"], fields["sealed"]  # specific to this store
     return msgspec.json.encode(SessionLine(**fields)) + b"\n"
 
 

@@ -13,8 +13,8 @@ from wenmai.stores.records import Preferences, TraceRecord
 PREFERENCES, TRACE = "preferences", "trace"
 
 _OWN: Mapping[type[Preferences | TraceRecord], dict[str, Any]] = {
-    Preferences: {"incarnation": ""},
-    TraceRecord: {"incarnation": "", "ref": ""},
+    Preferences: {"incarnation": "", "sealed": ""},
+    TraceRecord: {"incarnation": "", "ref": "", "sealed": ""},
 }
 """Fields that are specific to the store, with the values that lines are read with."""
 

@@ -115,6 +115,7 @@ def _entry(thread: ThreadKey, message: Message, previous: Message | None, turn_f
             "question": int(own.rstrip().endswith(_QUESTION_MARKS)),
             "length": len(message.content),
         },
+        private=("speaker", "spans"),
     )
     return MessageEntry(entry, shortened(_with_caption(message), EMBEDDED_CHARACTERS))
 

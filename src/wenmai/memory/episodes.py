@@ -51,13 +51,17 @@ class EpisodeIndex:
         logs: the transcripts.
         search: the index.
         embedder: None for words alone.
+        keyed: whether the search indexes digests of words, which need an index of their own.
     """
 
-    def __init__(self, documents: Documents, logs: Logs, search: Search, embedder: Embedder | None) -> None:
+    def __init__(
+        self, documents: Documents, logs: Logs, search: Search, embedder: Embedder | None, *, keyed: bool = False
+    ) -> None:
         self._documents = documents
         self._logs = logs
         self._search = search
-        self.version = f"{ANALYSIS}.{VERSION}" + (f":{embedder.name.replace('/', '_')}" if embedder else "")
+        version = f"{ANALYSIS}.{VERSION}" + (".keyed" if keyed else "")
+        self.version = version + (f":{embedder.name.replace('/', '_')}" if embedder else "")
         self._collection = f"episodes:{self.version}"
         self._listed: set[tuple[str, str]] = set()
 

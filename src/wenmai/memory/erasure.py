@@ -17,7 +17,7 @@ from wenmai.clock import Clock
 from wenmai.errors import Conflict
 from wenmai.memory.audit import AuditLog
 from wenmai.memory.erasure_receipts import ErasedItems, ErasureReceipt, Receipts
-from wenmai.memory.user_data import ENTRIES, UserData
+from wenmai.memory.user_data import ENTRIES, KEYS, UserData
 from wenmai.scope import Scope
 from wenmai.stores.contracts import Documents
 from wenmai.stores.records import ErasureRecord, Session
@@ -50,11 +50,12 @@ class Erasures:
 
     Attributes:
         receipts: issues the receipts.
+        data: what is stored of users.
     """
 
     def __init__(self, documents: Documents, data: UserData, audit: AuditLog, clock: Clock) -> None:
         self._documents = documents
-        self._data = data
+        self.data: UserData = data
         self._audit = audit
         self._clock = clock
         self.receipts: Receipts = Receipts()
@@ -103,9 +104,9 @@ class Erasures:
             return
         scope = _owner(record)
         if (await self._documents.list(scope, Session, limit=1)).items:
-            await self._data.remove_entries(scope, record.incarnations)
+            await self.data.remove_entries(scope, record.incarnations)
         else:
-            await self._data.remove(scope)
+            await self.data.remove(scope)
         await self._change(record, state="final", incarnations=[], for_user="")
 
     async def _begun(self, scope: Scope, actor: str) -> Stored[ErasureRecord]:
@@ -128,7 +129,7 @@ class Erasures:
     async def _run(self, scope: Scope, stored: Stored[ErasureRecord]) -> ErasureReceipt:
         record = stored.record
         for _ in range(PASSES):
-            found = await self._data.inventory(scope)
+            found = await self.data.inventory(scope)
             # A resumed erasure finds again what was counted before it was interrupted.
             added = {} if record.counted and record is stored.record else found.counts
             record = await self._change(
@@ -137,8 +138,9 @@ class Erasures:
                 removed={kind: record.removed.get(kind, 0) + added.get(kind, 0) for kind in record.removed | added},
                 incarnations=[*dict.fromkeys(record.incarnations + [each for _, each in found.sessions])],
             )
-            await self._data.remove(scope)
-            if not await self._data.left(scope, found):
+            await self.data.remove(scope)
+            await self.data.forget_key(scope)
+            if not await self.data.left(scope, found):
                 return await self._finished(scope, record)
         raise Conflict(f"user {scope.user_id} is being written to all the time; the erasure goes on in the background")
 
@@ -146,6 +148,7 @@ class Erasures:
         if record.receipt:  # by another process
             return msgspec.convert(record.receipt | {"user_id": scope.user_id}, ErasureReceipt)
         receipts = self.receipts
+        places = {ENTRIES: receipts.search, KEYS: receipts.keys_store}
         receipt = receipts.signed(
             ErasureReceipt(
                 erasure_id=record.erasure_id,
@@ -155,7 +158,7 @@ class Erasures:
                 started_at=record.started_at,
                 finished_at=self._clock(),
                 erased=[
-                    ErasedItems(what=kind, where=receipts.search if kind == ENTRIES else receipts.store, count=count)
+                    ErasedItems(what=kind, where=places.get(kind, receipts.store), count=count)
                     for kind, count in sorted(record.removed.items())
                 ],
                 left=0,

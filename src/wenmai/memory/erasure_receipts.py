@@ -58,23 +58,26 @@ class Receipts(msgspec.Struct, frozen=True, kw_only=True):
         key: the secret that signs; empty for receipts without a signature.
         store: the kind of the store of documents and logs.
         search: the kind of the store of search indexes.
+        keys_store: the kind of the store of data keys.
         cached: whether a Redis cache is in front.
     """
 
     key: str = ""
     store: str = "store"
     search: str = "store"
+    keys_store: str = "store"
     cached: bool = False
 
     @classmethod
-    def of_urls(cls, store: str, hot: str = "", search: str = "", *, key: str = "") -> "Receipts":
+    def of_urls(cls, store: str, hot: str = "", search: str = "", keys_store: str = "", *, key: str = "") -> "Receipts":
         """Those of a store by its URLs; see :func:`wenmai.stores.opening.open_stores`."""
         kind = _kind_of(store)
-        return cls(key=key, store=kind, search=_kind_of(search) if search else kind, cached=bool(hot))
+        searched, keys = (_kind_of(url) if url else kind for url in (search, keys_store))
+        return cls(key=key, store=kind, search=searched, keys_store=keys, cached=bool(hot))
 
     def later(self) -> list[str]:
         """What the stores do later with what was removed."""
-        kinds = dict.fromkeys([self.store, self.search, *(["cache"] if self.cached else [])])
+        kinds = dict.fromkeys([self.store, self.search, self.keys_store, *(["cache"] if self.cached else [])])
         return [f"{kind}: {_LATER[kind]}" for kind in kinds if kind in _LATER]
 
     def subject(self, tenant_id: str, site_id: str, user_id: str) -> str:

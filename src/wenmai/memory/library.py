@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -43,10 +43,14 @@ from wenmai.providers.embedders import Embedder, open_embedder
 from wenmai.retrieval.query_embedding import QueryEmbedding
 from wenmai.scope import Scope, ThreadKey
 from wenmai.stores.contracts import Documents, Logs, Search, Store
-from wenmai.stores.opening import StorePolicy, open_stores
+from wenmai.stores.encryption.settings import Encryption
+from wenmai.stores.opening import StorePolicy, encrypted_part, open_stores
 from wenmai.stores.records import BusinessState, Message, Session, StateChange
 from wenmai.text.id_template import SESSION_IDS
 from wenmai.text.tokens import TokenCounter, estimate_tokens
+
+if TYPE_CHECKING:
+    from wenmai.stores.encryption.store import EncryptedStore
 
 DRAIN_SECONDS = 2.0
 """Time for derived memory when the library is closed; the rest is done after the next start."""
@@ -103,10 +107,12 @@ class Memory:
         search: Search | None = None,
         embedder: Embedder | None = None,
         queries: QueryEmbedding | None = None,
+        encrypted: "EncryptedStore | None" = None,
     ) -> None:
         self.policy: MemoryPolicy = policy or MemoryPolicy()
         self.derived: DerivedMemory = DerivedMemory(documents, logs, clock)
-        episodes = None if search is None else EpisodeIndex(documents, logs, search, embedder)
+        keyed = encrypted is not None and encrypted.writes
+        episodes = None if search is None else EpisodeIndex(documents, logs, search, embedder, keyed=keyed)
         deletion = EpisodeDeletion(episodes, self.derived, logs)
         self.sessions: Sessions = Sessions(
             documents,
@@ -167,10 +173,13 @@ class Memory:
         self.derived.register(self.summaries)
         self.episodes: EpisodeIndex | None = episodes
         self.audit: AuditLog = AuditLog(documents, clock)
-        data = UserData(documents, logs, episodes, self.usage)
-        self.erasures: Erasures = Erasures(documents, data, self.audit, clock)
+        # Removed is also what cannot be decrypted any more.
+        stored = (encrypted and encrypted.stored.documents) or documents
+        keys = None if encrypted is None else encrypted.keys
+        data = UserData(stored, logs, episodes, self.usage, keys)
+        self.erasures: Erasures = Erasures(stored, data, self.audit, clock)
         self.retention: RetentionSweep = RetentionSweep(
-            documents, logs, self.sessions, episodes, clock, self.policy.retention
+            stored, logs, self.sessions, episodes, clock, self.policy.retention
         )
         self.usage.was_erased = self.erasures.was_erased_lately
         self.word_functions: list[str] = []
@@ -392,6 +401,7 @@ async def open_memory(
     count_tokens: TokenCounter = estimate_tokens,
     embedder: str = "none",
     store_policy: StorePolicy = "redact",
+    encryption: Encryption | None = None,
 ) -> AsyncIterator[Memory]:
     """Open the memory kept at ``url`` for as long as the context lasts.
 
@@ -406,16 +416,19 @@ async def open_memory(
         clock: the source of stored timestamps.
         count_tokens: counts the tokens of a text.
         embedder: by name, for recall by meaning too; see :func:`wenmai.providers.embedders.open_embedder`.
-        store_policy: ``redact`` replaces private values before they are stored, ``off`` stores them.
+        store_policy: ``redact`` replaces private values before they are stored, ``encrypt`` encrypts what users say,
+            ``off`` stores it as it is.
+        encryption: the keys for ``encrypt``.
 
     Raises:
         UnsupportedUrl: no backend has that scheme.
         InvalidInput: the backend does not store documents and logs.
         StoreError: the store cannot be opened.
     """
-    opening = open_stores(url, hot, search=search, clock=clock, policy=store_policy)
+    opening = open_stores(url, hot, search=search, clock=clock, policy=store_policy, encryption=encryption)
     async with AsyncExitStack() as connections, opening as (store, _):
         documents, logs = required(store, url)
+        remembers_vectors = store_policy != "encrypt" or (encryption is not None and encryption.vectors)
         memory = Memory(
             documents,
             logs,
@@ -423,9 +436,10 @@ async def open_memory(
             policy=policy,
             count_tokens=count_tokens,
             search=store.search,
-            embedder=open_embedder(embedder, connections=connections),
+            embedder=open_embedder(embedder, connections=connections) if remembers_vectors else None,
+            encrypted=encrypted_part(store),
         )
-        memory.erasures.receipts = Receipts.of_urls(url, hot, search)
+        memory.erasures.receipts = Receipts.of_urls(url, hot, search, encryption.keys_store if encryption else "")
         memory.derived.start()
         try:
             yield memory

@@ -8,6 +8,7 @@ import logging
 from datetime import timedelta
 
 from wenmai.clock import Clock, to_micros
+from wenmai.errors import Undecipherable
 from wenmai.memory.episodes import EpisodeIndex
 from wenmai.memory.retention import RetentionPolicy
 from wenmai.memory.sessions import Sessions
@@ -93,4 +94,8 @@ class RetentionSweep:
         """Nothing is appended to a session past its end, so none is removed that is used again meanwhile."""
         if self._clock() < session.expires_at + kept:
             return False
-        return await self._sessions.delete(owner, session.session_id, incarnation=session.incarnation)
+        try:
+            return await self._sessions.delete(owner, session.session_id, incarnation=session.incarnation)
+        except Undecipherable as problem:  # an erasure of the user removes it
+            _log.warning("session %s is past its retention and cannot be removed: %s", session.session_id, problem)
+            return False

@@ -4,10 +4,11 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Iterable, Iterator
 from itertools import islice
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
+from wenmai.errors import Undecipherable
 from wenmai.memory.episodes import EpisodeIndex
 from wenmai.memory.usage import UsageLedger
 from wenmai.scope import Scope
@@ -15,9 +16,12 @@ from wenmai.stores.contracts import Documents, Logs
 from wenmai.stores.records import RECORDS, Record, Session, UsageRecord
 from wenmai.stores.structs import SearchQuery, Stored
 
+if TYPE_CHECKING:
+    from wenmai.stores.encryption.data_keys import DataKeys
+
 T = TypeVar("T")
 
-MESSAGES, ENTRIES = "messages", "search entries"
+MESSAGES, ENTRIES, KEYS = "messages", "search entries", "data keys"
 
 _PAGE = 50
 _CONCURRENT = 8
@@ -52,10 +56,20 @@ class UserData:
         logs: the messages.
         episodes: the recall index; None without search.
         usage: the daily counters, which are shared records of the tenant that name users.
+        keys: the data keys of an encrypted store, else None; its ``documents`` are then not decrypted, so that they can
+            be removed without their key.
     """
 
-    def __init__(self, documents: Documents, logs: Logs, episodes: EpisodeIndex | None, usage: UsageLedger) -> None:
+    def __init__(
+        self,
+        documents: Documents,
+        logs: Logs,
+        episodes: EpisodeIndex | None,
+        usage: UsageLedger,
+        keys: "DataKeys | None" = None,
+    ) -> None:
         self._documents = documents
+        self._keys = keys
         self._logs = logs
         self._episodes = episodes
         self._usage = usage
@@ -74,6 +88,8 @@ class UserData:
                     counts[MESSAGES] += sum(await _all(self._count_messages(scope, each) for each in found))
                     words += await self._words(scope, found[: max(0, _SAMPLES - len(words))])
         counts[UsageRecord.spec.collection] += len(await self._usage.keys_of_user(scope))
+        if self._keys is not None:
+            counts[KEYS] += await self._keys.count(scope)
         if self._episodes is not None:
             counts[ENTRIES] += await self._episodes.count(scope)
         return Inventory(+counts, sessions, words)
@@ -92,6 +108,11 @@ class UserData:
             # All others: background work may have indexed messages until their sessions were deleted.
             await self._episodes.remove_user(scope)
         await self._documents.sweep()
+
+    async def forget_key(self, scope: Scope) -> None:
+        """Erase the user's data key, so that copies of the store, without the key, are unreadable."""
+        if self._keys is not None:
+            await self._keys.forget(scope)
 
     async def remove_entries(self, scope: Scope, incarnations: Iterable[str]) -> None:
         """Remove the search entries of these sessions, which may be deleted: killed work can have left entries."""
@@ -126,7 +147,10 @@ class UserData:
         words = []
         for session in sessions:
             for info in await self._logs.threads(scope, session.session_id, incarnation=session.incarnation):
-                newest = await self._logs.latest(scope, session.thread(info.persona_id), 2)
+                try:
+                    newest = await self._logs.latest(scope, session.thread(info.persona_id), 2)
+                except Undecipherable:
+                    continue  # its words are unknown, so they cannot be searched for
                 words += [message.content[:_SAMPLE_CHARACTERS] for message in newest if message.content.strip()]
         return words[:_SAMPLES]
 

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Literal
 from wenmai.clock import Clock, system_clock
 from wenmai.errors import InvalidInput, MissingExtra, StoreError, UnsupportedUrl, mask_url
 from wenmai.stores.contracts import Search, Store
+from wenmai.stores.encryption.marker import refuse_encrypted
+from wenmai.stores.encryption.settings import Encryption
 from wenmai.stores.private import PrivateStore
 from wenmai.stores.separate_search import StoreWithSearch
 from wenmai.stores.upgrades import OnStep, Schema
@@ -20,9 +22,11 @@ from wenmai.text.redact import Redactor
 
 if TYPE_CHECKING:
     from wenmai.resilience.breaker import Breaker, BreakerPolicy
+    from wenmai.stores.encryption.store import EncryptedStore
 
-StorePolicy = Literal["off", "redact"]
-"""What is done with private values before they are written: nothing, or they are replaced by placeholders."""
+StorePolicy = Literal["off", "redact", "encrypt"]
+"""What is done before anything is written: nothing, private values are replaced by placeholders, or all that users say
+is encrypted."""
 
 _BACKENDS = {
     "elasticsearch": ("wenmai.stores.elasticsearch", "elasticsearch"),
@@ -43,6 +47,7 @@ _BACKENDS = {
 """Scheme → (module with ``open_store``, the extra that installs its driver)."""
 
 _CACHE = ("wenmai.stores.cache", "redis")
+_ENCRYPTION = ("wenmai.stores.encryption.store", "encrypt")
 
 
 def schemes() -> list[str]:
@@ -79,6 +84,7 @@ async def open_stores(
     clock: Clock = system_clock,
     breaker_policy: "BreakerPolicy | None" = None,
     policy: StorePolicy = "redact",
+    encryption: Encryption | None = None,
 ) -> AsyncIterator["tuple[Store, tuple[Breaker, ...]]"]:
     """Open the store at ``url`` and, if configured, the Redis cache in front of it and the store for its search.
 
@@ -89,12 +95,15 @@ async def open_stores(
         clock: source of stored timestamps.
         breaker_policy: of the breaker in front of the Redis cache.
         policy: see :data:`StorePolicy`.
+        encryption: the keys for the policy ``encrypt``, or with another one for what was encrypted before.
 
     Yields:
         The store, and the breakers of its optional dependencies.
 
     Raises:
         WenmaiError: as for :func:`open_store` and ``open_cache``; it names ``store``, ``hot`` or ``search``.
+        InvalidInput: the store has encrypted data, or the policy is ``encrypt``, and ``encryption`` is missing or of
+            other keys.
     """
     async with AsyncExitStack() as stack:
         store = await stack.enter_async_context(open_store(url, clock=clock))
@@ -108,7 +117,32 @@ async def open_stores(
             store, breakers = cached, (cached.breaker,)
         if search:
             store = StoreWithSearch(store, await stack.enter_async_context(_open_search(search, clock)))
+        store = await _with_encryption(stack, store, policy, encryption, clock)
         yield PrivateStore(store, Redactor()) if policy == "redact" else store, breakers
+
+
+async def _with_encryption(
+    stack: AsyncExitStack, store: Store, policy: StorePolicy, encryption: Encryption | None, clock: Clock
+) -> Store:
+    if encryption is None:
+        if policy == "encrypt":
+            raise InvalidInput("master_keys", "", "given for the store_policy encrypt: wenmai encryption new-key")
+        if store.documents is not None:
+            await refuse_encrypted(store.documents)
+        return store
+    keys_store = store
+    if encryption.keys_store:
+        with _naming_the_setting("keys_store"):
+            backend = _backend(encryption.keys_store)
+            keys_store = await stack.enter_async_context(backend.open_store(encryption.keys_store, clock=clock))
+    module = _import(*_ENCRYPTION)
+    opened: Store = await module.encrypted(store, keys_store, encryption, writes=policy == "encrypt")
+    return opened
+
+
+def encrypted_part(store: Store) -> "EncryptedStore | None":
+    """The store with encryption that :func:`open_stores` has opened; None without encryption."""
+    return getattr(store, "encrypted", None)
 
 
 @asynccontextmanager

@@ -106,12 +106,14 @@ class SearchEntry(msgspec.Struct, frozen=True, kw_only=True):
         vector: its embedding; all vectors of a collection have the same length. None if it arrives later
             (:meth:`Search.embed`): if the entry is indexed already with the same text, it keeps its vector.
         fields: values for filters, returned with each hit; a list matches by any of its values.
+        private: the fields with what a user said, which may be encrypted: no filter finds them.
     """
 
     id: str
     text: str
     vector: Sequence[float] | None = None
     fields: Mapping[str, FieldValue | Sequence[FieldValue]] = {}
+    private: tuple[str, ...] = ()
 
 
 class Range(msgspec.Struct, frozen=True, kw_only=True):

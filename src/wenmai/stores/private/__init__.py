@@ -26,6 +26,7 @@ class PrivateStore:
     def __init__(self, store: Store, redactor: Redactor) -> None:
         screening = Screening(redactor)
         self._store = store
+        self.encrypted: object = getattr(store, "encrypted", None)
         self.name: str = store.name
         self.documents: Documents | None = store.documents and PrivateDocuments(store.documents, screening)
         self.logs: Logs | None = store.logs and PrivateLogs(store.logs, screening)

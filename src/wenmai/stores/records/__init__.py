@@ -10,6 +10,7 @@ from typing import Literal
 
 from wenmai.stores.records.audit import AuditEntry
 from wenmai.stores.records.base import Record, RecordSpec
+from wenmai.stores.records.data_keys import DataKeyRecord
 from wenmai.stores.records.erasures import ErasureRecord
 from wenmai.stores.records.evidence import EvidenceRecord
 from wenmai.stores.records.keys import ApiKeyRecord
@@ -57,6 +58,7 @@ __all__ = [
     "BusinessState",
     "ConversationSummary",
     "Cut",
+    "DataKeyRecord",
     "ErasureRecord",
     "EvidenceRecord",
     "Feedback",
@@ -115,6 +117,7 @@ RECORDS: list[type[Record]] = [
     ApiKeyRecord,
     ErasureRecord,
     AuditEntry,
+    DataKeyRecord,
 ]
 """All document types, in the order in which a backend creates their tables; read when a store is opened or used."""
 

@@ -20,7 +20,8 @@ class RecordSpec(NamedTuple):
             shared.
         cached: whether a cache in front of the store keeps it; a session, or a record bound to one whose key is the
             session's id.
-        private: the fields with what a user said, or what derives from it.
+        private: the fields with what a user said, or what derives from it. A type that has some also has a field
+            ``sealed``, a text that holds them encrypted, or is empty.
         identity: a field that the store sets when the record is created and no put changes; "" if there is none.
         monotonic: datetime fields that a put never moves back.
     """

@@ -40,6 +40,7 @@ class Session(Record, frozen=True, kw_only=True):
     total_tokens_used: int = 0
     total_cost_usd: float = 0.0
     began_at: datetime | None = None
+    sealed: str = ""
 
     def thread(self, persona_id: str) -> ThreadKey:
         """The persona's thread of this incarnation, even if another session reuses the id."""
@@ -71,3 +72,4 @@ class Preferences(Record, frozen=True, kw_only=True):
     interest_tags: list[str] = []
     chosen: list[str] = []
     sources: dict[str, list[str]] = {}
+    sealed: str = ""

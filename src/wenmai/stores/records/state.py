@@ -72,6 +72,7 @@ class BusinessState(Record, frozen=True, kw_only=True):
     operation_chain: list[Operation] = []
     state_version: int = 0
     changes: list[StateChange] = []
+    sealed: str = ""
 
     @property
     def current(self) -> Operation | None:
@@ -94,3 +95,4 @@ class StateAudit(Record, frozen=True, kw_only=True):
     session_id: str = ""
     incarnation: str = ""
     changes: list[StateChange] = []
+    sealed: str = ""

@@ -40,3 +40,4 @@ class ConversationSummary(Record, frozen=True, kw_only=True):
     covered_id: str
     written_by: Literal["rules", "model"] = "rules"
     degraded: bool = False
+    sealed: str = ""

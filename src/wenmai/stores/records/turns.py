@@ -36,6 +36,7 @@ class IdempotentTurn(Record, frozen=True, kw_only=True):
     holder: str
     attempt_expires_at: datetime
     response: dict[str, Any] | None = None
+    sealed: str = ""
 
 
 class TraceRecord(Record, frozen=True, kw_only=True):
@@ -78,3 +79,4 @@ class TraceRecord(Record, frozen=True, kw_only=True):
     error: str | None = None
     replay_of: str | None = None
     details: TraceDetails = TraceDetails()
+    sealed: str = ""

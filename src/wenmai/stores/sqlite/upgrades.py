@@ -464,6 +464,41 @@ _VERSIONS = (
     "CREATE INDEX evidence_by_supersedes ON evidence (tenant_id, site_id, supersedes, created_at, evidence_id)",
 )
 
+_SEALED = (
+    *(
+        f"ALTER TABLE {table} ADD COLUMN sealed TEXT DEFAULT ''"
+        for table in (
+            "conversations",
+            "preferences",
+            "idempotent_turns",
+            "traces",
+            "conversation_summaries",
+            "business_states",
+            "business_state_audit",
+        )
+    ),
+    """CREATE TABLE data_keys (
+  row INTEGER PRIMARY KEY,
+  tenant_id TEXT NOT NULL,
+  site_id TEXT NOT NULL,
+  user_id TEXT NOT NULL,
+  ref TEXT,
+  key_id TEXT,
+  master_id TEXT,
+  wrapped TEXT,
+  for_tenant TEXT,
+  for_site TEXT,
+  for_user TEXT,
+  version INTEGER NOT NULL,
+  created_at INTEGER NOT NULL,
+  updated_at INTEGER NOT NULL,
+  keep_until INTEGER,
+  UNIQUE (tenant_id, site_id, ref)
+) STRICT""",
+    "CREATE INDEX data_keys_by_age ON data_keys (tenant_id, site_id, created_at, ref)",
+    "CREATE INDEX data_keys_by_end ON data_keys (keep_until) WHERE keep_until IS NOT NULL",
+)
+
 UPGRADES: Mapping[int, Sequence[str]] = {
     2: _USAGE,
     3: _INCARNATIONS,
@@ -476,6 +511,7 @@ UPGRADES: Mapping[int, Sequence[str]] = {
     10: _BLOCKS,
     11: _ERASURES,
     12: _VERSIONS,
+    13: _SEALED,
 }
 """Version → upgrade from the version before; frozen SQL, independent of later record declarations."""
 
