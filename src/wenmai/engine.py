@@ -169,25 +169,12 @@ async def open_engine(
         await _ingest_samples(evidence, profiles, settings)
         titles = Titles(memory, services.traces, services.budgets, model)
         memory.derived.register(titles)
-        memory.recalls.reranker = named_reranker(settings.reranker, settings.recall_model_seconds)
-        if model is not None:
-            memory.summaries.writer = ModelSummaryWriter(memory, services.budgets, model)
-            helper = ModelRecall(StructuredModel(memory, services.budgets, model, settings.recall_model_seconds))
-            memory.recalls.reranker = helper if settings.reranker == "model" else memory.recalls.reranker
-            memory.recalls.decomposer = helper if settings.query_decomposition == "model" else None
+        _equip(memory, services.budgets, model, settings)
         memory.erasures.receipts = Receipts.of_urls(
             settings.store, settings.hot, settings.search, settings.keys_store, key=settings.receipt_key
         )
         memory.derived.start()
-        tasks = BackgroundTasks()
-        tasks.repeat("sweep of expired records", partial(_delete_expired, documents), seconds=SWEEP_SECONDS)
-        tasks.repeat(
-            "sweep of what is past its retention",
-            memory.retention.run,
-            seconds=RETENTION_SECONDS,
-            first_after=RETENTION_DELAY,
-        )
-        tasks.repeat("erasures that were interrupted", memory.erasures.resume, seconds=ERASURE_SECONDS)
+        tasks = _repeated(documents, memory)
         api_keys = ApiKeys(documents, clock, pepper=settings.key_pepper)
         replay_models = _replay_models(settings, profile)
         chat = Chat(services, _further_services(services, profiles, lexicons), replay_models=replay_models)
@@ -217,6 +204,30 @@ async def open_engine(
                 await each.close()
             await evidence.close()
             await connections.aclose()
+
+
+def _equip(memory: Memory, budgets: BudgetKeeper, model: ChatModel | None, settings: Settings) -> None:
+    """Give the memory its reranker, and the model for summaries and recall."""
+    memory.recalls.reranker = named_reranker(settings.reranker, settings.recall_model_seconds)
+    if model is not None:
+        memory.summaries.writer = ModelSummaryWriter(memory, budgets, model)
+        helper = ModelRecall(StructuredModel(memory, budgets, model, settings.recall_model_seconds))
+        memory.recalls.reranker = helper if settings.reranker == "model" else memory.recalls.reranker
+        memory.recalls.decomposer = helper if settings.query_decomposition == "model" else None
+
+
+def _repeated(documents: Documents, memory: Memory) -> BackgroundTasks:
+    """The tasks that run again and again."""
+    tasks = BackgroundTasks()
+    tasks.repeat("sweep of expired records", partial(_delete_expired, documents), seconds=SWEEP_SECONDS)
+    tasks.repeat(
+        "sweep of what is past its retention",
+        memory.retention.run,
+        seconds=RETENTION_SECONDS,
+        first_after=RETENTION_DELAY,
+    )
+    tasks.repeat("erasures that were interrupted", memory.erasures.resume, seconds=ERASURE_SECONDS)
+    return tasks
 
 
 def _authentication(settings: Settings, keys: ApiKeys) -> Authentication:
