@@ -25,6 +25,8 @@ from wenmai.http.views.sessions import (
     SessionDetail,
     SessionPage,
     SessionView,
+    SummaryList,
+    ThreadSummaryView,
     session_detail,
     session_view,
 )
@@ -144,6 +146,19 @@ async def build_context(
         scope, thread, body.query, budget_tokens=body.budget_tokens, related_turns=body.related_turns
     )
     return Json(context)
+
+
+@router.get("/{session_id}/summaries", summary="Read the summaries", responses=problems(404))
+async def list_summaries(session_id: SessionIdPath, scope: CallerScope, engine: EngineDep) -> Json[SummaryList]:
+    """The rolling summary of each thread that has one."""
+    session = (await engine.memory.sessions.get(scope, session_id)).record
+    threads = await engine.memory.transcript.threads(scope, session_id, incarnation=session.incarnation)
+    found = []
+    for thread in threads:
+        summary = await engine.memory.summaries.get(scope, session.thread(thread.persona_id))
+        if summary is not None:
+            found.append(view_of(summary, ThreadSummaryView, persona_id=thread.persona_id))
+    return Json(SummaryList(summaries=found))
 
 
 @router.get(

@@ -119,6 +119,25 @@ class SummaryView(msgspec.Struct, frozen=True, kw_only=True):
     preference: Annotated[PreferenceView, Meta(description="The user's preferences.")]
 
 
+class ThreadSummaryView(msgspec.Struct, frozen=True, kw_only=True):
+    """The rolling summary of a thread; never a source of facts."""
+
+    persona_id: Annotated[str, Meta(description="The persona of the thread.")] = msgspec.field(name="npc_id")
+    text: Annotated[str, Meta(description="One point per line; empty if nothing may be summarised.")]
+    version: Annotated[int, Meta(description="1, 2, 3 … with each update.")]
+    covered_message_count: Annotated[int, Meta(description="It covers so many messages from the first one on.")]
+    covered_through: Annotated[int, Meta(description="The last turn that it covers.")]
+    created_at: Annotated[datetime, Meta(description="When this version was made.")]
+    written_by: Annotated[Literal["rules", "model"], Meta(description="How it was written.")]
+    degraded: Annotated[bool, Meta(description="A model should have written it and failed.")]
+
+
+class SummaryList(msgspec.Struct, frozen=True, kw_only=True):
+    """The summaries of a session."""
+
+    summaries: Annotated[list[ThreadSummaryView], Meta(description="One per thread that has one.")]
+
+
 class Deleted(msgspec.Struct, frozen=True, kw_only=True):
     """The result of a deletion."""
 
