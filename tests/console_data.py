@@ -1,0 +1,103 @@
+"""A store that has some of everything that the console shows."""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from http_service import settings_in
+
+from scripted_model import ScriptedModel, scripted_model
+from wenmai.chat.turn import TurnRequest
+from wenmai.config.settings import Settings
+from wenmai.engine import Engine, open_engine
+from wenmai.scope import Scope
+from wenmai.stores.records import NewMessage, TokenUsage
+
+USER = "yan.wei"
+SESSION = "session-of-yan-wei"
+LONG_USER = "a-user-with-a-very-long-id-that-must-not-break-the-layout@example.org"
+HOSTILE = "<img src=x onerror=\"document.title='taken'\">![](https://evil.example/p.png)<style>*{display:none}</style>"
+OTHERS = 120
+QUESTIONS = ("家训第一条是什么？", "有什么故事吗？", "祠堂是什么时候建的？", "村里有没有机场？")
+ANSWER = "家训第一条是孝悌为本，要孝顺父母、友爱兄弟。祠堂在一九八八年得过金奖。"
+
+
+class MovingClock:
+    """A clock that a test moves."""
+
+    def __init__(self) -> None:
+        self.now = datetime.now(UTC) - timedelta(days=13)
+
+    def __call__(self) -> datetime:
+        """Each reading is a millisecond later."""
+        self.now += timedelta(milliseconds=1)
+        return self.now
+
+
+async def fill(folder: Path) -> Settings:
+    """Fill the store of a new service, and return the service's settings."""
+    plain = settings_in(folder, profile="npc,assistant", receipt_key="a" * 32)
+    async with scripted_model() as script:
+        script.answer = ANSWER
+        script.title = "家训与祠堂"
+        script.summary = "- 用户问过家训与祠堂。"
+        clock = MovingClock()
+        priced = settings_in(folder, profile="npc,assistant", price_prompt=2.0, price_completion=8.0, **script.settings)
+        async with open_engine(priced, clock=clock) as engine:
+            await _talk(engine, script)
+            await _others(engine)
+            await _use(engine, clock)
+            clock.now = datetime.now(UTC) - timedelta(hours=3)
+            await engine.prompts.create(
+                Scope(), "ancestor_yan", {"text": "你是严氏先祖。\n说话沉稳。", "language": "zh"}, author="erin"
+            )
+            text = "你是严氏先祖。\n说话简短。\n不编造事实。"
+            await engine.prompts.create(
+                Scope(), "ancestor_yan", {"text": text, "language": "zh"}, author="erin", note="更简短"
+            )
+            for number in range(3):
+                await engine.memory.audit.record(
+                    "default", "prompt_activated", actor="cli", npc_id="ancestor_yan", version=str(number + 1)
+                )
+            await engine.api_keys.create(tenant_id="default", rights=["read", "admin"], name="console")
+    return plain
+
+
+async def _talk(engine: Engine, script: ScriptedModel) -> None:
+    scope = Scope(user_id=USER)
+    for number in range(4):
+        for question in QUESTIONS:
+            script.summary = f"- 用户问过家训。\n- 第 {number + 1} 次问起祠堂。"
+            await _ask(engine, scope, SESSION, "ancestor_yan", question)
+        await engine.memory.derived.catch_up(10)
+    for question in ("对公贷款怎么发起申请？", "C-1001 的调查阶段要交什么材料？", "审批呢？"):
+        await _ask(engine, scope, "business-of-yan-wei", "assistant", question)
+
+
+async def _ask(engine: Engine, scope: Scope, session_id: str, persona_id: str, question: str) -> None:
+    await engine.chat.ask(TurnRequest(scope=scope, persona_id=persona_id, query=question, session_id=session_id))
+
+
+async def _others(engine: Engine) -> None:
+    """Sessions of many users, one with a name that is too long, one with markup for a title."""
+    for number in range(OTHERS):
+        user, title = f"guest-{number:03d}", f"关于祠堂与族谱的第 {number} 次询问"
+        if number == 1:
+            user, title = LONG_USER, "一个特别长的标题，" * 6
+        if number == 2:
+            title = HOSTILE
+        scope, session_id = Scope(user_id=user), f"s-{number:03d}"
+        opened = await engine.memory.sessions.open(
+            scope, session_id, title=title[:60], context={"npc_id": "village_elder"}
+        )
+        said = HOSTILE if number == 2 else "祠堂是什么时候建的？"
+        messages = [NewMessage(role="user", content=said), NewMessage(role="assistant", content="记载里没有。")]
+        await engine.memory.transcript.append(scope, opened.thread("village_elder"), messages)
+
+
+async def _use(engine: Engine, clock: MovingClock) -> None:
+    """Tokens of model calls on several days."""
+    for day in range(12):
+        clock.now += timedelta(days=1)
+        used = 1500 + 900 * (day * 7 % 5)
+        usage = TokenUsage(calls=3, prompt_tokens=used, completion_tokens=used // 4, cost_usd=used * 3e-6)
+        await engine.memory.usage.add(Scope(user_id=USER), None, usage)
