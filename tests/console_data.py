@@ -39,7 +39,6 @@ async def fill(folder: Path) -> Settings:
     async with scripted_model() as script:
         script.answer = ANSWER
         script.title = "家训与祠堂"
-        script.summary = "- 用户问过家训与祠堂。"
         clock = MovingClock()
         priced = settings_in(folder, profile="npc,assistant", price_prompt=2.0, price_completion=8.0, **script.settings)
         async with open_engine(priced, clock=clock) as engine:
@@ -47,26 +46,27 @@ async def fill(folder: Path) -> Settings:
             await _others(engine)
             await _use(engine, clock)
             clock.now = datetime.now(UTC) - timedelta(hours=3)
-            await engine.prompts.create(
-                Scope(), "ancestor_yan", {"text": "你是严氏先祖。\n说话沉稳。", "language": "zh"}, author="erin"
-            )
-            text = "你是严氏先祖。\n说话简短。\n不编造事实。"
-            await engine.prompts.create(
-                Scope(), "ancestor_yan", {"text": text, "language": "zh"}, author="erin", note="更简短"
-            )
-            for number in range(3):
-                await engine.memory.audit.record(
-                    "default", "prompt_activated", actor="cli", npc_id="ancestor_yan", version=str(number + 1)
-                )
-            await engine.api_keys.create(tenant_id="default", rights=["read", "admin"], name="console")
+            await _administer(engine)
     return plain
+
+
+async def _administer(engine: Engine) -> None:
+    """Two versions of a prompt, some entries of the audit log, a key."""
+    persona_id = "ancestor_yan"
+    for note, text in (("", "你是严氏先祖。\n说话沉稳。"), ("更简短", "你是严氏先祖。\n说话简短。\n不编造事实。")):
+        value = {"text": text, "language": "zh"}
+        await engine.prompts.create(Scope(), persona_id, value, author="erin", note=note)
+    for number in (1, 2, 1):
+        details = {"npc_id": persona_id, "version": str(number)}
+        await engine.memory.audit.record("default", "prompt_activated", actor="cli", **details)
+    await engine.api_keys.create(tenant_id="default", rights=["read", "admin"], name="console")
 
 
 async def _talk(engine: Engine, script: ScriptedModel) -> None:
     scope = Scope(user_id=USER)
-    for number in range(4):
+    for topics in ("家训", "家训和祠堂", "家训、祠堂和故事"):
+        script.summary = f"- 用户问过{topics}。"
         for question in QUESTIONS:
-            script.summary = f"- 用户问过家训。\n- 第 {number + 1} 次问起祠堂。"
             await _ask(engine, scope, SESSION, "ancestor_yan", question)
         await engine.memory.derived.catch_up(10)
     for question in ("对公贷款怎么发起申请？", "C-1001 的调查阶段要交什么材料？", "审批呢？"):

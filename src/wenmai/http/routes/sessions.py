@@ -33,6 +33,7 @@ from wenmai.http.views.sessions import (
 from wenmai.interchange import export_lines
 from wenmai.memory.context import Context
 from wenmai.memory.history import PERSONA_VARIABLE, default_persona
+from wenmai.text.tokens import estimate_tokens
 
 router: APIRouter = resource_router("/v1/sessions", tag="sessions", route_class=JsonRoute)
 
@@ -157,7 +158,8 @@ async def list_summaries(session_id: SessionIdPath, scope: CallerScope, engine: 
     for thread in threads:
         summary = await engine.memory.summaries.get(scope, session.thread(thread.persona_id))
         if summary is not None:
-            found.append(view_of(summary, ThreadSummaryView, persona_id=thread.persona_id))
+            tokens = estimate_tokens(summary.text)
+            found.append(view_of(summary, ThreadSummaryView, persona_id=thread.persona_id, tokens=tokens))
     return Json(SummaryList(summaries=found))
 
 

@@ -124,6 +124,7 @@ class ThreadSummaryView(msgspec.Struct, frozen=True, kw_only=True):
 
     persona_id: Annotated[str, Meta(description="The persona of the thread.")] = msgspec.field(name="npc_id")
     text: Annotated[str, Meta(description="One point per line; empty if nothing may be summarised.")]
+    tokens: Annotated[int, Meta(description="Estimated tokens of the text.")]
     version: Annotated[int, Meta(description="1, 2, 3 … with each update.")]
     covered_message_count: Annotated[int, Meta(description="It covers so many messages from the first one on.")]
     covered_through: Annotated[int, Meta(description="The last turn that it covers.")]

@@ -4,14 +4,19 @@ import { useKey } from "../api.js";
 import { byId, element, showDialog } from "../dom.js";
 import { switchLanguage } from "../texts.js";
 import { showAudit } from "./audit.js";
+import { showEvidence } from "./evidence.js";
+import { showMemory } from "./memory.js";
 import { showOverview } from "./overview.js";
 import { action, address, empty, field, form, submit } from "./parts.js";
 import { currentScope, useScope } from "./request.js";
 import { showSessions } from "./sessions.js";
 import { say } from "./texts.js";
+import { showTraces } from "./traces.js";
+import { showVersions } from "./versions.js";
 
 const PAGES = {
-  overview: showOverview, sessions: showSessions, audit: showAudit,
+  overview: showOverview, sessions: showSessions, memory: showMemory, traces: showTraces, versions: showVersions,
+  evidence: showEvidence, audit: showAudit,
 };
 
 /** The page that the address names, with its parameters. */
@@ -23,8 +28,10 @@ function asked() {
 async function show() {
   const [page, parameters] = asked();
   for (const each of document.querySelectorAll("#pages a")) {
-    if (each.dataset.page === page) each.setAttribute("aria-current", "page");
-    else each.removeAttribute("aria-current");
+    if (each.dataset.page === page) {
+      each.setAttribute("aria-current", "page");
+      each.scrollIntoView({ inline: "center", block: "nearest" });
+    } else each.removeAttribute("aria-current");
   }
   document.title = `${say(page)} · Wenmai`;
   const content = element("div", { class: "page" });

@@ -4,7 +4,7 @@ import { drawn, element } from "../dom.js";
 import { number, numbers } from "./parts.js";
 import { say } from "./texts.js";
 
-const WIDTH = 720;
+const WIDTH = innerWidth < 720 ? 380 : 720;
 const HEIGHT = 180;
 const LEFT = 56;
 const BOTTOM = 22;
@@ -29,7 +29,7 @@ export function stackedColumns(title, columns, series) {
     svg.append(drawn("line", { x1: LEFT, x2: WIDTH, y1: y, y2: y, class: "grid" }),
       drawn("text", { x: LEFT - 6, y: y + 4, "text-anchor": "end" }, compact(share * top)));
   }
-  const every = Math.ceil(columns.length / 8);
+  const every = Math.ceil(columns.length / (WIDTH / 90));
   columns.forEach(([label, values], at) => {
     let y = HEIGHT - BOTTOM;
     const x = LEFT + at * step + step * 0.15;
@@ -65,7 +65,7 @@ export function shares(title, parts, heading) {
 export function bars(title, rows, heading, unit) {
   const top = Math.max(1e-9, ...rows.map(([, value]) => value));
   return element("figure", {}, element("div", { "aria-hidden": "true" }, ...rows.map(([name, value]) => element("div", { class: "fall" },
-    element("span", { class: "label", title: name }, name), element("span", { class: "lane" }, part("part tone-1", value / top)), element("span", {}, number(value, 2))))),
+    element("span", { class: "label", title: name }, name), element("span", { class: "lane" }, part("part tone-1", Math.max(0, value) / top)), element("span", {}, number(value, 2))))),
   numbers(title, [heading, unit], rows.map(([name, value]) => [name, number(value, 4)])));
 }
 

@@ -13,9 +13,10 @@ export async function showOverview(content) {
   const health = element("div", { class: "stackable" });
   const usage = element("div", {});
   const turns = element("div", {});
-  const days = select("days", [["7", `7 ${say("days")}`], ["30", `30 ${say("days")}`], ["90", `90 ${say("days")}`]], "30");
+  const first = innerWidth < 720 ? 7 : 30;
+  const days = select("days", [7, 30, 90].map((each) => [String(each), `${each} ${say("days")}`]), String(first));
   days.addEventListener("change", () => showUsage(usage, Number(days.value)));
-  await Promise.all([showUsage(usage, 30), showTurns(turns)]);
+  await Promise.all([showUsage(usage, first), showTurns(turns)]);
   content.replaceChildren(
     card(say("tokensByDay"), field(say("period"), days, "inline"), usage),
     card(say("modes"), turns),

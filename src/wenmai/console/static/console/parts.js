@@ -42,13 +42,12 @@ export const facts = (rows) => element("dl", { class: "facts" }, ...rows.filter(
 export const figures = (rows) => element("dl", { class: "figures" }, ...rows.map(([label, value]) =>
   element("div", {}, element("dt", {}, label), element("dd", {}, value))));
 
-const cell = (value) => element("td", {}, value instanceof Node || Array.isArray(value) ? value : String(value ?? ""));
-
-export const row = (cells) => element("tr", {}, ...cells.map(cell));
+const row = (headings, cells) => element("tr", {}, ...cells.map((value, at) =>
+  element("td", { "data-label": headings[at] }, value instanceof Node ? value : String(value ?? ""))));
 
 /** A table that scrolls by itself where it is too wide. */
 export function table(label, headings, rows) {
-  const body = element("tbody", {}, ...rows.map(row));
+  const body = element("tbody", {}, ...rows.map((cells) => row(headings, cells)));
   return element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": label }, element("table", {},
     element("thead", {}, element("tr", {}, ...headings.map((each) => element("th", { scope: "col" }, each)))), body));
 }
@@ -103,7 +102,7 @@ export function pagedTable(label, headings, load, { none, least = 25, most = 20 
     try {
       for (let page = 0; page < most; page += 1) {
         const { rows, next } = await load(cursor);
-        body.append(...rows.map(row));
+        body.append(...rows.map((cells) => row(headings, cells)));
         cursor = next;
         if (!cursor || body.rows.length - before >= least) break;
       }

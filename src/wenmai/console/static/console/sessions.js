@@ -52,7 +52,7 @@ const opening = (user, session, title) => link(title || say("untitled"), "sessio
 
 function ofUserActions(user) {
   return element("div", { class: "buttons" }, link(say("memoryOf"), "memory", { user }), link(say("traces"), "traces", { user }),
-    action(`${say("export")}: ${user}`, () => saveAs(`v1/users/${id(user)}/export`, `${user}.jsonl`, { query: { traces: "true" } })),
+    action(say("export"), () => saveAs(`v1/users/${id(user)}/export`, `${user}.jsonl`, { query: { traces: "true" } })),
     action(`${say("erase")}…`, async () => confirmed(`${say("erase")}: ${user}`, say("eraseWhy"), say("erase"), () => erase(user), user), "danger"));
 }
 
