@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import NamedTuple
 
 from http_service import settings_in
 
@@ -14,9 +15,10 @@ from wenmai.stores.records import NewMessage, TokenUsage
 
 USER = "yan.wei"
 SESSION = "session-of-yan-wei"
+BUSINESS = "business-of-yan-wei"
 LONG_USER = "a-user-with-a-very-long-id-that-must-not-break-the-layout@example.org"
 HOSTILE = "<img src=x onerror=\"document.title='taken'\">![](https://evil.example/p.png)<style>*{display:none}</style>"
-OTHERS = 120
+OTHERS = 60
 QUESTIONS = ("家训第一条是什么？", "有什么故事吗？", "祠堂是什么时候建的？", "村里有没有机场？")
 ANSWER = "家训第一条是孝悌为本，要孝顺父母、友爱兄弟。祠堂在一九八八年得过金奖。"
 
@@ -33,8 +35,15 @@ class MovingClock:
         return self.now
 
 
-async def fill(folder: Path) -> Settings:
-    """Fill the store of a new service, and return the service's settings."""
+class Filled(NamedTuple):
+    """The settings of the service, and an API key that may read and administer."""
+
+    settings: Settings
+    key: str
+
+
+async def fill(folder: Path) -> Filled:
+    """Fill the store of a new service."""
     plain = settings_in(folder, profile="npc,assistant", receipt_key="a" * 32)
     async with scripted_model() as script:
         script.answer = ANSWER
@@ -46,12 +55,12 @@ async def fill(folder: Path) -> Settings:
             await _others(engine)
             await _use(engine, clock)
             clock.now = datetime.now(UTC) - timedelta(hours=3)
-            await _administer(engine)
-    return plain
+            key = await _administer(engine)
+    return Filled(plain, key)
 
 
-async def _administer(engine: Engine) -> None:
-    """Two versions of a prompt, some entries of the audit log, a key."""
+async def _administer(engine: Engine) -> str:
+    """Two versions of a prompt, some entries of the audit log, and a key."""
     persona_id = "ancestor_yan"
     for note, text in (("", "你是严氏先祖。\n说话沉稳。"), ("更简短", "你是严氏先祖。\n说话简短。\n不编造事实。")):
         value = {"text": text, "language": "zh"}
@@ -59,7 +68,8 @@ async def _administer(engine: Engine) -> None:
     for number in (1, 2, 1):
         details = {"npc_id": persona_id, "version": str(number)}
         await engine.memory.audit.record("default", "prompt_activated", actor="cli", **details)
-    await engine.api_keys.create(tenant_id="default", rights=["read", "admin"], name="console")
+    key, _ = await engine.api_keys.create(tenant_id="default", rights=["read", "admin"], name="console")
+    return key
 
 
 async def _talk(engine: Engine, script: ScriptedModel) -> None:
@@ -70,7 +80,7 @@ async def _talk(engine: Engine, script: ScriptedModel) -> None:
             await _ask(engine, scope, SESSION, "ancestor_yan", question)
         await engine.memory.derived.catch_up(10)
     for question in ("对公贷款怎么发起申请？", "C-1001 的调查阶段要交什么材料？", "审批呢？"):
-        await _ask(engine, scope, "business-of-yan-wei", "assistant", question)
+        await _ask(engine, scope, BUSINESS, "assistant", question)
 
 
 async def _ask(engine: Engine, scope: Scope, session_id: str, persona_id: str, question: str) -> None:
@@ -95,9 +105,10 @@ async def _others(engine: Engine) -> None:
 
 
 async def _use(engine: Engine, clock: MovingClock) -> None:
-    """Tokens of model calls on several days."""
+    """Tokens of model calls on several days, of several personas and of none."""
     for day in range(12):
         clock.now += timedelta(days=1)
-        used = 1500 + 900 * (day * 7 % 5)
-        usage = TokenUsage(calls=3, prompt_tokens=used, completion_tokens=used // 4, cost_usd=used * 3e-6)
-        await engine.memory.usage.add(Scope(user_id=USER), None, usage)
+        for at, persona_id in enumerate(("ancestor_yan", "village_elder", "assistant", "")):
+            used = 300 + 200 * ((day * 7 + at * 3) % 5)
+            usage = TokenUsage(calls=3, prompt_tokens=used, completion_tokens=used // 4, cost_usd=used * 3e-6)
+            await engine.memory.usage.add(Scope(user_id=USER), None, usage, persona_id=persona_id)

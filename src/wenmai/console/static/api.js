@@ -40,7 +40,7 @@ export async function call(method, path, options = {}) {
 /** The successful response of a route; a file as the body is sent as it is. */
 export async function fetched(method, path, { body = null, query = {}, keepalive = false, extra = {} } = {}) {
   const url = new URL(path, document.baseURI);
-  for (const [name, value] of Object.entries(query)) if (value) url.searchParams.set(name, value);
+  for (const [name, value] of Object.entries(query)) for (const each of [value].flat()) if (each) url.searchParams.append(name, each);
   const response = await fetch(url, {
     method,
     keepalive,

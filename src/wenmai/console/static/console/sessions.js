@@ -7,8 +7,7 @@ import { get, saveAs, saveBlob, send } from "./request.js";
 import { say } from "./texts.js";
 
 const HOURS = { 24: "hours24", 168: "days7", 720: "days30" };
-const PAGE = 100;
-const SHOWN = 50;
+const PAGE = 50;
 
 export async function showSessions(content, { user = "", npc_id = "", hours = "", session = "" }) {
   if (session) {
@@ -30,7 +29,7 @@ export async function showSessions(content, { user = "", npc_id = "", hours = ""
 /** The sessions of a user, newest first. */
 function ofUser(user) {
   return pagedTable(say("sessions"), [say("title"), say("persona"), say("created"), say("active"), say("usedTokens")], async (cursor) => {
-    const page = await get("v1/sessions", { limit: SHOWN, cursor }, user);
+    const page = await get("v1/sessions", { limit: PAGE, cursor }, user);
     return { next: page.next, rows: page.sessions.map((each) => [opening(user, each.session_id, each.title || each.first_question), each.npc_id,
       moment(each.created_at), moment(each.updated_at), number(each.total_tokens_used)]) };
   }, { none: say("noSessions") });
@@ -81,7 +80,7 @@ async function showSession(content, user, session) {
   const older = element("button", { type: "button", class: "more" }, say("older"));
   let before = null;
   const load = async () => {
-    const page = await get(`${path}/messages`, { limit: SHOWN, before }, user);
+    const page = await get(`${path}/messages`, { limit: PAGE, before }, user);
     list.prepend(...page.messages.map((each) => messageItem(each, traceOf.get(`${each.npc_id}#${each.turn_id}`), user)));
     before = page.next;
     older.hidden = !before;
