@@ -21,6 +21,7 @@ HOSTILE = "<img src=x onerror=\"document.title='taken'\">![](https://evil.exampl
 OTHERS = 60
 QUESTIONS = ("家训第一条是什么？", "有什么故事吗？", "祠堂是什么时候建的？", "村里有没有机场？")
 ANSWER = "家训第一条是孝悌为本，要孝顺父母、友爱兄弟。祠堂在一九八八年得过金奖。"
+BUSINESS_ANSWER = "在系统里按步骤发起，再提交审批。利率是百分之一。"
 
 
 class MovingClock:
@@ -52,8 +53,8 @@ async def fill(folder: Path) -> Filled:
         priced = settings_in(folder, profile="npc,assistant", price_prompt=2.0, price_completion=8.0, **script.settings)
         async with open_engine(priced, clock=clock) as engine:
             await _talk(engine, script)
-            await _others(engine)
             await _use(engine, clock)
+            await _others(engine, clock)
             clock.now = datetime.now(UTC) - timedelta(hours=3)
             key = await _administer(engine)
     return Filled(plain, key)
@@ -79,6 +80,7 @@ async def _talk(engine: Engine, script: ScriptedModel) -> None:
         for question in QUESTIONS:
             await _ask(engine, scope, SESSION, "ancestor_yan", question)
         await engine.memory.derived.catch_up(10)
+    script.answer = BUSINESS_ANSWER
     for question in ("对公贷款怎么发起申请？", "C-1001 的调查阶段要交什么材料？", "审批呢？"):
         await _ask(engine, scope, BUSINESS, "assistant", question)
 
@@ -87,9 +89,10 @@ async def _ask(engine: Engine, scope: Scope, session_id: str, persona_id: str, q
     await engine.chat.ask(TurnRequest(scope=scope, persona_id=persona_id, query=question, session_id=session_id))
 
 
-async def _others(engine: Engine) -> None:
+async def _others(engine: Engine, clock: MovingClock) -> None:
     """Sessions of many users, one with a name that is too long, one with markup for a title."""
     for number in range(OTHERS):
+        clock.now += timedelta(minutes=7)
         user, title = f"guest-{number:03d}", f"关于祠堂与族谱的第 {number} 次询问"
         if number == 1:
             user, title = LONG_USER, "一个特别长的标题，" * 6

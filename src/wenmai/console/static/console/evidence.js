@@ -80,8 +80,8 @@ function report(result) {
 function searchForm(holder) {
   return form("filters", async ({ query }) => {
     const { passages: found, degraded } = await send("POST", "api/v1/evidence/search", { body: { query, limit: 10 } });
-    const rows = found.map((each) => [String(each.number), number(each.score, 3), link(each.title || each.evidence_id, "evidence", { passage: each.evidence_id }), each.text, each.source_ref || "–"]);
+    const rows = found.map((each) => [link(each.title || each.evidence_id, "evidence", { passage: each.evidence_id }), number(each.score, 3), each.text, each.source_ref || "–"]);
     holder.replaceChildren(degraded.length ? badge(`${say("degraded")}: ${degraded.join(", ")}`, "warn") : "",
-      found.length ? table(say("trySearch"), [say("number"), say("score"), say("title"), say("passage_text"), say("source")], rows) : empty(say("nothingFound")));
+      found.length ? table(say("trySearch"), [say("title"), say("score"), say("passage_text"), say("source")], rows) : empty(say("nothingFound")));
   }, field(say("query"), element("input", { name: "query", required: true, maxlength: 4000, autocomplete: "off" }), "wide"), submit(say("search")));
 }

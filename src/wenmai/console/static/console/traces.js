@@ -78,6 +78,6 @@ function verification(trace) {
 
 function passages(trace) {
   const found = trace.details.passages ?? [];
-  const rows = found.map((each) => [String(each.number), link(each.evidence_id, "evidence", { passage: each.evidence_id }), number(each.score, 3)]);
-  return card(say("passages"), found.length ? table(say("passages"), [say("number"), say("passage"), say("score")], rows) : empty(say("nothingFound")));
+  const rows = found.map((each) => [link(each.evidence_id, "evidence", { passage: each.evidence_id }), number(each.score, 3)]);
+  return card(say("passages"), found.length ? table(say("passages"), [say("passage"), say("score")], rows) : empty(say("nothingFound")));
 }
