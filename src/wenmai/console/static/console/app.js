@@ -98,6 +98,11 @@ function frame() {
 const saved = localStorage.getItem("wenmai.theme");
 if (saved) document.documentElement.dataset.theme = saved;
 byId("skip").addEventListener("click", (event) => { event.preventDefault(); byId("view").focus(); });
-addEventListener("hashchange", () => { byId("dialog").close(); show(); scrollTo(0, 0); });
+addEventListener("hashchange", async () => {
+  byId("dialog").close();
+  scrollTo(0, 0);
+  await show();
+  if (!byId("dialog").open) byId("view").focus({ preventScroll: true });
+});
 frame();
 show();

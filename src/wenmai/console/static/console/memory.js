@@ -95,7 +95,7 @@ async function state(user, session) {
   if (!changes.length) return card(say("state"), empty(say("noState")));
   const operation = (each) => [each?.intent || "–", each?.active_domain.join(", ") || "–", each?.business_object || "–", each?.operation_stage || "–"];
   const headings = [say("intent"), say("domain"), say("object"), say("stage")];
-  const words = (seen) => Object.values(seen).flat().filter((each) => typeof each === "string" && each).join(", ");
+  const words = (seen) => [...new Set(Object.values(seen).flat())].filter(Boolean).join(", ");
   return card(say("state"), facts([[say("customer"), now.current_customer_id ?? "–"], [say("version"), String(now.version)]]),
     table(say("state"), headings, now.operation_chain.map(operation)), element("h3", {}, say("changes")),
     table(say("changes"), [say("version"), say("rule"), say("turn"), say("saw"), say("customer"), ...headings, say("time")], changes.reverse().map((each) =>

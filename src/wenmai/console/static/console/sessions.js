@@ -28,10 +28,10 @@ export async function showSessions(content, { user = "", npc_id = "", hours = ""
 
 /** The sessions of a user, newest first. */
 function ofUser(user) {
-  return pagedTable(say("sessions"), [say("title"), say("persona"), say("created"), say("active"), say("usedTokens")], async (cursor) => {
+  return pagedTable(say("sessions"), [say("title"), say("created"), say("active"), say("expires"), say("usedTokens")], async (cursor) => {
     const page = await get("v1/sessions", { limit: PAGE, cursor }, user);
-    return { next: page.next, rows: page.sessions.map((each) => [opening(user, each.session_id, each.title || each.first_question), each.npc_id,
-      moment(each.created_at), moment(each.updated_at), number(each.total_tokens_used)]) };
+    return { next: page.next, rows: page.sessions.map((each) => [opening(user, each.session_id, each.title || each.first_question),
+      moment(each.created_at), moment(each.updated_at), moment(each.expires_at), number(each.total_tokens_used)]) };
   }, { none: say("noSessions") });
 }
 
