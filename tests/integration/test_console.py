@@ -205,6 +205,11 @@ def test_traces_are_filtered_and_opened_with_the_figures_of_the_api(browser: Bro
     expect(page.locator("tbody tr", has_text="normal")).to_have_count(0)
     wanted = httpx.get(f"{url}/api/v1/npc/traces?policy_mode=conservative&limit=100", headers=AS_USER).json()["traces"]
     assert cells(page, "Traces", 0) == [each["query"] for each in wanted]
+    page.get_by_label("Persona").select_option("ancestor_yan")
+    page.get_by_role("button", name="Filter").click()
+    of_persona = [each["query"] for each in wanted if each["npc_id"] == "ancestor_yan"]
+    assert 0 < len(of_persona) < len(wanted)
+    expect(page.locator("tbody tr")).to_have_count(len(of_persona))
     page.get_by_label("At least, ms").fill("100000")
     page.get_by_role("button", name="Filter").click()
     expect(page.get_by_text("No traces match")).to_be_visible()

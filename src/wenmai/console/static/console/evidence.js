@@ -5,7 +5,7 @@ import { action, address, badge, card, confirmed, empty, facts, field, form, id,
 import { get, send } from "./request.js";
 import { say } from "./texts.js";
 
-const PAGE = 50;
+const PAGE = 30;
 const TYPES = { md: "text/markdown", txt: "text/plain", jsonl: "application/jsonl", csv: "text/csv" };
 
 export async function showEvidence(content, { source = "", passage = "" }) {

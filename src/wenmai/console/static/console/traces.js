@@ -27,11 +27,14 @@ export async function showTraces(content, { user = "", trace = "", session = "",
     field(say("degraded"), select("degraded", [["", say("any")], ["true", say("yes")], ["false", say("no")]], degraded)),
     field(say("minLatency"), text("min_latency_ms", min_latency_ms, { type: "number", min: 0 })),
     submit(say("filter")));
-  const query = { session_id: session, npc_id, policy_mode, degraded, min_latency_ms, limit: PAGE };
+  // The store has an index for each of these, not for two of them together.
+  const [indexed, ...others] = Object.entries({ session_id: session, npc_id, policy_mode }).filter(([, value]) => value);
+  const query = { ...Object.fromEntries(indexed ? [indexed] : []), degraded, min_latency_ms, limit: PAGE };
   const headings = [say("query"), say("persona"), say("mode"), say("latency"), say("degraded"), say("time")];
   const list = pagedTable(say("traces"), headings, async (cursor) => {
     const page = await get("api/v1/npc/traces", { ...query, cursor }, user);
-    return { next: page.next, rows: page.traces.map((each) => [link(each.query || each.trace_id, "traces", { user, trace: each.trace_id }), each.npc_id,
+    const shown = page.traces.filter((each) => others.every(([name, value]) => each[name] === value));
+    return { next: page.next, rows: shown.map((each) => [link(each.query || each.trace_id, "traces", { user, trace: each.trace_id }), each.npc_id,
       mode(each), `${number(each.latency_ms)} ms`, each.degraded.length ? badge(each.degraded.join(", "), "warn") : "–", moment(each.started_at)]) };
   }, { none: say("noTraces") });
   await list.ready;
