@@ -124,7 +124,11 @@ def test_the_overview_shows_the_figures_of_the_api(browser: Browser, url: str) -
     assert cells(page, "Tokens by persona", header.index("Village Elder")) == [f"{each:,}" for each in tokens]
     assert any(tokens)
     expect(page.get_by_role("heading", name="Health")).to_be_visible()
-    assert cells(page, "Store", 0) == ["sqlite"]
+    state = httpx.get(f"{url}/readyz").json()
+    assert cells(page, "Store", 0) == list(state["stores"]) == ["sqlite"]
+    breakers = list(zip(cells(page, "Breaker", 0), cells(page, "Breaker", 1), strict=True))
+    assert breakers == [(name, each["state"]) for name, each in state["breakers"].items()]
+    assert breakers
     close(watched)
 
 
