@@ -8,6 +8,9 @@ import { say } from "./texts.js";
 
 const HOURS = { 24: "hours24", 168: "days7", 720: "days30" };
 const PAGE = 50;
+/** Sessions to examine in a request, and requests at once, where a filter leaves few. */
+const EXAMINED = 150;
+const REQUESTS = 60;
 
 export async function showSessions(content, { user = "", npc_id = "", hours = "", session = "" }) {
   if (session) {
@@ -40,11 +43,11 @@ function ofAll(user, npc_id, hours) {
   const since = hours && new Date(Date.now() - Number(hours) * 3_600_000).toISOString();
   const none = npc_id || hours || user ? say("noSessions") : say("noSessionsYet");
   return pagedTable(say("sessions"), [say("title"), say("user"), say("persona"), say("messages"), say("active")], async (cursor) => {
-    const page = await get("v1/threads", { limit: PAGE, cursor, npc_id, since }, user);
+    const page = await get("v1/threads", { limit: npc_id || since || user ? EXAMINED : PAGE, cursor, npc_id, since }, user);
     const newest = page.threads.sort((one, other) => other.active_at.localeCompare(one.active_at));
     return { next: page.next, rows: newest.map((each) => [opening(each.user_id, each.session_id, each.title),
       link(each.user_id, "sessions", { user: each.user_id }), each.npc_id, number(each.messages), moment(each.active_at)]) };
-  }, { none });
+  }, { none, most: REQUESTS });
 }
 
 const opening = (user, session, title) => link(title || say("untitled"), "sessions", { user, session });
