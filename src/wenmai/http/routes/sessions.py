@@ -17,7 +17,6 @@ from wenmai.http.routing import resource_router
 from wenmai.http.schemas.common import CursorQuery, PageLimit, PersonaIdQuery, SessionIdPath
 from wenmai.http.schemas.sessions import ContextBody, MessagesBody, SessionBody, TitleBody
 from wenmai.http.scope import CallerScope
-from wenmai.http.views import view_of
 from wenmai.http.views.sessions import (
     Deleted,
     Messages,
@@ -26,14 +25,13 @@ from wenmai.http.views.sessions import (
     SessionPage,
     SessionView,
     SummaryList,
-    ThreadSummaryView,
     session_detail,
     session_view,
+    thread_summary_view,
 )
 from wenmai.interchange import export_lines
 from wenmai.memory.context import Context
 from wenmai.memory.history import PERSONA_VARIABLE, default_persona
-from wenmai.text.tokens import estimate_tokens
 
 router: APIRouter = resource_router("/v1/sessions", tag="sessions", route_class=JsonRoute)
 
@@ -158,8 +156,7 @@ async def list_summaries(session_id: SessionIdPath, scope: CallerScope, engine: 
     for thread in threads:
         summary = await engine.memory.summaries.get(scope, session.thread(thread.persona_id))
         if summary is not None:
-            tokens = estimate_tokens(summary.text)
-            found.append(view_of(summary, ThreadSummaryView, persona_id=thread.persona_id, tokens=tokens))
+            found.append(thread_summary_view(thread.persona_id, summary))
     return Json(SummaryList(summaries=found))
 
 

@@ -10,9 +10,11 @@ from wenmai.http.views import view_of
 from wenmai.memory.history import MessagePage, SessionOverview, default_persona
 from wenmai.memory.preferences import SessionPreferences
 from wenmai.memory.sessions import began_at
+from wenmai.memory.summaries import ThreadSummary
 from wenmai.scope import Scope
 from wenmai.stores.records import Message, Role, Session
 from wenmai.stores.structs import Stored, ThreadInfo
+from wenmai.text.tokens import estimate_tokens
 
 
 class SessionView(msgspec.Struct, frozen=True, kw_only=True):
@@ -165,6 +167,11 @@ def summary_view(overview: SessionOverview) -> SummaryView:
     """The overview of a session."""
     recent = [view_of(message, RecentMessage) for message in overview.recent_messages]
     return view_of(overview, SummaryView, recent_messages=recent, preference=preference_view(overview.preference))
+
+
+def thread_summary_view(persona_id: str, summary: ThreadSummary) -> ThreadSummaryView:
+    """The summary of a thread."""
+    return view_of(summary, ThreadSummaryView, persona_id=persona_id, tokens=estimate_tokens(summary.text))
 
 
 def _places(scope: Scope, stored: Stored[Session]) -> dict[str, Any]:
