@@ -141,13 +141,12 @@ class UsageLedger:
     ) -> list[PersonaUsage]:
         """Usage of these personas of the site on each day; one store read per 62 days of a persona."""
         days = [first + timedelta(days=number) for number in range((last - first).days + 1)]
-        counters = [[_persona_counter(scope, persona_id, day) for day in days] for persona_id in persona_ids]
-        keys = [key for each in counters for counter in each for key in counter.keys]
-        found = await self._read(Scope(scope.tenant_id, "*", ""), keys)
-        return [
-            PersonaUsage(persona_id, [_sum(found, counter) for counter in each])
-            for persona_id, each in zip(persona_ids, counters, strict=True)
-        ]
+        return [PersonaUsage(each, await self._of_persona(scope, each, days)) for each in persona_ids]
+
+    async def _of_persona(self, scope: Scope, persona_id: str, days: Sequence[date]) -> list[TokenUsage]:
+        counters = [_persona_counter(scope, persona_id, day) for day in days]
+        found = await self._read(counters[0].scope, [key for counter in counters for key in counter.keys])
+        return [_sum(found, counter) for counter in counters]
 
     async def keys_of_user(self, scope: Scope) -> list[str]:
         """The keys of the user's daily counters that are stored."""
