@@ -17,6 +17,7 @@ from wenmai.http.routing import resource_router
 from wenmai.http.schemas.common import CursorQuery, PageLimit, PersonaIdQuery, SessionIdPath
 from wenmai.http.schemas.sessions import ContextBody, MessagesBody, SessionBody, TitleBody
 from wenmai.http.scope import CallerScope
+from wenmai.http.views import view_of
 from wenmai.http.views.sessions import (
     Deleted,
     Messages,
