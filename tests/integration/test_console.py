@@ -221,7 +221,10 @@ def test_traces_are_filtered_and_opened_with_the_figures_of_the_api(browser: Bro
     traces = httpx.get(f"{url}/api/v1/npc/traces?limit=100", headers=AS_USER).json()["traces"]
     whole = (httpx.get(f"{url}/api/v1/npc/traces/{each['trace_id']}", headers=AS_USER).json() for each in traces)
     trace = next(each for each in whole if each["details"]["removed"])
+    rated = {"rating": "down", "reason": "too long"}
+    httpx.put(f"{url}/v1/traces/{trace['trace_id']}/feedback", json=rated, headers=AS_USER).raise_for_status()
     page.goto(f"{url}/console#traces?user={USER}&trace={trace['trace_id']}")
+    expect(page.get_by_text("down: too long")).to_be_visible()
     total = sum(block["tokens"] for block in trace["blocks"])
     blocks = f"What the model saw ({total:,} tokens)"
     expect(page.get_by_role("heading", name=blocks)).to_be_visible()

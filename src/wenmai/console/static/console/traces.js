@@ -58,7 +58,7 @@ function decision(trace) {
     [say("intent"), trace.intent], [say("searched"), asked.rewritten_query], [say("mode"), mode(trace)], [say("reason"), trace.policy_reason],
     [say("model"), trace.model], [say("promptTokens"), number(trace.prompt_tokens)], [say("completionTokens"), number(trace.completion_tokens)],
     [say("cost"), `$${number(trace.cost_usd, 5)}`], [say("latency"), `${number(trace.latency_ms)} ms`],
-    [say("degraded"), trace.degraded.join(", ")], [say("error"), trace.error], [say("feedback"), trace.rating]]),
+    [say("degraded"), trace.degraded.join(", ")], [say("error"), trace.error], [say("feedback"), [trace.details.feedback?.rating, trace.details.feedback?.reason].filter(Boolean).join(": ")]]),
   element("h3", {}, say("answer")), element("p", { class: "text" }, trace.answer || "–"));
 }
 
