@@ -79,6 +79,7 @@ lock: install   ## new pins, without registry addresses
 
 screenshots: install  ## the pictures of the documentation; needs Chromium and a Chinese font
 	PYTHONPATH=tests $(BIN)/python -m screenshots docs/images
+	PYTHONPATH=tests $(BIN)/python -m console_screenshots docs/images
 
 clean:          ## remove what was set up, but not the data
 	rm -rf $(VENV) site .mypy_cache .ruff_cache .hypothesis

@@ -61,6 +61,7 @@ ROWS = {
     ("get", "/v1/sessions/{session_id}/messages"): Row(),
     ("post", "/v1/sessions/{session_id}/context"): Row({"query": "hello"}),
     ("get", "/v1/sessions/{session_id}/export"): Row(),
+    ("get", "/v1/sessions/{session_id}/summaries"): Row(),
     ("get", "/v1/sessions/{session_id}/state"): Row(),
     ("patch", "/v1/sessions/{session_id}/state"): Row({"current_customer_id": "C-1"}),
     ("delete", "/v1/sessions/{session_id}/state"): Row(),
@@ -77,6 +78,7 @@ USER = "/v1/users/{user_id}"
 ROUTES = [(method, path) for method, path in documented_operations() if "{" in path and not path.startswith(USER)]
 LISTS = {
     "/v1/sessions": "sessions",
+    "/v1/threads": "threads",
     "/api/v1/npc/traces": "traces",
     "/api/v1/evidence": "evidence",
     "/api/v1/prompts": "versions",

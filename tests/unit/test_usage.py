@@ -92,6 +92,22 @@ async def test_a_call_counts_for_session_user_and_tenant(env: LedgerEnv) -> None
     assert env.ledger.process_total == times(2)
 
 
+async def test_a_call_counts_for_its_persona_in_the_site_whoever_asked(env: LedgerEnv) -> None:
+    """Day by day; not for another persona, site or tenant; a user's erasure leaves it."""
+    for scope in (ME, ME._replace(user_id="you"), ME._replace(site_id="other"), ME._replace(tenant_id="other")):
+        await env.ledger.add(scope, None, CALL, persona_id="elder")
+    await env.ledger.add(ME, None, CALL, persona_id="doctor")
+    await env.ledger.add(ME, None, CALL)
+    await env.ledger.forget_user(ME)
+    before, none = TODAY - timedelta(days=1), TokenUsage()
+    found = await env.another_process().of_personas(ME, ["elder", "doctor", "absent"], before, TODAY)
+    assert [(each.persona_id, each.days) for each in found] == [
+        ("elder", [none, times(2)]),
+        ("doctor", [none, CALL]),
+        ("absent", [none, none]),
+    ]
+
+
 async def test_usage_of_a_deleted_session_counts_for_its_user(env: LedgerEnv) -> None:
     """The session is not recreated."""
     await env.ledger.add(ME, "session-gone", CALL)

@@ -16,7 +16,7 @@ from wenmai.errors import ApiKeyNotFound, InvalidInput, Unauthenticated
 from wenmai.scope import Scope
 from wenmai.stores.contracts import Documents
 from wenmai.stores.records import ApiKeyRecord
-from wenmai.stores.structs import Stored
+from wenmai.stores.structs import Page, Stored
 from wenmai.stores.update import update
 
 KEYS_SCOPE = Scope("*", "*", "")
@@ -96,11 +96,20 @@ class ApiKeys:
         found: list[Stored[ApiKeyRecord]] = []
         cursor: str | None = None
         while True:
-            page = await self._documents.list(KEYS_SCOPE, ApiKeyRecord, limit=_PAGE, cursor=cursor)
+            page = await self.page(limit=_PAGE, cursor=cursor)
             found += page.items
             cursor = page.next_cursor
             if cursor is None:
                 return found
+
+    async def page(self, *, limit: int, cursor: str | None = None) -> Page[ApiKeyRecord]:
+        """One page of the keys of all tenants, newest first, the revoked and expired ones too.
+
+        Raises:
+            InvalidInput: the cursor is invalid.
+            StoreError: the store cannot be read.
+        """
+        return await self._documents.list(KEYS_SCOPE, ApiKeyRecord, limit=limit, cursor=cursor)
 
     async def revoke(self, key_id: str) -> ApiKeyRecord:
         """Refuse the key from now on: in this process at once, in others within :data:`CACHE_SECONDS`.

@@ -105,7 +105,13 @@ class ModelSummaryWriter:
                 if lines is None:
                     break
         finally:
-            await self._memory.usage.add(scope, thread.session_id, meter.usage, incarnation=thread.incarnation)
+            await self._memory.usage.add(
+                scope,
+                thread.session_id,
+                meter.usage,
+                incarnation=thread.incarnation,
+                persona_id=thread.persona_id,
+            )
         if lines is not None:
             return Written([*lines], "model")
         extracted = await run_by_size(size, _LARGE, extract, previous, messages, SUMMARY_TOKENS, count_tokens)

@@ -121,7 +121,13 @@ class Titles:
                 return trace  # a caller of the plain API can name any trace
             return msgspec.structs.replace(trace, details=msgspec.structs.replace(trace.details, title=usage))
 
-        await self._memory.usage.add(change.scope, session.session_id, usage, incarnation=session.incarnation)
+        await self._memory.usage.add(
+            change.scope,
+            session.session_id,
+            usage,
+            incarnation=session.incarnation,
+            persona_id=change.thread.persona_id,
+        )
         trace_id = change.newest[-1].metadata.get("trace_id") if change.newest else None
         if isinstance(trace_id, str):
             await self._traces.amend(change.scope, trace_id, with_usage)

@@ -3,9 +3,11 @@
 Nothing of a page is made on the server, so it keeps nothing for an open page, and any worker serves any file.
 """
 
+from collections.abc import Iterator
 from functools import cache
 from hashlib import blake2b
 from importlib import resources
+from importlib.resources.abc import Traversable
 from typing import NamedTuple
 
 CONTENT_SECURITY_POLICY = (
@@ -26,12 +28,16 @@ class PageFile(NamedTuple):
 
 @cache
 def page_files() -> dict[str, PageFile]:
-    """All files by name; read when first asked for."""
-    found = {}
-    for file in (resources.files("wenmai.console") / "static").iterdir():
+    """All files by path; read when first asked for."""
+    return dict(_files(resources.files("wenmai.console") / "static"))
+
+
+def _files(folder: Traversable, prefix: str = "") -> Iterator[tuple[str, PageFile]]:
+    for file in folder.iterdir():
         suffix = f".{file.name.rpartition('.')[2]}"
-        if suffix in _MEDIA_TYPES:
+        if file.is_dir():
+            yield from _files(file, f"{prefix}{file.name}/")
+        elif suffix in _MEDIA_TYPES:
             content = file.read_bytes()
             etag = f'"{blake2b(content, digest_size=12).hexdigest()}"'
-            found[file.name] = PageFile(content, _MEDIA_TYPES[suffix], etag)
-    return found
+            yield f"{prefix}{file.name}", PageFile(content, _MEDIA_TYPES[suffix], etag)

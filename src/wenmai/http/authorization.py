@@ -8,7 +8,7 @@ from wenmai.auth.principal import Principal, Right
 from wenmai.engine import Engine
 from wenmai.errors import Forbidden, Unauthenticated
 
-PUBLIC = frozenset({"healthz", "readyz", "start", "static", "docs", "asset"})
+PUBLIC = frozenset({"healthz", "readyz", "start", "console", "static", "docs", "asset"})
 """Routes that need no key: they say nothing of what is stored."""
 
 RIGHT_OF: Mapping[str, Right] = {
@@ -18,7 +18,7 @@ RIGHT_OF: Mapping[str, Right] = {
             *("read_conversation", "list_traces", "read_trace", "list_models", "recall"),
             *("list_sessions", "read_session", "list_messages", "build_context", "export_session", "export_user"),
             *("session_list", "conversation_history", "quick_questions", "assistant"),
-            *("read_state", "list_state_changes"),
+            *("read_state", "list_state_changes", "list_summaries"),
             *("search", "list_evidence", "read_evidence"),
             *("list_personas", "read_persona"),
         ),
@@ -39,7 +39,7 @@ RIGHT_OF: Mapping[str, Right] = {
             *("activate_persona", "delete_persona_version"),
             *("create_prompt", "list_prompts", "read_prompt", "list_prompt_versions", "read_prompt_version"),
             *("activate_prompt", "delete_prompt_version"),
-            *("usage", "metrics", "audit"),
+            *("usage", "metrics", "audit", "audit_status", "list_keys", "list_threads"),
         ),
         "admin",
     ),

@@ -31,6 +31,8 @@ TAGS = [
     {"name": "sessions", "description": "The plain memory API, for applications with their own model."},
     {"name": "usage", "description": "Token usage and cost of model calls, and budgets."},
     {"name": "users", "description": "Export and erasure of users."},
+    {"name": "threads", "description": "The threads of all users of a site."},
+    {"name": "keys", "description": "API keys of the tenant."},
     {"name": "audit", "description": "The audit log of administrative acts."},
     {"name": "health", "description": "Liveness, readiness, metrics."},
 ]

@@ -5,8 +5,10 @@ cut off its end: compare the newest digest with one that was kept elsewhere.
 """
 
 import hashlib
+from typing import Annotated
 
 import msgspec
+from msgspec import Meta
 from msgspec.structs import replace
 
 from wenmai.clock import Clock
@@ -20,17 +22,13 @@ _PAGE = 200
 
 
 class AuditStatus(msgspec.Struct, frozen=True):
-    """The result of a verification.
+    """The result of a verification."""
 
-    Attributes:
-        entries: how many there are.
-        newest: the digest of the last one that is right.
-        broken_at: the number of the first entry that is missing or wrong; None if there is none.
-    """
-
-    entries: int
-    newest: str
-    broken_at: int | None
+    entries: Annotated[int, Meta(description="Number of entries.")]
+    newest: Annotated[str, Meta(description="The digest of the last valid entry.")]
+    broken_at: Annotated[
+        int | None, Meta(description="The first entry that is missing or wrong; null if all are valid.")
+    ]
 
 
 class AuditLog:

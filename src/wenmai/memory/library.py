@@ -33,6 +33,7 @@ from wenmai.memory.sessions import OpenedSession, Sessions, SessionTerms
 from wenmai.memory.state import StateBook, StateUpdate
 from wenmai.memory.state_correction import StateCorrection
 from wenmai.memory.summaries import Summaries, ThreadSummary
+from wenmai.memory.thread_listing import ThreadListing
 from wenmai.memory.thread_lock import ThreadLock
 from wenmai.memory.trace_archive import TraceArchive
 from wenmai.memory.transcript import MessageInput, Transcript
@@ -134,6 +135,7 @@ class Memory:
         self.preferences: PreferenceBook = PreferenceBook(documents, default_language=self.policy.language)
         self.states: StateBook = StateBook(documents, clock, self.policy.business)
         self.traces: TraceArchive = TraceArchive(documents, clock, self.policy.retention)
+        self.threads: ThreadListing = ThreadListing(documents, logs)
         self.history: History = History(self.sessions, self.transcript, self.preferences)
         self.summaries: Summaries = Summaries(
             documents, logs, self.transcript, window=self.policy.window, count_tokens=count_tokens

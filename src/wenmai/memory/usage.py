@@ -1,4 +1,4 @@
-"""Token usage and cost of model calls: per session, and per user and tenant per day.
+"""Token usage and cost of model calls: per session, and per user, persona and tenant per day.
 
 Every turn of every process would write a tenant's counter, so the counter is sharded: a process adds to one shard, and
 switches to another after a conflict. Within a process, additions wait for the write in progress and are then written
@@ -39,10 +39,17 @@ class DayUsage(msgspec.Struct, frozen=True):
     tenant: Annotated[TokenUsage, Meta(description="Usage of all users of the tenant.")]
 
 
-class _Counter(NamedTuple):
-    """A day's counter of a user or tenant, with the scope of its records and the number of its shards."""
+class PersonaUsage(msgspec.Struct, frozen=True):
+    """Usage of a persona of the site by all users, day by day."""
 
-    kind: Literal["user", "tenant"]
+    persona_id: Annotated[str, Meta(description="The persona.")] = msgspec.field(name="npc_id")
+    days: Annotated[list[TokenUsage], Meta(description="One for each of the requested days, in their order.")]
+
+
+class _Counter(NamedTuple):
+    """A day's counter of a user, persona or tenant, with the scope of its records and the number of its shards."""
+
+    kind: Literal["user", "persona", "tenant"]
     scope: Scope
     of: str
     day: date
@@ -69,6 +76,11 @@ def _counters(scope: Scope, day: date) -> tuple[_Counter, _Counter]:
     )
 
 
+def _persona_counter(scope: Scope, persona_id: str, day: date) -> _Counter:
+    owner = Scope(scope.tenant_id, "*", "")
+    return _Counter("persona", owner, f"{scope.site_id}\0{persona_id}", day, TENANT_SHARDS)
+
+
 class UsageLedger:
     """Records the usage of model calls.
 
@@ -88,21 +100,28 @@ class UsageLedger:
         self._writing: dict[_Counter, asyncio.Task[None]] = {}
 
     async def add(
-        self, scope: Scope, session_id: str | None, usage: TokenUsage, *, incarnation: str | None = None
+        self,
+        scope: Scope,
+        session_id: str | None,
+        usage: TokenUsage,
+        *,
+        incarnation: str | None = None,
+        persona_id: str = "",
     ) -> None:
-        """Add to the session (unless it was deleted, or None is given), the user and the tenant.
+        """Add to the session (unless it was deleted, or None is given), the user, the persona and the tenant.
 
-        ``incarnation`` names the session to charge; None means the one that has the id now.
+        ``incarnation`` names the session to charge; None means the one that has the id now. Without a persona, none
+        is charged.
 
         Durable on return. A caller cancelled meanwhile waits until it is durable.
 
         Raises:
-            StoreUnavailable, Conflict: some of the three may have been updated.
+            StoreUnavailable, Conflict: some of the four may have been updated.
         """
         if not usage.calls:
             return
         self.process_total += usage
-        await run_to_completion(self._add(scope, session_id, usage, incarnation))
+        await run_to_completion(self._add(scope, session_id, usage, incarnation, persona_id))
 
     async def totals(self, scope: Scope, first: date, last: date) -> list[DayUsage]:
         """Usage of the user and the tenant on each day from ``first`` to ``last``, inclusive, ascending.
@@ -117,6 +136,18 @@ class UsageLedger:
             for day, (user, tenant) in zip(days, counters, strict=True)
         ]
 
+    async def of_personas(
+        self, scope: Scope, persona_ids: Sequence[str], first: date, last: date
+    ) -> list[PersonaUsage]:
+        """Usage of these personas of the site on each day; one store read per 62 days of a persona."""
+        days = [first + timedelta(days=number) for number in range((last - first).days + 1)]
+        return [PersonaUsage(each, await self._of_persona(scope, each, days)) for each in persona_ids]
+
+    async def _of_persona(self, scope: Scope, persona_id: str, days: Sequence[date]) -> list[TokenUsage]:
+        counters = [_persona_counter(scope, persona_id, day) for day in days]
+        found = await self._read(counters[0].scope, [key for counter in counters for key in counter.keys])
+        return [_sum(found, counter) for counter in counters]
+
     async def keys_of_user(self, scope: Scope) -> list[str]:
         """The keys of the user's daily counters that are stored."""
         today = self._clock().date()
@@ -130,12 +161,14 @@ class UsageLedger:
         for key in await self.keys_of_user(scope):
             await self._documents.delete(owner, UsageRecord, key)
 
-    async def _add(self, scope: Scope, session_id: str | None, usage: TokenUsage, incarnation: str | None) -> None:
-        user, tenant = _counters(scope, self._clock().date())
+    async def _add(
+        self, scope: Scope, session_id: str | None, usage: TokenUsage, incarnation: str | None, persona_id: str
+    ) -> None:
+        today = self._clock().date()
+        counters = [*_counters(scope, today), *([_persona_counter(scope, persona_id, today)] if persona_id else [])]
         found, *_ = await asyncio.gather(
             self._add_to_session(scope, session_id, usage, incarnation),
-            asyncio.shield(self._enqueue(user, usage)),
-            asyncio.shield(self._enqueue(tenant, usage)),
+            *(asyncio.shield(self._enqueue(counter, usage)) for counter in counters),
         )
         if not found and self.was_erased is not None and await self.was_erased(scope):
             await self.forget_user(scope)

@@ -67,11 +67,15 @@ async def _record_first_question(state: TurnState, run: TurnRun) -> None:
 
 
 async def record_usage(state: TurnState, run: TurnRun) -> None:
-    """Add the usage of the turn's model calls to session, user and tenant; once, however the turn ends."""
+    """Add the usage of the turn's model calls to session, user, persona and tenant; once, however the turn ends."""
     if "opened" in state:
         thread = state["opened"].thread
         await run.services.memory.usage.add(
-            state["request"].scope, thread.session_id, run.meter.take(), incarnation=thread.incarnation
+            state["request"].scope,
+            thread.session_id,
+            run.meter.take(),
+            incarnation=thread.incarnation,
+            persona_id=thread.persona_id,
         )
 
 

@@ -33,16 +33,21 @@ async function checked(response) {
 }
 
 /** The JSON of a route, relative to the page. */
-export async function call(method, path, { body = null, query = {}, keepalive = false } = {}) {
+export async function call(method, path, options = {}) {
+  return (await fetched(method, path, options)).json();
+}
+
+/** The successful response of a route; a file as the body is sent as it is. */
+export async function fetched(method, path, { body = null, query = {}, keepalive = false, extra = {} } = {}) {
   const url = new URL(path, document.baseURI);
-  for (const [name, value] of Object.entries(query)) if (value) url.searchParams.set(name, value);
+  for (const [name, value] of Object.entries(query)) for (const each of [value].flat()) if (each) url.searchParams.append(name, each);
   const response = await fetch(url, {
     method,
     keepalive,
-    headers: headers(body ? { "Content-Type": "application/json" } : {}),
-    body: body ? JSON.stringify(body) : null,
+    headers: headers({ ...(body && !(body instanceof Blob) ? { "Content-Type": "application/json" } : {}), ...extra }),
+    body: body instanceof Blob || !body ? body : JSON.stringify(body),
   });
-  return (await checked(response)).json();
+  return checked(response);
 }
 
 /** Save the answer of a route as a file. */

@@ -12,6 +12,7 @@ from wenmai.http.responses import Json, StructRoute
 from wenmai.http.routing import resource_router
 from wenmai.http.schemas.common import MAX_SAFE_INTEGER
 from wenmai.http.scope import CallerScope
+from wenmai.memory.audit import AuditStatus
 from wenmai.stores.records import AuditEntry
 
 router: APIRouter = resource_router("/v1/audit", tag="audit", route_class=StructRoute)
@@ -35,3 +36,9 @@ async def audit(
     Each entry has the digest of the one before; `wenmai audit --verify` checks the chain.
     """
     return Json(AuditEntries(entries=await engine.memory.audit.entries(scope.tenant_id, limit=limit, before=before)))
+
+
+@router.get("/status", summary="Verify the audit log", responses=problems(404))
+async def audit_status(scope: CallerScope, engine: EngineDep) -> Json[AuditStatus]:
+    """Check the digests of all entries of the tenant, as `wenmai audit --verify` does."""
+    return Json(await engine.memory.audit.verify(scope.tenant_id))

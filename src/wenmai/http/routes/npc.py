@@ -189,7 +189,7 @@ async def set_preference(  # noqa: PLR0917 — FastAPI passes them by keyword
 
 
 @router.get("/traces", summary="List traces", responses=problems())
-async def list_traces(
+async def list_traces(  # noqa: PLR0917 — FastAPI passes them by keyword
     scope: CallerScope,
     engine: EngineDep,
     session_id: Annotated[str | None, Query(pattern=ID_PATTERN, description="Only traces of this session.")] = None,
@@ -198,14 +198,24 @@ async def list_traces(
     ] = None,
     policy_mode: Annotated[PolicyMode | None, Query(description="Only turns with this policy mode.")] = None,
     intent: Annotated[DialogueAct | None, Query(description="Only questions with this intent.")] = None,
+    degraded: Annotated[bool | None, Query(description="Only degraded turns, or only the others.")] = None,
+    min_latency_ms: Annotated[float, Query(ge=0, le=1e9, description="Only turns that took at least so long.")] = 0,
     limit: PageLimit = 20,
     cursor: CursorQuery = None,
 ) -> Json[TracePage]:
-    """The user's traces, newest first, without the prompt blocks."""
+    """The user's traces, newest first, without the prompt blocks.
+
+    With `degraded` or `min_latency_ms`, `limit` traces are examined: a page may have fewer and still a `next`.
+    """
     filters = {"session_id": session_id, "npc_id": persona_id, "policy_mode": policy_mode, "intent": intent}
     where = {field: str(value) for field, value in filters.items() if value is not None}
     page = await engine.traces.list(scope, where=where, limit=limit, cursor=cursor)
-    summaries = [trace_summary(each.record) for each in page.items]
+    records = [each.record for each in page.items]
+    summaries = [
+        trace_summary(record)
+        for record in records
+        if degraded in (None, bool(record.degraded)) and record.latency_ms >= min_latency_ms
+    ]
     return Json(TracePage(traces=summaries, next=page.next_cursor))
 
 

@@ -1,4 +1,4 @@
-"""The pages: chat at ``/``, the API documentation at ``/docs``; all files are served from here."""
+"""The pages: chat at ``/``, console at ``/console``, API documentation at ``/docs``; all files are served from here."""
 
 from functools import cache
 from importlib import resources
@@ -23,7 +23,13 @@ async def start(request: Request) -> Response:
     return _file(request, "index.html")
 
 
-@router.get("/static/{name}")
+@router.get("/console")
+async def console(request: Request) -> Response:
+    """The console for operators."""
+    return _file(request, "console.html")
+
+
+@router.get("/static/{name:path}")
 async def static(request: Request, name: str) -> Response:
     """A file of the pages."""
     return _file(request, name)

@@ -25,8 +25,10 @@ from wenmai.http.views.sessions import (
     SessionDetail,
     SessionPage,
     SessionView,
+    SummaryList,
     session_detail,
     session_view,
+    thread_summary_view,
 )
 from wenmai.interchange import export_lines
 from wenmai.memory.context import Context
@@ -144,6 +146,19 @@ async def build_context(
         scope, thread, body.query, budget_tokens=body.budget_tokens, related_turns=body.related_turns
     )
     return Json(context)
+
+
+@router.get("/{session_id}/summaries", summary="Read the summaries", responses=problems(404))
+async def list_summaries(session_id: SessionIdPath, scope: CallerScope, engine: EngineDep) -> Json[SummaryList]:
+    """The rolling summary of each thread that has one."""
+    session = (await engine.memory.sessions.get(scope, session_id)).record
+    threads = await engine.memory.transcript.threads(scope, session_id, incarnation=session.incarnation)
+    found = []
+    for thread in threads:
+        summary = await engine.memory.summaries.get(scope, session.thread(thread.persona_id))
+        if summary is not None:
+            found.append(thread_summary_view(thread.persona_id, summary))
+    return Json(SummaryList(summaries=found))
 
 
 @router.get(

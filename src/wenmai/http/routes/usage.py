@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import msgspec
 from fastapi import APIRouter, Query
 from msgspec import Meta
-from pydantic import AfterValidator
+from pydantic import AfterValidator, StringConstraints
 
 from wenmai.errors import InvalidInput
 from wenmai.http.dependencies import EngineDep
@@ -16,7 +16,7 @@ from wenmai.http.routing import resource_router
 from wenmai.http.schemas.common import ID_PATTERN
 from wenmai.http.scope import CallerScope
 from wenmai.http.views import view_of
-from wenmai.memory.usage import DayUsage
+from wenmai.memory.usage import DayUsage, PersonaUsage
 from wenmai.stores.records import BudgetStatus, TokenUsage
 
 router: APIRouter = resource_router("/v1/usage", tag="usage", route_class=StructRoute)
@@ -31,6 +31,7 @@ _EXAMPLE = {
     "user": _USER,
     "tenant": _TENANT,
     "days": [{"day": "2026-01-05", "user": _USER, "tenant": _TENANT}],
+    "personas": [{"npc_id": "village_elder", "days": [_USER]}],
     "session": {"session_id": "my-session", "total_tokens_used": 935, "total_cost_usd": 0.0004},
     "budgets": [
         {
@@ -64,6 +65,7 @@ class UsageView(msgspec.Struct, frozen=True, kw_only=True, rename={"from_": "fro
     user: Annotated[TokenUsage, Meta(description="Usage of the user.")]
     tenant: Annotated[TokenUsage, Meta(description="Usage of all users of the tenant.")]
     days: Annotated[list[DayUsage], Meta(description="Every day from `from` to `to`, both included.")]
+    personas: Annotated[list[PersonaUsage], Meta(description="Usage of the personas of `npc_id`, in their order.")]
     session: Annotated[SessionUsage | None, Meta(description="Usage of the session, with `session_id`.")]
     budgets: Annotated[
         list[BudgetStatus], Meta(description="The configured budgets; that of the session with `session_id`.")
@@ -86,6 +88,11 @@ SessionQuery = Annotated[
     str | None, Query(pattern=ID_PATTERN, description="Include the usage and budget of this session.")
 ]
 
+PersonasQuery = Annotated[
+    list[Annotated[str, StringConstraints(pattern=ID_PATTERN)]],
+    Query(alias="npc_id", max_length=20, description="Include the usage of these personas by all users of the site."),
+]
+
 
 @router.get(
     "",
@@ -98,6 +105,7 @@ async def usage(
     from_: FromQuery = None,
     to: ToQuery = None,
     session_id: SessionQuery = None,
+    persona_ids: PersonasQuery = [],  # noqa: B006 — FastAPI copies it
 ) -> Json[UsageView]:
     """Usage of the user and of the tenant, per day; at most 92 days."""
     last = date.fromisoformat(to) if to else engine.clock().date()
@@ -117,6 +125,7 @@ async def usage(
             user=sum((day.user for day in days), TokenUsage()),
             tenant=sum((day.tenant for day in days), TokenUsage()),
             days=days,
+            personas=await engine.memory.usage.of_personas(scope, persona_ids, first, last),
             session=session,
             budgets=await engine.budgets.statuses(scope, session_id),
         )

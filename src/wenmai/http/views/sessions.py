@@ -10,9 +10,11 @@ from wenmai.http.views import view_of
 from wenmai.memory.history import MessagePage, SessionOverview, default_persona
 from wenmai.memory.preferences import SessionPreferences
 from wenmai.memory.sessions import began_at
+from wenmai.memory.summaries import ThreadSummary
 from wenmai.scope import Scope
 from wenmai.stores.records import Message, Role, Session
 from wenmai.stores.structs import Stored, ThreadInfo
+from wenmai.text.tokens import estimate_tokens
 
 
 class SessionView(msgspec.Struct, frozen=True, kw_only=True):
@@ -119,6 +121,26 @@ class SummaryView(msgspec.Struct, frozen=True, kw_only=True):
     preference: Annotated[PreferenceView, Meta(description="The user's preferences.")]
 
 
+class ThreadSummaryView(msgspec.Struct, frozen=True, kw_only=True):
+    """The rolling summary of a thread; never a source of facts."""
+
+    persona_id: Annotated[str, Meta(description="The persona of the thread.")] = msgspec.field(name="npc_id")
+    text: Annotated[str, Meta(description="One point per line; empty if nothing may be summarised.")]
+    tokens: Annotated[int, Meta(description="Estimated tokens of the text.")]
+    version: Annotated[int, Meta(description="1, 2, 3 … with each update.")]
+    covered_message_count: Annotated[int, Meta(description="It covers so many messages from the first one on.")]
+    covered_through: Annotated[int, Meta(description="The last turn that it covers.")]
+    created_at: Annotated[datetime, Meta(description="When this version was made.")]
+    written_by: Annotated[Literal["rules", "model"], Meta(description="How it was written.")]
+    degraded: Annotated[bool, Meta(description="A model should have written it and failed.")]
+
+
+class SummaryList(msgspec.Struct, frozen=True, kw_only=True):
+    """The summaries of a session."""
+
+    summaries: Annotated[list[ThreadSummaryView], Meta(description="One per thread that has one.")]
+
+
 class Deleted(msgspec.Struct, frozen=True, kw_only=True):
     """The result of a deletion."""
 
@@ -145,6 +167,11 @@ def summary_view(overview: SessionOverview) -> SummaryView:
     """The overview of a session."""
     recent = [view_of(message, RecentMessage) for message in overview.recent_messages]
     return view_of(overview, SummaryView, recent_messages=recent, preference=preference_view(overview.preference))
+
+
+def thread_summary_view(persona_id: str, summary: ThreadSummary) -> ThreadSummaryView:
+    """The summary of a thread."""
+    return view_of(summary, ThreadSummaryView, persona_id=persona_id, tokens=estimate_tokens(summary.text))
 
 
 def _places(scope: Scope, stored: Stored[Session]) -> dict[str, Any]:

@@ -9,18 +9,18 @@ from wenmai.stores.records.base import Record, RecordSpec
 
 
 class UsageRecord(Record, frozen=True, kw_only=True):
-    """One shard of the model usage of a day, for one user or tenant; see :mod:`wenmai.memory.usage`.
+    """One shard of the model usage of a day, for one user, persona or tenant; see :mod:`wenmai.memory.usage`.
 
     Attributes:
         day: YYYY-MM-DD, UTC.
-        of: the id of the tenant; for a user the site id, then the user id.
+        of: the id of the tenant; for a user or persona the site id, then its id.
     """
 
     spec: ClassVar[RecordSpec] = RecordSpec("usage", key="ref", shared=True, filters=("day",))
 
     ref: str
     day: str
-    kind: Literal["user", "tenant"]
+    kind: Literal["user", "persona", "tenant"]
     of: str
     calls: int = 0
     prompt_tokens: int = 0

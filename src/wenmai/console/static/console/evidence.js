@@ -1,0 +1,87 @@
+// Evidence: files uploaded, passages browsed by source and deleted, a search tried out with its scores.
+
+import { byId, element, showDialog, showToast } from "../dom.js";
+import { action, address, badge, card, confirmed, empty, facts, field, form, id, link, number, pagedTable, submit, table } from "./parts.js";
+import { get, send } from "./request.js";
+import { say } from "./texts.js";
+
+const PAGE = 30;
+const TYPES = { md: "text/markdown", txt: "text/plain", jsonl: "application/jsonl", csv: "text/csv" };
+
+export async function showEvidence(content, { source = "", passage = "" }) {
+  const results = element("div", {});
+  const uploaded = element("div", { role: "status" });
+  const list = passages(source);
+  await list.ready;
+  content.replaceChildren(
+    card(say("trySearch"), searchForm(results), results),
+    card(`${say("browse")}: ${source || say("allSources")}`, source ? element("div", { class: "buttons" }, link(say("allSources"), "evidence"),
+      action(`${say("deleteSource")}…`, async () => confirmed(`${say("deleteSource")}: ${source}`, say("deleteSourceWhy"), say("delete"), () => remove({ source_ref: source })), "danger")) : null, list.holder),
+    card(say("upload"), element("p", { class: "hint" }, say("fileHint")), uploadForm(uploaded), uploaded),
+  );
+  if (passage) await open(passage, source);
+}
+
+function passages(source) {
+  const headings = [say("title"), say("source"), say("domains"), say("answerLanguage"), say("verified"), say("effective")];
+  return pagedTable(say("browse"), headings, async (cursor) => {
+    const page = await get("api/v1/evidence", { source_ref: source, limit: PAGE, cursor });
+    return { next: page.next, rows: page.evidence.map((each) => [link(each.title || each.evidence_id, "evidence", { source, passage: each.evidence_id }),
+      each.source_ref ? link(each.source_ref, "evidence", { source: each.source_ref }) : "–", each.domains.join(", ") || "–", each.language || "–",
+      each.verified ? say("yes") : badge(say("no"), "warn"), each.effective_date || "–"]) };
+  }, { none: say("noEvidence") });
+}
+
+async function open(evidenceId, source) {
+  const found = await get(`api/v1/evidence/${id(evidenceId)}`);
+  const gone = async () => {
+    await send("DELETE", `api/v1/evidence/${id(evidenceId)}`);
+    showToast(say("deleted"));
+    location.hash = address("evidence", { source });
+  };
+  byId("dialog").addEventListener("close", () => {
+    if (location.hash.includes("passage=")) history.replaceState(null, "", address("evidence", { source }));
+  }, { once: true });
+  showDialog(found.title || found.evidence_id, say("close"), element("p", { class: "text" }, found.text),
+    facts([["id", found.evidence_id], [say("source"), found.source_ref], [say("domains"), found.domains.join(", ")], [say("answerLanguage"), found.language],
+      [say("verified"), found.verified ? say("yes") : say("no")], [say("effective"), found.effective_date]]),
+    element("div", { class: "buttons" }, action(`${say("delete")}…`, async () => confirmed(say("deletePassage"), say("deletePassageWhy"), say("delete"), gone), "danger")));
+}
+
+async function remove(query) {
+  const { deleted } = await send("DELETE", "api/v1/evidence", { query });
+  showToast(`${say("deleted")}: ${number(deleted)}`);
+  location.hash = address("evidence");
+}
+
+function uploadForm(holder) {
+  const file = element("input", { type: "file", name: "file", required: true, accept: Object.keys(TYPES).map((each) => `.${each}`).join(",") });
+  return form("filters", async ({ replace }) => {
+    const chosen = file.files[0];
+    const type = TYPES[chosen.name.split(".").pop().toLowerCase()] ?? "text/plain";
+    holder.replaceChildren(element("p", {}, element("progress", { "aria-label": say("uploading") }), ` ${say("uploading")}`));
+    try {
+      const result = await send("POST", "api/v1/evidence/files", { body: chosen, query: { name: chosen.name, replace_source: replace ? "true" : "" }, extra: { "Content-Type": type } });
+      holder.replaceChildren(...report(result));
+    } catch (problem) {
+      holder.replaceChildren(element("p", { class: "note error" }, problem.message));
+    }
+  }, field(say("file"), file, "wide"), element("label", { class: "check" }, element("input", { type: "checkbox", name: "replace", value: "yes" }), say("replaceSource")), submit(say("upload")));
+}
+
+function report(result) {
+  const counts = [["added", result.added], ["changed", result.changed], ["unchanged", result.unchanged], ["removed_", result.removed]];
+  const bad = result.bad_lines.map((each) => [String(each.line), each.reason]);
+  return [facts([[say("file"), result.file], ...counts.map(([name, value]) => [say(name), number(value)])]), ...result.warnings.map((each) => element("p", { class: "note" }, each)),
+    ...(bad.length ? [element("h3", {}, `${say("badLines")} (${number(result.bad_line_count)})`), table(say("badLines"), [say("line"), say("reason")], bad)] : []),
+    element("div", { class: "buttons" }, link(say("browse"), "evidence", { source: result.file }))];
+}
+
+function searchForm(holder) {
+  return form("filters", async ({ query }) => {
+    const { passages: found, degraded } = await send("POST", "api/v1/evidence/search", { body: { query, limit: 10 } });
+    const rows = found.map((each) => [link(each.title || each.evidence_id, "evidence", { passage: each.evidence_id }), number(each.score, 3), each.text, each.source_ref || "–"]);
+    holder.replaceChildren(degraded.length ? badge(`${say("degraded")}: ${degraded.join(", ")}`, "warn") : "",
+      found.length ? table(say("trySearch"), [say("title"), say("score"), say("passage_text"), say("source")], rows) : empty(say("nothingFound")));
+  }, field(say("query"), element("input", { name: "query", required: true, maxlength: 4000, autocomplete: "off" }), "wide"), submit(say("search")));
+}

@@ -1,0 +1,53 @@
+// The words of the console, in Chinese and English.
+
+import { language } from "../texts.js";
+
+const TEXTS = {
+  skip: ["跳到内容", "Skip to the content"], pages: ["页面", "Pages"], chat: ["对话页", "Chat"],
+  otherLanguage: ["Switch to English", "切换到中文"], languageMark: ["EN", "中"], theme: ["切换深色或浅色", "Dark or light"],
+  overview: ["概览", "Overview"], sessions: ["会话", "Sessions"], memory: ["记忆", "Memory"], traces: ["追踪", "Traces"],
+  versions: ["人物与提示", "Personas"], evidence: ["证据", "Evidence"], audit: ["审计", "Audit"],
+  loading: ["载入中……", "Loading…"], again: ["重试", "Try again"], failed: ["没有成功", "This did not work"], close: ["关闭", "Close"],
+  key: ["API 密钥或令牌", "API key or token"], keyNeeded: ["这个服务需要 API 密钥或令牌", "This service needs an API key or a token"], signIn: ["登录", "Sign in"],
+  otherKey: ["换一个密钥", "Use another key"], missingRight: ["没有所需的权限", "This key lacks the right"],
+  scope: ["范围", "Scope"], tenant: ["租户", "Tenant"], site: ["站点", "Site"], apply: ["应用", "Apply"], scopeHint: ["留空即默认", "Empty for the default"],
+  user: ["用户", "User"], everyone: ["所有用户", "All users"], persona: ["人物", "Persona"], any: ["不限", "Any"], filter: ["筛选", "Filter"],
+  more: ["载入更多", "Load more"], stillMore: ["还有更多", "There is more"], nothing: ["没有内容", "Nothing here"], table: ["数据表", "As a table"],
+  day: ["日", "Day"], title: ["标题", "Title"], messages: ["消息", "Messages"], active: ["最近活动", "Last active"], since: ["活动于", "Active within"],
+  hours24: ["24 小时", "24 hours"], days7: ["7 天", "7 days"], days30: ["30 天", "30 days"], untitled: ["无题", "Untitled"],
+  unordered: ["各用户的会话，不按时间排序；筛选一个用户则从新到旧。", "Of all users, in no particular order; those of one user are newest first."],
+  noSessions: ["没有符合的会话", "No sessions match"], noSessionsYet: ["还没有会话。用户问过第一个问题后会出现在这里。", "No sessions yet. They appear here after the first question of a user."],
+  session: ["会话编号", "Session"], created: ["创建", "Created"], updated: ["更新", "Updated"], expires: ["到期", "Expires"], usedTokens: ["所用词元", "Tokens used"],
+  cost: ["费用", "Cost"], export: ["导出", "Export"], delete: ["删除", "Delete"], cancel: ["取消", "Cancel"], deleted: ["已删除", "Deleted"],
+  deleteSession: ["删除这个会话？", "Delete this session?"], deleteSessionWhy: ["它的消息、偏好、追踪和摘要一并删除，不能恢复。", "Its messages, preferences, traces and summaries go with it, for good."],
+  erase: ["抹除用户", "Erase user"], eraseWhy: ["删除此用户的全部数据，不能恢复。请输入用户名以确认。", "Everything that is stored of this user is removed for good. Type the user's id to confirm."],
+  typeUser: ["用户名", "User id"], receipt: ["抹除凭证", "Receipt of the erasure"], receiptLeft: ["复查后剩余", "Left after the check"], signature: ["签名", "Signature"],
+  unsigned: ["未签名（没有设置 receipt_key）", "not signed (no receipt_key is set)"], what: ["内容", "What"], where: ["位置", "Where"], count: ["数量", "Count"], left: ["剩余", "Left"],
+  finished: ["完成", "Finished"], download: ["下载", "Download"], memoryOf: ["记忆", "Memory"], openMemory: ["查看记忆", "Memory of the session"],
+  user_role: ["用户", "User"], assistant_role: ["回答", "Answer"], system_role: ["系统", "System"], tool_role: ["工具", "Tool"], trace: ["追踪", "Trace"], older: ["更早的消息", "Earlier messages"],
+  unfinished: ["未完成", "not completed"], noMessages: ["这个会话没有消息", "This session has no messages"],
+  recall: ["试查记忆", "Try recall"], query: ["问题", "Question"], unit: ["单位", "Unit"], message: ["消息", "Message"], turn: ["轮", "Turn"], search: ["查找", "Search"], score: ["得分", "Score"], reasons: ["理由", "Why"],
+  why_words: ["用词", "words"], why_meaning: ["语义", "meaning"], why_time: ["时间", "time"], why_speaker: ["说话人", "speaker"], why_neighbours: ["相邻", "neighbours"], why_form: ["形式", "form"], why_session: ["会话", "session"],
+  recallHint: ["按用户说过的话查找，不是事实的依据。", "Searches what was said. It is no evidence for facts."], notRecalled: ["没有找到相关的消息", "No message answers this"],
+  preferences: ["偏好", "Preferences"], verbosity: ["详略", "Length"], tone: ["语气", "Tone"], answerLanguage: ["语言", "Language"], tags: ["兴趣", "Interests"], defaults: ["默认值", "Defaults"],
+  summaries: ["摘要", "Summaries"], noSummary: ["还没有摘要；一段对话超过 10 条消息后生成。", "No summary yet. A thread gets one after more than 10 messages."], version: ["版本", "Version"], covers: ["涵盖消息", "Messages covered"], by: ["写法", "Written by"],
+  rules: ["规则", "rules"], model: ["模型", "Model"], saved: ["节省词元", "Tokens saved"], history: ["模型见过的各版", "Versions that models saw"], loadHistory: ["比较各版", "Compare versions"], noHistory: ["没有记录到摘要的提示", "No stored prompt has a summary"],
+  state: ["业务状态", "Business state"], noState: ["没有识别到业务状态", "No business state was recognized"], customer: ["客户", "Customer"], intent: ["意图", "Intent"], domain: ["领域", "Domain"], object: ["对象", "Object"], stage: ["阶段", "Stage"], rule: ["规则", "Rule"], changes: ["变更链", "Chain of changes"], saw: ["消息所述", "Message said"],
+  chooseUser: ["输入一个用户名，查看其记忆。", "Enter a user to see what is remembered."], chooseSession: ["选择会话", "Session"],
+  mode: ["方式", "Mode"], normal: ["正常", "normal"], conservative: ["保守", "conservative"], refuse: ["拒答", "refuse"], degraded: ["降级", "Degraded"], yes: ["是", "yes"], no: ["否", "no"], latency: ["耗时", "Latency"], minLatency: ["至少毫秒", "At least, ms"],
+  time: ["时间", "Time"], noTraces: ["没有符合的追踪", "No traces match"], reason: ["原因", "Reason"], searched: ["检索用语", "Searched for"], prompt: ["提示", "Prompt"], answer: ["回答", "Answer"], error: ["错误", "Error"],
+  blocks: ["模型看到的内容", "What the model saw"], tokens: ["词元", "tokens"], share: ["占比", "Share"], kind: ["类别", "Kind"], steps: ["步骤", "Steps"], step: ["步骤", "Step"], status: ["状态", "Status"], milliseconds: ["毫秒", "ms"], start: ["开始", "Start"],
+  verification: ["核对", "Verification"], nothingRemoved: ["没有去掉句子", "No statement was removed"], replacedBy: ["换成", "replaced by"], passages: ["证据段落", "Passages found"], passage: ["段落", "Passage"], cut: ["裁去", "Cut"], promptTokens: ["提示词元", "Prompt tokens"], completionTokens: ["回答词元", "Completion tokens"], feedback: ["评价", "Feedback"],
+  tokensByDay: ["每日词元", "Tokens by day"], tokensByPersona: ["各人物词元", "Tokens by persona"], others: ["其他", "Others"], days: ["天", "days"], period: ["时段", "Period"], calls: ["调用", "Calls"], noModel: ["这段时间没有调用模型", "No model was called in this time"],
+  modes: ["回答方式", "Policy modes"], modesHint: ["本进程启动以来的轮数", "Turns of this process since its start"], noTurns: ["还没有回答过", "No turns yet"], turns: ["轮数", "Turns"], health: ["健康", "Health"], live: ["实时", "Live"], store: ["存储", "Store"], breaker: ["断路器", "Breaker"], state_: ["状态", "State"], failures: ["连续失败", "Failures"], refused: ["拒绝次数", "Rejected"],
+  ok: ["正常", "ok"], down: ["不可用", "down"], closed: ["闭合", "closed"], half_open: ["半开", "half-open"], open: ["断开", "open"], lag: ["派生记忆滞后", "Derived memory behind"], threads: ["线程", "threads"], oldest: ["最久", "oldest"], noLag: ["没有滞后", "Up to date"], vectors: ["证据向量", "Evidence embedded"], noBreakers: ["没有外部依赖", "No external dependencies"], unreachable: ["服务没有应答", "The service does not answer"], degradedParts: ["降级部件", "Degraded parts"],
+  budgets: ["预算", "Budgets"], user_day: ["用户每日", "User per day"], tenant_day: ["租户每日", "Tenant per day"], used: ["已用", "Used"], limit: ["上限", "Limit"],
+  personas: ["人物", "Personas"], prompts: ["系统提示", "System prompts"], activeVersion: ["使用中", "active"], author: ["作者", "Author"], note: ["说明", "Note"], activate: ["启用", "Activate"], activated: ["已启用", "Activated"], compare: ["比较", "Compare"], left_: ["左", "Left"], right_: ["右", "Right"], newVersion: ["新版本", "New version"], create: ["创建", "Create"], created_: ["已创建版本", "Created version"], noVersions: ["还没有版本", "No versions yet"], same: ["两个版本相同", "The versions are the same"], json: ["内容（JSON）", "Content (JSON)"], promptText: ["提示内容", "Prompt"], fromProfile: ["来自配置", "from the profile"], badJson: ["不是有效的 JSON", "This is not valid JSON"], deleteVersion: ["删除这个版本？", "Delete this version?"],
+  upload: ["上传", "Upload"], file: ["文件", "File"], replaceSource: ["替换同一来源的旧段落", "Replace older passages of the same source"], fileHint: ["Markdown、文本、JSONL 或 CSV，至多 20 MB", "Markdown, text, JSONL or CSV, at most 20 MB"], added: ["新增", "Added"], changed: ["更改", "Changed"], unchanged: ["未变", "Unchanged"], removed_: ["移除", "Removed"], badLines: ["未能读取的行", "Lines that could not be read"], line: ["行", "Line"], uploading: ["正在上传……", "Uploading…"],
+  browse: ["浏览", "Browse"], source: ["来源", "Source"], allSources: ["全部来源", "All sources"], noEvidence: ["还没有证据。上传一个文件开始。", "No evidence yet. Upload a file to begin."], domains: ["领域", "Domains"], verified: ["已核实", "Verified"], effective: ["生效日期", "In force from"], deleteSource: ["删除整个来源", "Delete the source"], deleteSourceWhy: ["这个来源的所有段落都会删除。", "All passages of this source are deleted."], deletePassage: ["删除这个段落？", "Delete this passage?"], deletePassageWhy: ["回答不再引用它。", "Answers will no longer cite it."], trySearch: ["试查证据", "Try a search"], nothingFound: ["没有找到段落", "No passages found"],
+  chain: ["校验链", "Chain"], verify: ["校验", "Verify"], chainWhole: ["完整", "whole"], chainBroken: ["在此处断开", "broken at entry"], entries: ["条记录", "entries"], number: ["编号", "No."], act: ["操作", "Act"], actor: ["操作者", "Actor"], details: ["详情", "Details"], noAudit: ["还没有管理操作", "No administrative acts yet"], keys: ["API 密钥", "API keys"], noKeys: ["没有密钥", "No keys"], name: ["名称", "Name"], rights: ["权限", "Rights"], sites: ["站点", "Sites"], valid: ["有效", "valid"], revoked: ["已撤销", "revoked"], expired: ["已过期", "expired"], never: ["无期限", "never"], all: ["全部", "all"],
+  passage_text: ["内容", "Text"],
+};
+
+/** The text of a key in the current language. */
+export const say = (key) => TEXTS[key]?.[language() === "zh" ? 0 : 1] ?? key;
