@@ -7,7 +7,7 @@ from functools import lru_cache
 import msgspec
 
 from wenmai.grounding.claims.claim import NAMES, Claim, ClaimKind
-from wenmai.grounding.claims.counts import ITEM, MEASURED
+from wenmai.grounding.claims.counts import ITEM
 from wenmai.grounding.claims.dates import FESTIVALS
 from wenmai.grounding.claims.eras import REIGNS, dynasties_of_year, reigns_of_year, sexagenary
 from wenmai.grounding.claims.extraction import find_claims
@@ -26,10 +26,6 @@ _SUFFIX = (
     "[村镇乡县府州省市山岭河溪江湖公]"
 )
 _NUMERIC_YEAR = re.compile(r"-?\d{1,4}")
-
-
-_THINGS = "+"
-"""In the key of an amount: its unit, if it has one, is not of size, time or money."""
 
 
 class PassageFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -102,8 +98,7 @@ class PassageFacts(msgspec.Struct, frozen=True, kw_only=True):
     def _has_number(self, value: str) -> bool:
         amount, _, unit = value.partition(" ")
         if unit in {"", ITEM}:
-            any_unit = f"{amount} {_THINGS if unit else '*'}"
-            return (ClaimKind.NUMBER, any_unit) in self.keys or (ClaimKind.NUMBER, amount) in self.keys
+            return (ClaimKind.NUMBER, f"{amount} *") in self.keys or (ClaimKind.NUMBER, amount) in self.keys
         return (ClaimKind.NUMBER, value) in self.keys or (ClaimKind.NUMBER, amount) in self.keys
 
 
@@ -166,13 +161,9 @@ def implied_keys(claim: Claim) -> Iterator[_Key]:
     elif claim.kind is ClaimKind.DATE:
         yield from _from_day(claim.value)
     elif claim.kind is ClaimKind.NUMBER:
-        amount, _, unit = claim.value.partition(" ")
-        yield (ClaimKind.NUMBER, f"{amount} *")
-        if unit not in MEASURED:
-            yield (ClaimKind.NUMBER, f"{amount} {_THINGS}")
+        yield (ClaimKind.NUMBER, f"{claim.value.partition(' ')[0]} *")
     elif claim.kind is ClaimKind.GENERATION:
         yield (ClaimKind.NUMBER, f"{claim.value} *")
-        yield (ClaimKind.NUMBER, f"{claim.value} {_THINGS}")
 
 
 def _from_year(value: str) -> Iterator[_Key]:

@@ -9,7 +9,7 @@ from wenmai.grounding.lexicon import EMPTY, Lexicon, once_per_lexicon
 from wenmai.text.patterns import any_of, any_word, word_list
 
 ITEM = "个"
-"""The unit of counted items; compatible with any other unit of the same number that is not :data:`MEASURED`."""
+"""The unit of counted items; compatible with any other unit of the same number."""
 
 _UNITS_ZH = {
     word: unit
@@ -53,16 +53,6 @@ _MEASURES = frozenset(
         """
     )
 )
-MEASURED = _MEASURES | frozenset(
-    word_list(
-        """
-        顷 公顷 平方米 平方公里 毫米 克 毫克 升 毫升 美元 欧元 英镑 英亩 英里 英尺 英寸 两 文 度 倍 成 折 岁
-        年 十年 月 周 日 小时 分钟 秒 季度 刻钟 晚
-        """
-    )
-)
-"""Units of size, time and money: so many of them are not so many things."""
-
 _EXACT = frozenset(word_list("年 月 周 小时 分钟 秒 次 倍 日"))
 """Units that *one* counts with where a limit is meant."""
 
