@@ -147,7 +147,6 @@ async def open_engine(
         documents, logs = required(store, settings.store)
         count_tokens = model.count_tokens if model else estimate_tokens
         policy = _policy(settings, profiles, titled_by_model=model is not None)
-        remembers_vectors = settings.store_policy != "encrypt" or settings.encrypt_vectors
         evidence = EvidenceBase(documents, store.search, embedder, policy=breaker_policy, clock=clock)
         memory = Memory(
             documents,
@@ -156,8 +155,8 @@ async def open_engine(
             policy=policy,
             count_tokens=count_tokens,
             search=store.search,
-            embedder=embedder if remembers_vectors else None,
-            queries=evidence.queries if remembers_vectors else None,
+            embedder=embedder if settings.remembers_vectors else None,
+            queries=evidence.queries if settings.remembers_vectors else None,
             encrypted=encrypted_part(store),
         )
         services = _services(settings, profiles, lexicons[0], documents, memory, evidence, model, clock)

@@ -141,7 +141,7 @@ async def test_a_lost_key_does_not_keep_others_from_their_retention() -> None:
     async with opening as memory:
         for scope in (ERIN, OTHER):
             await say(memory, scope, "about zebras")
-        await memory.erasures.data.forget_key(ERIN)
+        await memory.erasures._data.forget_key(ERIN)
         clock.advance(timedelta(days=2))
         assert await memory.retention.run() == 1
         assert (await memory.sessions.list(OTHER)).items == []

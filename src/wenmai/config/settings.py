@@ -7,6 +7,7 @@ it), and every error names the key.
 import os
 import tomllib
 from collections.abc import Mapping
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_origin, get_type_hints
 
@@ -161,6 +162,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         }
 
     @property
+    def remembers_vectors(self) -> bool:
+        """Whether vectors of what users say are stored."""
+        return self.store_policy != "encrypt" or self.encrypt_vectors
+
+    @property
     def encryption(self) -> dict[str, Any]:
         """The settings of encryption."""
         names = ("master_keys", "master_keys_file", "keys_store", "key_prefix", "encrypt_vectors")
@@ -229,7 +235,8 @@ def load_settings(
 
 def _validated(key: str, value: Any, origin: str) -> Any:
     if key not in _HINTS:
-        raise ConfigError(key, value, f"a setting; known settings: {', '.join(sorted(_HINTS))}", origin=origin)
+        similar = ", ".join(get_close_matches(key, _HINTS, n=5, cutoff=0))
+        raise ConfigError(key, value, f"a setting; similar known settings: {similar}", origin=origin)
     if isinstance(value, str) and get_origin(_HINTS[key]) is tuple:
         value = tuple(part.strip() for part in value.split(",") if part.strip())
     try:

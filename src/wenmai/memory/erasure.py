@@ -50,12 +50,11 @@ class Erasures:
 
     Attributes:
         receipts: issues the receipts.
-        data: what is stored of users.
     """
 
     def __init__(self, documents: Documents, data: UserData, audit: AuditLog, clock: Clock) -> None:
         self._documents = documents
-        self.data: UserData = data
+        self._data = data
         self._audit = audit
         self._clock = clock
         self.receipts: Receipts = Receipts()
@@ -104,9 +103,9 @@ class Erasures:
             return
         scope = _owner(record)
         if (await self._documents.list(scope, Session, limit=1)).items:
-            await self.data.remove_entries(scope, record.incarnations)
+            await self._data.remove_entries(scope, record.incarnations)
         else:
-            await self.data.remove(scope)
+            await self._data.remove(scope)
         await self._change(record, state="final", incarnations=[], for_user="")
 
     async def _begun(self, scope: Scope, actor: str) -> Stored[ErasureRecord]:
@@ -129,7 +128,7 @@ class Erasures:
     async def _run(self, scope: Scope, stored: Stored[ErasureRecord]) -> ErasureReceipt:
         record = stored.record
         for _ in range(PASSES):
-            found = await self.data.inventory(scope)
+            found = await self._data.inventory(scope)
             # A resumed erasure finds again what was counted before it was interrupted.
             added = {} if record.counted and record is stored.record else found.counts
             record = await self._change(
@@ -138,9 +137,9 @@ class Erasures:
                 removed={kind: record.removed.get(kind, 0) + added.get(kind, 0) for kind in record.removed | added},
                 incarnations=[*dict.fromkeys(record.incarnations + [each for _, each in found.sessions])],
             )
-            await self.data.remove(scope)
-            await self.data.forget_key(scope)
-            if not await self.data.left(scope, found):
+            await self._data.remove(scope)
+            await self._data.forget_key(scope)
+            if not await self._data.left(scope, found):
                 return await self._finished(scope, record)
         raise Conflict(f"user {scope.user_id} is being written to all the time; the erasure goes on in the background")
 

@@ -4,6 +4,7 @@ import binascii
 import os
 import secrets
 from collections import deque
+from collections.abc import Iterable
 from hashlib import blake2b
 
 import msgspec
@@ -61,7 +62,7 @@ class DataKey:
 
     def seal(self, plain: bytes, place: bytes) -> str:
         """Encrypt a text for its place."""
-        nonce = _nonce()
+        nonce = random_bytes()
         encrypted = nonce + self._texts.encrypt(nonce, plain, place)
         return f"{SEALED}{self.key_id}:{_text_of(encrypted)}"
 
@@ -93,16 +94,14 @@ class DataKey:
         except (InvalidTag, ValueError, IndexError) as problem:
             raise Undecipherable("it was changed, or moved from another place") from problem
 
-    def term(self, term: str) -> str:
-        """The keyed digest of a term of a search index, as a number."""
-        return str(_FIRST_TERM + int.from_bytes(self._digest(term, _TERM_BYTES)))
+    def terms(self, terms: Iterable[str]) -> dict[str, str]:
+        """The keyed digests of terms of a search index, as numbers."""
+        key, size, first, number = self._terms, _TERM_BYTES, _FIRST_TERM, int.from_bytes
+        return {term: str(first + number(blake2b(term.encode(), key=key, digest_size=size).digest())) for term in terms}
 
     def mark(self, text: str) -> str:
         """The keyed digest of a whole text, in characters that text analysis leaves out."""
-        return self._digest(text, _MARK_BYTES).hex().translate(_PUNCTUATION)
-
-    def _digest(self, text: str, length: int) -> bytes:
-        return blake2b(text.encode(), key=self._terms, digest_size=length).digest()
+        return blake2b(text.encode(), key=self._terms, digest_size=_MARK_BYTES).hexdigest().translate(_PUNCTUATION)
 
 
 def wrap(master: MasterKey, scope: Scope, key_id: str, secret: bytes) -> str:
@@ -135,8 +134,8 @@ _nonces: deque[bytes] = deque()
 os.register_at_fork(after_in_child=_nonces.clear)
 
 
-def _nonce() -> bytes:
-    """A random nonce, which no other thread or process has."""
+def random_bytes() -> bytes:
+    """12 random bytes, which no other thread or process has: a nonce, or an id."""
     while True:
         try:
             return _nonces.popleft()

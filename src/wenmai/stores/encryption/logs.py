@@ -1,6 +1,5 @@
 """Logs whose messages are encrypted."""
 
-import secrets
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -10,8 +9,16 @@ from msgspec.structs import replace
 from wenmai.resilience.offload import run_by_size
 from wenmai.scope import Scope, ThreadKey
 from wenmai.stores.contracts import Logs
+from wenmai.stores.encryption.ciphers import key_id_of, random_bytes
 from wenmai.stores.encryption.data_keys import DataKeys
-from wenmai.stores.encryption.records import LARGE, key_ids, open_message, seal_completion, seal_message, size_of
+from wenmai.stores.encryption.records import (
+    LARGE,
+    open_message,
+    seal_completion,
+    seal_message,
+    sealed_fields,
+    size_of,
+)
 from wenmai.stores.records import Message, NewMessage
 from wenmai.stores.structs import ActiveThreads, Appended, ThreadInfo, ThreadPart
 from wenmai.stores.validation import check_key
@@ -47,7 +54,7 @@ class EncryptedLogs:
         key = await self._keys.of_session(scope, thread.incarnation or "")
 
         def sealed() -> list[NewMessage]:
-            named = [each if each.id else replace(each, id=f"msg-{secrets.token_hex(16)}") for each in messages]
+            named = [each if each.id else replace(each, id=f"msg-{random_bytes().hex()}") for each in messages]
             return [seal_message(key, scope, thread, each) for each in named]
 
         return await run_by_size(size_of(messages), LARGE, sealed)
@@ -94,13 +101,15 @@ class EncryptedLogs:
         return [await self._opened(scope, part.thread, each) for part, each in zip(parts, found, strict=True)]
 
     async def _opened(self, scope: Scope, thread: ThreadKey, messages: list[Message]) -> list[Message]:
-        named = key_ids(messages)
+        sealed = [sealed_fields(each) for each in messages]
+        named = {key_id_of(text) for each in sealed for text in each.values()}
         if not named:
             return messages
         keys = await self._keys.named(scope, named)
 
         def opened() -> list[Message]:
-            return [open_message(keys, scope, thread, each) for each in messages]
+            together = zip(messages, sealed, strict=True)
+            return [open_message(keys, scope, thread, message, own) for message, own in together]
 
         return await run_by_size(sum(len(each.content) + _COST for each in messages), LARGE, opened)
 

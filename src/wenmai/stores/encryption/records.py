@@ -1,6 +1,6 @@
 """Records and messages with their private fields encrypted, and back."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache
 from typing import Any, NamedTuple, TypeVar, get_type_hints
 
@@ -73,13 +73,21 @@ def seal_message(key: DataKey, scope: Scope, thread: ThreadKey, message: NewMess
     )
 
 
-def open_message(keys: Mapping[str, DataKey], scope: Scope, thread: ThreadKey, message: Message) -> Message:
+def open_message(
+    keys: Mapping[str, DataKey], scope: Scope, thread: ThreadKey, message: Message, sealed: Mapping[str, str]
+) -> Message:
     """The message with its private fields decrypted; those that are not encrypted stay as they are.
+
+    Args:
+        keys: of the user, by their ids.
+        scope: the user.
+        thread: of the message.
+        message: as it is stored.
+        sealed: its :func:`sealed_fields`.
 
     Raises:
         Undecipherable: one was changed, or is of another place.
     """
-    sealed = dict(_sealed_fields(message))
     if not sealed:
         return message
     place = _Place(scope, thread, message.id)
@@ -97,11 +105,6 @@ def seal_completion(
     return seal_text(key, content, place("content")), data
 
 
-def key_ids(messages: Sequence[Message]) -> set[str]:
-    """The ids of the data keys of the messages."""
-    return {key_id_of(sealed) for message in messages for _, sealed in _sealed_fields(message)}
-
-
 def seal_text(key: DataKey, text: str, place: bytes) -> str:
     """The text encrypted; an empty one stays empty."""
     return key.seal(text.encode(), place) if text else text
@@ -116,17 +119,21 @@ def _seal_value(key: DataKey, value: Any, place: bytes) -> dict[str, Any]:
     return {_SEALED_MEMBER: key.seal(_encode(value), place)}
 
 
-def _sealed_fields(message: Message) -> Iterator[tuple[str, str]]:
-    """Name and ciphertext of each field that is encrypted."""
-    if message.content.startswith(SEALED):
-        yield "content", message.content
+def sealed_fields(message: Message) -> dict[str, str]:
+    """The ciphertext of each field that is encrypted, by its name."""
+    found = {"content": message.content} if message.content.startswith(SEALED) else {}
     if message.name is not None and message.name.startswith(SEALED):
-        yield "name", message.name
-    calls = message.tool_calls
-    for name, value in (("metadata", message.metadata), ("tool_calls", calls[0] if calls else None)):
-        sealed = value.get(_SEALED_MEMBER) if value and len(value) == 1 else None
-        if isinstance(sealed, str) and sealed.startswith(SEALED):
-            yield name, sealed
+        found["name"] = message.name
+    if message.metadata and (sealed := _sealed_in(message.metadata)):
+        found["metadata"] = sealed
+    if message.tool_calls and (sealed := _sealed_in(message.tool_calls[0])):
+        found["tool_calls"] = sealed
+    return found
+
+
+def _sealed_in(value: Mapping[str, Any]) -> str:
+    sealed = value.get(_SEALED_MEMBER) if len(value) == 1 else None
+    return sealed if isinstance(sealed, str) and sealed.startswith(SEALED) else ""
 
 
 def _place(scope: Scope, record: Record) -> bytes:

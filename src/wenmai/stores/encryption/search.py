@@ -14,7 +14,7 @@ from wenmai.stores.contracts import Search
 from wenmai.stores.encryption.ciphers import SEALED_VALUE, DataKey, about
 from wenmai.stores.encryption.data_keys import DataKeys
 from wenmai.stores.hit_fields import JsonFields
-from wenmai.stores.search_values import check_collection, check_entries, check_queries, check_vectors
+from wenmai.stores.search_values import check_collection, check_entries, check_queries
 from wenmai.stores.structs import CollectionSize, FieldValue, Hit, SearchEntry, SearchQuery, Where
 from wenmai.text.cjk import query_terms, terms
 
@@ -52,7 +52,6 @@ class KeyedSearch:
     ) -> None:
         """Index the entries; those of a user by keyed terms."""
         if self._writes and not shared:
-            check_entries(entries, None)
             entries = await self._keyed(scope, collection, entries)
         await self._search.index(scope, collection, entries, shared=shared)
 
@@ -61,7 +60,6 @@ class KeyedSearch:
     ) -> int:
         """Give the entries their vectors."""
         if self._writes and not shared:
-            check_vectors(entries, None)
             entries = await self._keyed(scope, collection, entries)
         return await self._search.embed(scope, collection, entries, shared=shared)
 
@@ -72,10 +70,20 @@ class KeyedSearch:
         key = await self._keys.current(scope)
 
         def keyed() -> list[SearchEntry]:
-            digests = _Digests(key)  # an entry has the words of the message before, which is often in the same batch
-            return [_keyed_entry(key, digests, about(scope, "search", collection), entry) for entry in entries]
+            # An entry has the words of the message before, which is often in the same batch.
+            found = [terms(entry.text) for entry in entries]
+            digests = key.terms({term for own in found for term in own})
+            place = about(scope, "search", collection)
+            return [
+                _keyed_entry(key, [digests[term] for term in own], place, entry)
+                for own, entry in zip(found, entries, strict=True)
+            ]
 
-        return await run_by_size(sum(len(entry.text) for entry in entries), LARGE, keyed)
+        try:
+            return await run_by_size(sum(len(entry.text) for entry in entries), LARGE, keyed)
+        except (TypeError, AttributeError, KeyError, UnicodeEncodeError):
+            check_entries(entries, None)  # names the field
+            raise
 
     async def without_vector(
         self, scope: Scope, collection: str, *, after: str = "", limit: int = 500, shared: bool = False
@@ -116,22 +124,11 @@ class KeyedSearch:
         return await self._search.size(scope, collection, shared=shared)
 
 
-class _Digests(dict[str, str]):
-    """The keyed digests of terms, each made once."""
-
-    def __init__(self, key: DataKey) -> None:
-        super().__init__()
-        self._key = key
-
-    def __missing__(self, term: str) -> str:
-        digest = self[term] = self._key.term(term)
-        return digest
-
-
-def _keyed_entry(key: DataKey, digests: _Digests, place: bytes, entry: SearchEntry) -> SearchEntry:
+def _keyed_entry(key: DataKey, digests: list[str], place: bytes, entry: SearchEntry) -> SearchEntry:
+    """The entry with the digests of its terms as text."""
     private = {name: _sealed_values(key, place, entry.fields[name]) for name in entry.private}
     # Two texts with the same terms are two texts: an entry takes the vector of its own.
-    text = " ".join([key.mark(entry.text), *sorted(map(digests.__getitem__, terms(entry.text)))])
+    text = " ".join([key.mark(entry.text), *sorted(digests)])
     return replace(entry, text=text, fields={**entry.fields, **private}, private=())
 
 
@@ -148,7 +145,7 @@ def _sealed_values(
 def _keyed_query(key: DataKey, query: SearchQuery) -> SearchQuery:
     if query.text is None:
         return query
-    return replace(query, text=" ".join(map(key.term, query_terms(query.text))))
+    return replace(query, text=" ".join(key.terms(query_terms(query.text)).values()))
 
 
 def _opened(key: DataKey, place: bytes, found: Sequence[Sequence[Hit]]) -> list[list[Hit]]:
