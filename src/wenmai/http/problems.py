@@ -27,6 +27,7 @@ from wenmai.errors import (
     ModelError,
     NotFound,
     Overloaded,
+    RateLimited,
     ServiceStopping,
     SessionExpired,
     SigningKeysUnavailable,
@@ -91,6 +92,7 @@ PROBLEM_TYPES: dict[type[Exception], ProblemType] = {
     Undecipherable: ProblemType(503, "undecipherable", "Stored data cannot be decrypted"),
     ServiceStopping: ProblemType(503, "stopping", "The service is stopping"),
     Overloaded: ProblemType(503, "overloaded", "The service is overloaded"),
+    RateLimited: ProblemType(429, "rate-limited", "Too many requests"),
     BudgetExhausted: ProblemType(429, "budget-exhausted", "A budget is exhausted"),
     ModelError: ProblemType(502, "model-failed", "The model failed"),
     Exception: ProblemType(500, "internal", "Internal error"),
@@ -110,7 +112,7 @@ _HTTP_PROBLEM_TYPES = {
     503: PROBLEM_TYPES[Overloaded],
 }
 _SAYS_ENOUGH = (
-    *(Conflict, ServiceStopping, Overloaded, BudgetExhausted),
+    *(Conflict, ServiceStopping, Overloaded, RateLimited, BudgetExhausted),
     *(Unauthenticated, SigningKeysUnavailable, Forbidden),
 )
 """Errors whose text is for the client."""
@@ -143,7 +145,7 @@ def problem_for(error: BaseException) -> Problem:
 def problem_response(error: BaseException) -> Response:
     """The response to an error."""
     headers = None
-    if isinstance(error, StoreUnavailable | ServiceStopping | Overloaded | SigningKeysUnavailable):
+    if isinstance(error, StoreUnavailable | ServiceStopping | Overloaded | RateLimited | SigningKeysUnavailable):
         headers = {"Retry-After": str(error.retry_after)}
     elif isinstance(error, Unauthenticated):
         headers = {"WWW-Authenticate": "Bearer"}
