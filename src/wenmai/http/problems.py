@@ -6,6 +6,7 @@ contains the requested key.
 
 import asyncio
 import logging
+import secrets
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, NamedTuple
 
@@ -45,6 +46,9 @@ _log = logging.getLogger(__name__)
 
 MEDIA_TYPE = "application/problem+json"
 _TYPE_PREFIX = "urn:problem:wenmai:"
+MAX_TURNS = 256
+"""Of the event loop, which a response about what is not found waits at most; 0.3 ms of an idle one on average."""
+
 _FIELD_CHARACTERS = 200
 _ALLOWED_CHARACTERS = 500
 
@@ -164,12 +168,23 @@ def install(app: FastAPI) -> None:
     """
 
     async def on_wenmai_error(_request: Request, error: Exception) -> Response:
+        if isinstance(error, NotFound):
+            await _random_turns()
         problem = problem_response(error)
         if problem.status_code >= 500:  # noqa: PLR2004 — server errors
             _log.error("%s: %s", type(error).__name__, error)
         return problem
 
     app.add_exception_handler(WenmaiError, on_wenmai_error)
+
+
+async def _random_turns() -> None:
+    """Wait for a random number of turns of the event loop.
+
+    A store works some microseconds longer on what is another's than on what is absent; the wait varies by more.
+    """
+    for _ in range(secrets.randbelow(MAX_TURNS)):
+        await asyncio.sleep(0)
 
 
 def field_problems(errors: Sequence[Mapping[str, Any]]) -> list[FieldProblem]:
