@@ -13,7 +13,7 @@ export OMP_NUM_THREADS = 1
 export PYTHONDONTWRITEBYTECODE =
 
 .DEFAULT_GOAL := help
-.PHONY: help install serve test quick check format docs types bench bench-loaded soak lock screenshots clean
+.PHONY: help install serve test quick check format docs types audit bench bench-loaded soak lock screenshots clean
 
 help:           ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -56,6 +56,11 @@ docs: install   ## the documentation as a site, in site/
 types: install  ## how completely the package is typed for those who import it
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes --no-deps -r requirements-types.txt
 	$(BIN)/python .ci/type_completeness.py
+
+audit: install  ## known vulnerabilities of the pinned packages, asked of PyPI; insecure code is found by `check`
+	for pins in requirements.txt deploy/requirements.txt; do \
+	  $(BIN)/uv tool run --quiet 'pip-audit>=2.9' --strict --disable-pip --require-hashes --progress-spinner off -r $$pins || exit 1; \
+	done
 
 bench: install  ## the figures of docs/benchmarks.md
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes --no-deps -r requirements-bench.txt

@@ -21,7 +21,7 @@ class IdentityProvider:
     Attributes:
         url: of the public keys.
         reads: how often they were read.
-        status: of the response.
+        status, location: of the response.
         published: the public keys, by id.
     """
 
@@ -29,6 +29,7 @@ class IdentityProvider:
         self.url = f"http://127.0.0.1:{port}/keys"
         self.reads = 0
         self.status = 200
+        self.location = ""
         self._private: dict[str, tuple[Any, str]] = {}
         self.published: dict[str, dict[str, Any]] = {}
         self.add("rsa-1", rsa.generate_private_key(public_exponent=65537, key_size=2048), "RS256")
@@ -73,6 +74,7 @@ def identity_provider() -> Iterator[IdentityProvider]:
             provider.reads += 1
             body = json.dumps(provider.jwks).encode()
             self.send_response(provider.status)
+            self.send_header("Location", provider.location)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)

@@ -12,6 +12,7 @@ from pathlib import Path
 from wenmai.auth.authentication import Authentication, open_tokens
 from wenmai.auth.keys import ApiKeys
 from wenmai.auth.principal import ClaimNames
+from wenmai.auth.rate_limit import RateLimit, open_rate_limit
 from wenmai.chat.budgets import BudgetKeeper
 from wenmai.chat.persona import PersonaRegistry
 from wenmai.chat.pipeline import Chat
@@ -81,6 +82,7 @@ class Engine:
     """The running components; HTTP and the CLI only call them.
 
     Attributes:
+        rate_limit: of each principal; None for no limit.
         breakers: one for each configured optional dependency.
     """
 
@@ -99,6 +101,7 @@ class Engine:
     queries: QueryDesk
     api_keys: ApiKeys
     authentication: Authentication
+    rate_limit: RateLimit | None
     breakers: tuple[Breaker, ...]
 
     async def ready(self) -> dict[str, dict[str, str]]:
@@ -143,7 +146,7 @@ async def open_engine(
         policy=settings.store_policy,
         encryption=Encryption.of_settings(**settings.encryption),
     )
-    async with opening as (store, store_breakers):
+    async with opening as (store, store_breakers), _rate_limit(settings, store_url, hot_url, breaker_policy) as limit:
         documents, logs = required(store, settings.store)
         count_tokens = model.count_tokens if model else estimate_tokens
         policy = _policy(settings, profiles, titled_by_model=model is not None)
@@ -194,7 +197,8 @@ async def open_engine(
                 queries=QueryDesk(chat, _queries(profiles)),
                 api_keys=api_keys,
                 authentication=_authentication(settings, api_keys),
-                breakers=(*store_breakers, *model_breakers, *evidence.breakers),
+                rate_limit=limit,
+                breakers=(*store_breakers, *model_breakers, *evidence.breakers, *(limit.breakers if limit else ())),
             )
         finally:
             await tasks.stop(0)
@@ -227,6 +231,19 @@ def _repeated(documents: Documents, memory: Memory) -> BackgroundTasks:
     )
     tasks.repeat("erasures that were interrupted", memory.erasures.resume, seconds=ERASURE_SECONDS)
     return tasks
+
+
+@asynccontextmanager
+async def _rate_limit(
+    settings: Settings, store_url: str, hot_url: str, policy: BreakerPolicy | None
+) -> AsyncIterator[RateLimit | None]:
+    """The limit of each principal; it has a bucket for all processes where there is a Redis server."""
+    if not settings.rate_limit:
+        yield None
+        return
+    redis_url = hot_url or (store_url if store_url.startswith("redis") else "")
+    async with open_rate_limit(settings.rate_limit, redis_url, policy) as limit:
+        yield limit
 
 
 def _authentication(settings: Settings, keys: ApiKeys) -> Authentication:

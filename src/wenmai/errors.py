@@ -26,11 +26,13 @@
     │   └── UnsupportedUrl      there is no backend for the scheme
     ├── ServiceStopping         the process is shutting down and cancelled the request; retry
     ├── Overloaded              a limit of running and waiting turns is reached; retry later
+    ├── RateLimited             the caller's rate of requests is exceeded; retry later
     ├── BudgetExhausted         a hard budget is exhausted, and the request needs a model
     ├── MissingExtra            a package is not installed; names the extra that installs it
     └── ModelError              the model call failed or timed out
 """
 
+import math
 import re
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
@@ -289,6 +291,18 @@ class Overloaded(WenmaiError):
 
     def __init__(self, where: str) -> None:
         super().__init__(f"too many turns are running and waiting in this {where}")
+
+
+class RateLimited(WenmaiError):
+    """The requests of the API key or of the token's user exceed the rate.
+
+    Attributes:
+        retry_after: seconds to wait before a retry.
+    """
+
+    def __init__(self, requests: int, seconds: float, wait_seconds: float) -> None:
+        self.retry_after: int = max(1, math.ceil(wait_seconds))
+        super().__init__(f"at most {requests} requests per {seconds:.0f} s are accepted of a key or user")
 
 
 class BudgetExhausted(WenmaiError):

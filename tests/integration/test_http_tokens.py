@@ -177,6 +177,18 @@ async def test_keys_and_tokens_are_accepted_beside_each_other(tmp_path: Path, pr
     assert provider.reads == 0
 
 
+@pytest.mark.filterwarnings("ignore:The RSA key")  # PyJWT, as it signs with it
+async def test_short_keys_and_redirects_are_no_keys(tmp_path: Path, provider: IdentityProvider) -> None:
+    """An RSA key of 1024 bits signs nothing; the keys are read at the named address only."""
+    with identity_provider() as other:
+        other.add("short", rsa.generate_private_key(public_exponent=65537, key_size=1024), "RS256")  # noqa: S505
+        async with served(tmp_path, other) as service:
+            assert [await status(service, other.token(key)) for key in ("rsa-1", "short")] == [200, 401]
+        provider.status, provider.location = 302, other.url
+        async with served(tmp_path, provider) as service:
+            assert await status(service, other.token()) == 503
+
+
 @pytest.mark.parametrize(
     ("field", "value"),
     [

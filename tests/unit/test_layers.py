@@ -30,7 +30,7 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
     "blocking": GROUND | {"stores", "memory"},
     "interchange": GROUND | {"stores", "memory"},
     "chat": GROUND | {"business", "resilience", "stores", "memory", "grounding", "providers", "config"},
-    "auth": GROUND | {"stores"},
+    "auth": GROUND | {"resilience", "stores"},
     "console": frozenset(),
     "engine": GROUND | {"auth", "resilience", "stores", "memory", "grounding", "providers", "config", "chat"},
     "evaluation": GROUND | {"stores", "memory", "grounding", "config", "interchange", "chat", "engine"},

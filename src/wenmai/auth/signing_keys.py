@@ -4,11 +4,13 @@ import asyncio
 import json
 import logging
 import time
-import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
+from urllib.request import HTTPRedirectHandler, build_opener
 
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from jwt import PyJWK, PyJWKSet
 from jwt.exceptions import PyJWKError, PyJWKSetError
 
@@ -26,8 +28,16 @@ READ_SECONDS = 5.0
 """Timeout of a read."""
 
 _MAX_BYTES = 256 * 1024
+_MIN_RSA_BITS = 2_048
 _ASYMMETRIC = frozenset({"RSA", "EC", "OKP"})
 _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
+
+
+class _NoRedirect(HTTPRedirectHandler):
+    """Refuses redirects: an address that was not checked, or plain HTTP, could be named."""
+
+    def redirect_request(self, *_: Any) -> None:
+        """Make no request; the response is then an error."""
 
 
 class SigningKeys:
@@ -96,7 +106,7 @@ class SigningKeys:
             self._read_at = began
 
     def _load(self) -> Mapping[str, PyJWK]:
-        """The keys for signatures, by id; those of shared secrets are left out.
+        """The keys for signatures, by id; those of shared secrets and short ones are left out.
 
         Raises:
             OSError: the source cannot be read.
@@ -104,7 +114,7 @@ class SigningKeys:
             PyJWKSetError: it has no usable key.
         """
         if self._is_url:
-            with urllib.request.urlopen(self._source, timeout=READ_SECONDS) as response:  # noqa: S310 — http(s), checked
+            with build_opener(_NoRedirect).open(self._source, timeout=READ_SECONDS) as response:
                 content = response.read(_MAX_BYTES + 1)
         else:
             with Path(self._source).open("rb") as file:
@@ -115,6 +125,10 @@ class SigningKeys:
         if not isinstance(raw, dict):
             raise ValueError("no JSON object")  # noqa: TRY004 — the content is wrong, not a type of ours
         keys = PyJWKSet.from_dict(raw).keys
-        return {
-            key.key_id or "": key for key in keys if key.key_type in _ASYMMETRIC and key.public_key_use in (None, "sig")
-        }
+        return {key.key_id or "": key for key in keys if _signs(key)}
+
+
+def _signs(key: PyJWK) -> bool:
+    """Whether it is a public key for signatures, and an RSA key is long enough."""
+    short = isinstance(key.key, RSAPublicKey) and key.key.key_size < _MIN_RSA_BITS
+    return key.key_type in _ASYMMETRIC and key.public_key_use in (None, "sig") and not short

@@ -44,6 +44,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         jwt_tenant_claim, jwt_user_claim, jwt_sites_claim, jwt_rights_claim: claims of a token with the tenant,
             the user (empty: it speaks for all users of the tenant), the sites and the rights (``wenmai:chat`` …).
         key_pepper: a secret that enters the digests of API keys; another one makes all of them invalid.
+        rate_limit: requests of each key or token's user, such as ``600/minute``; empty for no limit.
         receipt_key: a secret that signs the receipts of erasures; empty for receipts without a signature.
         workers: worker processes; more than one needs a store that several processes can open.
         allowed_hosts: host names accepted in ``Host`` and ``Origin``, besides loopback.
@@ -107,6 +108,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     jwt_sites_claim: str = "sites"
     jwt_rights_claim: str = "scope"
     key_pepper: str = ""
+    rate_limit: Annotated[str, msgspec.Meta(pattern=r"^([1-9][0-9]{0,5}/(second|minute|hour))?\Z")] = ""
     receipt_key: str = ""
     workers: Annotated[int, msgspec.Meta(ge=1, le=64)] = 1
     allowed_hosts: tuple[HostName, ...] = ()

@@ -11,7 +11,8 @@ from importlib.resources.abc import Traversable
 from typing import NamedTuple
 
 CONTENT_SECURITY_POLICY = (
-    "default-src 'self'; img-src 'self' data:; object-src 'none'; base-uri 'none'; form-action 'self'"
+    "default-src 'self'; img-src 'self' data:; object-src 'none'; base-uri 'none'; form-action 'self'; "
+    "frame-ancestors 'none'"
 )
 """No script or style but our own files, and no other host."""
 

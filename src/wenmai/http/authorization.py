@@ -1,12 +1,14 @@
 """Which right each route needs, and the check of who sends a request."""
 
+import math
 from collections.abc import Mapping
 
 from fastapi import Request
 
 from wenmai.auth.principal import Principal, Right
+from wenmai.auth.rate_limit import RateLimit
 from wenmai.engine import Engine
-from wenmai.errors import Forbidden, Unauthenticated
+from wenmai.errors import Forbidden, RateLimited, Unauthenticated
 
 PUBLIC = frozenset({"healthz", "readyz", "start", "console", "static", "docs", "asset"})
 """Routes that need no key: they say nothing of what is stored."""
@@ -55,6 +57,7 @@ async def authorize(request: Request) -> None:
 
     Raises:
         Unauthenticated: there is no valid key or token, or there are several.
+        RateLimited: the requests of the key or the token's user exceed the rate.
         Forbidden: it lacks the right.
         StoreUnavailable: the key cannot be checked.
         SigningKeysUnavailable: the token cannot be checked.
@@ -67,10 +70,25 @@ async def authorize(request: Request) -> None:
     if len(given) != 1 or not given[0].lower().startswith(_SCHEME):
         raise Unauthenticated
     principal = await engine.authentication.principal(given[0][len(_SCHEME) :].strip())
+    if engine.rate_limit is not None:
+        await _take(request, engine.rate_limit, principal)
     if name not in RIGHT_OF:
         raise Forbidden(name)
     principal.require(RIGHT_OF[name])
     request.state.principal = principal
+
+
+async def _take(request: Request, limit: RateLimit, principal: Principal) -> None:
+    """Count the request; what is left goes into the headers of the response."""
+    allowed, allowance = await limit.take(principal)
+    requests, seconds = limit.rate
+    wait = f";t={math.ceil(allowance.wait_seconds)}" if allowance.wait_seconds else ""
+    request.state.rate_limit = {
+        "RateLimit-Policy": f'"default";q={requests};w={seconds:.0f}',
+        "RateLimit": f'"default";r={allowance.left}{wait}',
+    }
+    if not allowed:
+        raise RateLimited(requests, seconds, allowance.wait_seconds)
 
 
 def principal_of(request: Request) -> Principal | None:

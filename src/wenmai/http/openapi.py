@@ -143,6 +143,16 @@ _PRE_ROUTING_PROBLEMS = {
             "the Host header does not name this service; see the setting allowed_hosts",
         ),
     ),
+    429: (
+        "RateLimited",
+        "The rate of requests is exceeded; only with the setting rate_limit",
+        _example(
+            "rate-limited",
+            "Too many requests",
+            429,
+            "at most 600 requests per 60 s are accepted of a key or user",
+        ),
+    ),
     431: (
         "HeadTooLarge",
         "The request headers are too large",
@@ -154,7 +164,7 @@ _PRE_ROUTING_PROBLEMS = {
         ),
     ),
 }
-"""Status → name, description and example of the errors that can occur before routing."""
+"""Status → name, description and example of the errors that can occur on every route, most of them before routing."""
 
 _WWW_AUTHENTICATE = {"WWW-Authenticate": {"description": "The scheme, Bearer.", "schema": {"type": "string"}}}
 _RETRY_AFTER = {
@@ -241,6 +251,7 @@ def _add_pre_routing_responses(schema: dict[str, Any]) -> None:
         for name, description, example in _PRE_ROUTING_PROBLEMS.values()
     }
     schema["components"]["responses"]["Unauthenticated"]["headers"] = _WWW_AUTHENTICATE
+    schema["components"]["responses"]["RateLimited"]["headers"] = _RETRY_AFTER
     references = {
         str(status): {"$ref": f"#/components/responses/{name}"} for status, (name, *_) in _PRE_ROUTING_PROBLEMS.items()
     }

@@ -6,6 +6,7 @@ contains the requested key.
 
 import asyncio
 import logging
+import secrets
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, NamedTuple
 
@@ -27,6 +28,7 @@ from wenmai.errors import (
     ModelError,
     NotFound,
     Overloaded,
+    RateLimited,
     ServiceStopping,
     SessionExpired,
     SigningKeysUnavailable,
@@ -44,6 +46,9 @@ _log = logging.getLogger(__name__)
 
 MEDIA_TYPE = "application/problem+json"
 _TYPE_PREFIX = "urn:problem:wenmai:"
+MAX_TURNS = 256
+"""Of the event loop, which a response about what is not found waits at most; 0.3 ms of an idle one on average."""
+
 _FIELD_CHARACTERS = 200
 _ALLOWED_CHARACTERS = 500
 
@@ -91,6 +96,7 @@ PROBLEM_TYPES: dict[type[Exception], ProblemType] = {
     Undecipherable: ProblemType(503, "undecipherable", "Stored data cannot be decrypted"),
     ServiceStopping: ProblemType(503, "stopping", "The service is stopping"),
     Overloaded: ProblemType(503, "overloaded", "The service is overloaded"),
+    RateLimited: ProblemType(429, "rate-limited", "Too many requests"),
     BudgetExhausted: ProblemType(429, "budget-exhausted", "A budget is exhausted"),
     ModelError: ProblemType(502, "model-failed", "The model failed"),
     Exception: ProblemType(500, "internal", "Internal error"),
@@ -110,7 +116,7 @@ _HTTP_PROBLEM_TYPES = {
     503: PROBLEM_TYPES[Overloaded],
 }
 _SAYS_ENOUGH = (
-    *(Conflict, ServiceStopping, Overloaded, BudgetExhausted),
+    *(Conflict, ServiceStopping, Overloaded, RateLimited, BudgetExhausted),
     *(Unauthenticated, SigningKeysUnavailable, Forbidden),
 )
 """Errors whose text is for the client."""
@@ -143,7 +149,7 @@ def problem_for(error: BaseException) -> Problem:
 def problem_response(error: BaseException) -> Response:
     """The response to an error."""
     headers = None
-    if isinstance(error, StoreUnavailable | ServiceStopping | Overloaded | SigningKeysUnavailable):
+    if isinstance(error, StoreUnavailable | ServiceStopping | Overloaded | RateLimited | SigningKeysUnavailable):
         headers = {"Retry-After": str(error.retry_after)}
     elif isinstance(error, Unauthenticated):
         headers = {"WWW-Authenticate": "Bearer"}
@@ -162,12 +168,23 @@ def install(app: FastAPI) -> None:
     """
 
     async def on_wenmai_error(_request: Request, error: Exception) -> Response:
+        if isinstance(error, NotFound):
+            await _random_turns()
         problem = problem_response(error)
         if problem.status_code >= 500:  # noqa: PLR2004 — server errors
             _log.error("%s: %s", type(error).__name__, error)
         return problem
 
     app.add_exception_handler(WenmaiError, on_wenmai_error)
+
+
+async def _random_turns() -> None:
+    """Wait for a random number of turns of the event loop.
+
+    A store works some microseconds longer on what is another's than on what is absent; the wait varies by more.
+    """
+    for _ in range(secrets.randbelow(MAX_TURNS)):
+        await asyncio.sleep(0)
 
 
 def field_problems(errors: Sequence[Mapping[str, Any]]) -> list[FieldProblem]:

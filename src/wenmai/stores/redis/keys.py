@@ -17,6 +17,7 @@ key                                                               type   holds
 ``{prefix}:session:copy:{tenant}:{site}:{session}``               hash   cache: metadata of a session's entry
 ``{prefix}:session:changes``                                      –      cache: the invalidation channel
 ``{prefix}:session:probe``                                        string cache: written by probes
+``{prefix}:rate:{digest}``                                        string when a caller's bucket of requests is full
 ================================================================  =====  ==========================================
 
 Each part between colons is percent-encoded (RFC 3986, all but ``A-Z a-z 0-9 _ . - ~``), so any text can be a key, and
