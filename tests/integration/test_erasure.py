@@ -233,7 +233,7 @@ from wenmai.stores.records import Session
 
 async def main():
     async with open_memory(sys.argv[1]) as memory:
-        documents = memory.erasures._data._documents
+        documents = memory.erasures.data._documents
         delete, deleted = documents.delete, []
 
         async def mortal(scope, of, key, **how):
