@@ -369,7 +369,7 @@ def _retention(settings: Settings, profiles: Sequence[Profile]) -> RetentionPoli
     """That of the settings, and of the tenants that a profile names.
 
     Raises:
-        InvalidInput: a tenant's sessions are to be kept longer than the settings allow.
+        InvalidInput: a tenant's sessions are to be kept longer than the settings allow, or anything over a century.
     """
     days = (settings.session_retention_days, settings.trace_retention_days, settings.episode_retention_days)
     tenants = {}

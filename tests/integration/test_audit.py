@@ -1,6 +1,8 @@
 """The audit log: administrative acts, in a chain that shows what was changed or removed."""
 
 import asyncio
+from collections.abc import Sequence
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -9,10 +11,13 @@ from http_service import open_service
 from msgspec.structs import replace
 from test_http_registry import body_of
 
+from wenmai.clock import MovableClock
 from wenmai.engine import Engine
 from wenmai.memory.audit import AuditLog, AuditStatus, digest_of
+from wenmai.memory.library import open_memory
 from wenmai.scope import Scope
 from wenmai.stores.records import AuditEntry
+from wenmai.stores.structs import Stored
 
 ENTRIES = 30
 
@@ -43,6 +48,30 @@ async def test_a_chain_shows_what_was_changed_or_removed(engine: Engine) -> None
     assert (await log.verify("acme")).broken_at == 7
     await documents.put(scope, stored.record)
     assert (await log.verify("acme")).broken_at is None
+
+
+async def test_appending_stays_quick_when_the_clock_has_gone_back() -> None:
+    """The entries since then are not read for each further one."""
+    clock = MovableClock()
+    async with open_memory("memory://", clock=clock) as memory:
+        await memory.audit.record("acme", "done")
+        clock.advance(timedelta(days=-1))
+        for _ in range(20):
+            await memory.audit.record("acme", "done")
+        read: list[int] = []
+        get_many = memory.audit._documents.get_many
+
+        async def counting(scope: Scope, of: type[AuditEntry], keys: Sequence[str]) -> dict[str, Stored[AuditEntry]]:
+            found = await get_many(scope, of, keys)
+            read.append(len(found))
+            return found
+
+        memory.audit._documents.get_many = counting  # type: ignore[method-assign,assignment]
+        await memory.audit.record("acme", "done")
+        assert read == [1]
+        assert await memory.audit.verify("acme") == AuditStatus(
+            22, (await memory.audit.entries("acme"))[0].digest, None
+        )
 
 
 async def test_administrative_requests_are_in_the_log_of_their_tenant(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 from contextlib import closing, suppress
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from secrets import token_hex
 from typing import Any
@@ -193,6 +193,35 @@ async def questions(engine: Engine, scope: Scope) -> list[str]:
         async for message in engine.memory.transcript.read_all(scope, thread):
             found += [message.content] if message.role == "user" else []
     return found
+
+
+async def test_two_processes_that_erase_a_user_at_once_make_one_erasure(tmp_path: Path) -> None:
+    """One record, one receipt with all counts, and one entry of the audit log for its begin and for its end."""
+    url = f"sqlite:///{tmp_path}/wenmai.db"
+    async with open_memory(url) as one, open_memory(url) as other:
+        for number in range(6):
+            session = await one.session(f"s{number}", scope=ERIN)
+            await session.append([{"role": "user", "content": "I live in Leeds."}])
+        first, second = await asyncio.gather(one.erasures.erase(ERIN), other.erasures.erase(ERIN))
+        assert first == second
+        assert {item.what: item.count for item in first.erased}["messages"] == 6
+        assert len((await one.erasures._documents.list(ERASURES_SCOPE, ErasureRecord)).items) == 1
+        acts = [entry.act for entry in await one.audit.entries(ERIN.tenant_id)]
+        assert acts == ["user_erased", "erasure_began"]
+
+
+async def test_work_received_before_an_erasure_was_asked_for_again_is_refused(clock: MovableClock) -> None:
+    """The erasure had been interrupted before; its second caller means the time in between too."""
+    async with open_memory("memory://", clock=clock) as memory:
+        await memory.session("s1", scope=ERIN)
+        await memory.erasures._begun(ERIN, "")
+        clock.advance(timedelta(minutes=5))
+        received_at = clock()
+        assert not await memory.erasures.was_erased(ERIN, received_at)
+        clock.advance(timedelta(minutes=1))
+        receipt = await memory.erasures.erase(ERIN)
+        assert await memory.erasures.was_erased(ERIN, received_at)
+        assert receipt.started_at == clock()
 
 
 ERASE_AND_DIE = """

@@ -1,10 +1,11 @@
 """Tokens of an identity provider over HTTP: who may do what, and what is refused."""
 
+import asyncio
 import base64
 import json
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from http_service import Service, settings_in
 from identity_provider import AUDIENCE, ISSUER, IdentityProvider, identity_provider
 from wenmai.auth import signing_keys
 from wenmai.engine import open_engine
-from wenmai.errors import InvalidInput
+from wenmai.errors import InvalidInput, SigningKeysUnavailable
 
 RIGHTS = "wenmai:chat wenmai:read wenmai:write"
 
@@ -119,6 +120,7 @@ REFUSED: dict[str, Callable[[IdentityProvider], str]] = {
     "too long": lambda provider: provider.token(more="x" * 32_000),
     "a deep header": lambda _: base64.urlsafe_b64encode(b"[" * 5_000).decode() + ".b.c",
     "an endless end": lambda provider: provider.token(exp=float("inf")),
+    "a subject that no log can have": lambda provider: provider.token(sub="u\ud800"),
     "no token": lambda _: "a.b.c",
     "an API key": lambda _: "wmk_" + "0" * 12,
 }
@@ -207,3 +209,71 @@ async def test_impossible_settings_stop_the_start(
     with pytest.raises(InvalidInput, match=field):
         async with served(tmp_path, provider, **{field: value}):
             pass
+
+
+MALFORMED_KEYS: list[dict[str, Any]] = [
+    {"kid": ["a"]},
+    {"alg": ["ES256"]},
+    {"alg": "none"},
+    {"alg": "HS256"},
+    {"x": 1},
+    {"kty": "RSA"},
+    {"crv": "P-521"},
+]
+
+
+async def test_a_malformed_key_leaves_the_others_usable(tmp_path: Path, provider: IdentityProvider) -> None:
+    """Whatever is wrong with it."""
+    file = tmp_path / "keys.json"
+    good = provider.published["ec-1"]
+    bad = [{**good, "kid": f"bad-{number}", **wrong} for number, wrong in enumerate(MALFORMED_KEYS)]
+    file.write_text(json.dumps({"keys": [*bad, None, "key", good]}))
+    keys = signing_keys.SigningKeys(str(file))
+    assert await keys.find("ec-1")
+    assert [each["kid"] for each in bad if isinstance(each["kid"], str) and await keys.find(each["kid"])] == []
+
+
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n"
+FAULTY_RESPONSES = {
+    "no HTTP": b"what?\r\n\r\n",
+    "cut short": OK + b'{"keys": []',
+    "nested deeply": OK.replace(b"1000", b"200000") + b"[" * 200_000,
+    "too long": OK.replace(b"1000", b"9000000") + b" " * 9_000_000,
+}
+
+
+@pytest.mark.parametrize("response", FAULTY_RESPONSES.values(), ids=FAULTY_RESPONSES)
+async def test_a_faulty_response_means_that_the_keys_are_unavailable(response: bytes) -> None:
+    """Not that the token is wrong, nor an error of the service."""
+    async with answering(response) as url:
+        with pytest.raises(SigningKeysUnavailable):
+            await signing_keys.SigningKeys(url).find("rsa-1")
+
+
+async def test_a_response_that_trickles_ends_the_reading_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else each attempt would leave a thread behind, until none is left for anything."""
+    monkeypatch.setattr(signing_keys, "READ_SECONDS", 0.3)
+    async with answering(OK, trickle=b" " * 900) as url:
+        began = time.monotonic()
+        with pytest.raises(TimeoutError):
+            await asyncio.to_thread(signing_keys.SigningKeys(url)._load)
+        assert time.monotonic() - began < 2
+
+
+@asynccontextmanager
+async def answering(response: bytes, trickle: bytes = b"") -> AsyncIterator[str]:
+    """The URL of a server with one response, the end of which takes long."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with closing(writer), suppress(ConnectionError):
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(response)
+            for byte in trickle:
+                writer.write(bytes([byte]))
+                await writer.drain()
+                await asyncio.sleep(0.005)
+            await writer.drain()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    async with server:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/keys"

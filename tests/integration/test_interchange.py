@@ -12,12 +12,13 @@ import yaml
 
 import wenmai
 from clinic import RULES
-from wenmai import InvalidInput, Memory, MemoryPolicy, NewMessage, Scope, SessionNotFound
+from wenmai import Conflict, InvalidInput, Memory, MemoryPolicy, NewMessage, Scope, SessionNotFound
 from wenmai.business.rules import BusinessRules
 from wenmai.chat.turn import TurnRequest
 from wenmai.engine import Engine
 from wenmai.interchange import Report, export_lines, import_files
 from wenmai.memory.preferences import PreferenceChange
+from wenmai.memory.sessions import OpenedSession
 from wenmai.memory.state_audit import ARCHIVED
 from wenmai.scope import ThreadKey
 from wenmai.stores.conformance.samples import without_incarnation
@@ -561,3 +562,19 @@ async def test_an_import_gives_an_untitled_session_its_question(memory: Memory, 
         for session_id in ("empty", "asked", "fresh")
     }
     assert questions == {"empty": "Theirs?", "asked": "Mine?", "fresh": "Theirs?"}
+
+
+async def test_an_import_ends_when_its_user_is_erased(memory: Memory, tmp_path: Path) -> None:
+    """It leaves nothing, also of the sessions that it had not reached."""
+    files = [lines(tmp_path / f"{name}.jsonl", message_line("Hi", session_id=name)) for name in ("s1", "s2", "s3")]
+    insert_session = memory.sessions.insert
+
+    async def insert(scope: Scope, session_id: str, **fields: Any) -> OpenedSession | None:
+        if session_id == "s2":
+            await memory.erasures.erase(OWNER)
+        return await insert_session(scope, session_id, **fields)
+
+    memory.sessions.insert = insert  # type: ignore[method-assign]
+    with pytest.raises(Conflict, match="u1 was erased"):
+        await import_files(memory, OWNER, files)
+    assert (await memory.sessions.list(OWNER)).items == []

@@ -136,3 +136,11 @@ async def test_a_profile_names_the_retention_of_tenants(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match=r"retention\.acme\.session_days"):
         async with engine_at("memory://", **settings, session_retention_days=9):
             pass
+
+
+@pytest.mark.parametrize("kind", ["session", "trace", "episode"])
+async def test_a_retention_beyond_a_century_stops_the_start(kind: str) -> None:
+    """Its end could not be calculated, and the sweep would fail each time, for all tenants."""
+    with pytest.raises(InvalidInput, match=f"{kind}_retention_days"):
+        async with engine_at("memory://", **{f"{kind}_retention_days": 5_000_000}):
+            pass

@@ -224,3 +224,15 @@ async def test_what_the_user_did_not_mean_is_corrected_in_place() -> None:
         state = (await session.understand("不是台灯，是风扇")).state
         assert [(each.business_object, each.operation_stage) for each in state.operation_chain] == [("风扇", "维修")]
         assert [change.rule for change in state.changes] == ["first", "corrected"]
+
+
+async def test_a_session_made_again_by_another_process_has_a_state_of_its_own(tmp_path: object) -> None:
+    """Also where the state of the deleted session with its id is still known."""
+    url = f"sqlite:///{tmp_path}/state.db"
+    async with memory_with_rules(url) as one, memory_with_rules(url) as other:
+        await (await opened(one)).understand("台灯怎么报修？")
+        await other.sessions.delete(Scope(), "s1")
+        await opened(other)
+        understood = await (await opened(one)).understand("风扇怎么报修？")
+        assert understood.state.current is not None
+        assert (understood.state.current.business_object, understood.state.state_version) == ("风扇", 1)

@@ -5,14 +5,15 @@ import json
 import logging
 import time
 from collections.abc import Mapping
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import HTTPRedirectHandler, build_opener
 
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
-from jwt import PyJWK, PyJWKSet
-from jwt.exceptions import PyJWKError, PyJWKSetError
+from jwt import PyJWK
+from jwt.exceptions import PyJWTError
 
 from wenmai.errors import InvalidInput, SigningKeysUnavailable
 
@@ -31,6 +32,11 @@ _MAX_BYTES = 256 * 1024
 _MIN_RSA_BITS = 2_048
 _ASYMMETRIC = frozenset({"RSA", "EC", "OKP"})
 _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
+_CHUNK = 16 * 1024
+
+_UNREADABLE = (OSError, ValueError, HTTPException, RecursionError)
+_UNUSABLE = (PyJWTError, ValueError, TypeError, AttributeError, NotImplementedError)
+"""Raised by PyJWT for a key that is malformed or of another algorithm."""
 
 
 class _NoRedirect(HTTPRedirectHandler):
@@ -51,10 +57,8 @@ class SigningKeys:
     """
 
     def __init__(self, source: str) -> None:
-        parts = urlsplit(source)
-        insecure = parts.scheme == "http" and parts.hostname not in _LOOPBACK
-        self._is_url = parts.scheme in ("http", "https")
-        if insecure or not (self._is_url or Path(source).is_file()):
+        self._is_url = urlsplit(source).scheme in ("http", "https")
+        if not (_is_secure(source) if self._is_url else Path(source).is_file()):
             raise InvalidInput("jwt_keys", source, "an https URL of a JWKS, an http URL of this machine, or a file")
         self._source = source
         self._keys: Mapping[str, PyJWK] = {}
@@ -98,7 +102,7 @@ class SigningKeys:
         try:
             async with asyncio.timeout(READ_SECONDS):
                 self._keys = await asyncio.to_thread(self._load)
-        except (OSError, ValueError, PyJWKSetError, PyJWKError) as problem:
+        except _UNREADABLE as problem:
             self._failed = True
             _log.warning("the signing keys of tokens cannot be read: %s: %s", type(problem).__name__, problem)
         else:
@@ -109,26 +113,57 @@ class SigningKeys:
         """The keys for signatures, by id; those of shared secrets and short ones are left out.
 
         Raises:
-            OSError: the source cannot be read.
-            ValueError: it is too long, or no JSON.
-            PyJWKSetError: it has no usable key.
+            OSError: the source cannot be read, or not in time.
+            HTTPException: the response is malformed.
+            ValueError: it is too long, no JSON, or has no usable key.
+            RecursionError: it is nested too deeply.
         """
-        if self._is_url:
-            with build_opener(_NoRedirect).open(self._source, timeout=READ_SECONDS) as response:
-                content = response.read(_MAX_BYTES + 1)
-        else:
-            with Path(self._source).open("rb") as file:
-                content = file.read(_MAX_BYTES + 1)
-        if len(content) > _MAX_BYTES:
-            raise ValueError(f"longer than {_MAX_BYTES} bytes")
-        raw = json.loads(content)
-        if not isinstance(raw, dict):
-            raise ValueError("no JSON object")  # noqa: TRY004 — the content is wrong, not a type of ours
-        keys = PyJWKSet.from_dict(raw).keys
-        return {key.key_id or "": key for key in keys if _signs(key)}
+        raw = json.loads(_response(self._source) if self._is_url else _file(self._source))
+        keys = raw.get("keys") if isinstance(raw, dict) else None
+        usable = [key for each in (keys if isinstance(keys, list) else []) if (key := _usable(each)) is not None]
+        if not usable:
+            raise ValueError("no usable key")
+        return {key.key_id or "": key for key in usable}
 
 
-def _signs(key: PyJWK) -> bool:
-    """Whether it is a public key for signatures, and an RSA key is long enough."""
+def _is_secure(url: str) -> bool:
+    parts = urlsplit(url)
+    return parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in _LOOPBACK)
+
+
+def _response(url: str) -> bytes:
+    until = time.monotonic() + READ_SECONDS
+    content = b""
+    with build_opener(_NoRedirect).open(url, timeout=READ_SECONDS) as response:
+        while chunk := response.read1(_CHUNK):
+            content += chunk
+            if time.monotonic() > until:
+                raise TimeoutError("the response takes too long")
+            _check_length(content)
+        if response.length:
+            raise ValueError("the response is cut short")
+    return content
+
+
+def _file(path: str) -> bytes:
+    with Path(path).open("rb") as file:
+        content = file.read(_MAX_BYTES + 1)
+    _check_length(content)
+    return content
+
+
+def _check_length(content: bytes) -> None:
+    if len(content) > _MAX_BYTES:
+        raise ValueError(f"longer than {_MAX_BYTES} bytes")
+
+
+def _usable(raw: Any) -> PyJWK | None:
+    """The public key for signatures; None for one that is malformed, short, or of another kind or use."""
+    try:
+        key = PyJWK.from_dict(raw)
+    except _UNUSABLE as problem:
+        _log.info("a signing key is left out: %s", type(problem).__name__)
+        return None
     short = isinstance(key.key, RSAPublicKey) and key.key.key_size < _MIN_RSA_BITS
-    return key.key_type in _ASYMMETRIC and key.public_key_use in (None, "sig") and not short
+    is_public = key.key_type in _ASYMMETRIC and key.public_key_use in (None, "sig")
+    return key if is_public and not short and isinstance(key.key_id, str | None) else None

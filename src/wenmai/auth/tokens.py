@@ -17,6 +17,7 @@ ALGORITHMS = frozenset({"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "E
 """Signatures by a private key. A token signed with a shared secret, or not at all, is refused."""
 
 MAX_LENGTH = 8_192
+MAX_SUBJECT = 255
 LEEWAY_SECONDS = 30.0
 """Difference of clocks that is allowed for."""
 
@@ -98,7 +99,7 @@ class Tokens:
         if names.sites in claims and not sites:
             raise jwt.InvalidTokenError("no site")
         return Principal(
-            actor=f"sub:{claims.get('sub', '')}",
+            actor=f"sub:{_subject(claims.get('sub', ''))}",
             tenant_id=_checked(claims.get(names.tenant)),
             sites=sites,
             user_id=_checked(claims.get(names.user)) if names.user else "",
@@ -127,4 +128,15 @@ def _checked(name: object) -> str:
     """
     if not isinstance(name, str) or _NAME.fullmatch(name) is None:
         raise jwt.InvalidTokenError("no name of a tenant, site or user")
+    return name
+
+
+def _subject(name: object) -> str:
+    """The subject, as logs may have it.
+
+    Raises:
+        jwt.InvalidTokenError: it is no text, too long, or has control characters.
+    """
+    if not isinstance(name, str) or len(name) > MAX_SUBJECT or not name.isprintable():
+        raise jwt.InvalidTokenError("no subject")
     return name

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from wenmai.errors import InvalidInput, SessionNotFound
+from wenmai.errors import Conflict, InvalidInput, SessionNotFound
 from wenmai.interchange.items import BadLine, BadValueError, MessageItem, Note, RecordItem, SessionItem, StateItem
 from wenmai.interchange.reading import FORMATS, read_items
 from wenmai.memory.first_question import FirstQuestion, first_question_of, rule_title
@@ -20,7 +20,7 @@ from wenmai.memory.history import ASSISTANT
 from wenmai.memory.ids import checked_id
 from wenmai.memory.library import Memory
 from wenmai.scope import Scope
-from wenmai.stores.records import BusinessState, Preferences
+from wenmai.stores.records import BusinessState, Preferences, Session
 
 BATCH = 500
 """Messages per append."""
@@ -91,6 +91,8 @@ async def import_files(
 
     Raises:
         InvalidInput: a file cannot be opened, or an argument is not allowed.
+        Conflict: the user is erased meanwhile.
+        SessionNotFound: a session is deleted meanwhile.
         StoreError: the store failed; what is written so far is kept, and another import resumes.
     """
     check_choices(format_name, persona_id)
@@ -137,6 +139,7 @@ class _Writer:
         self._memory = memory
         self._scope = scope
         self._report = report
+        self._began_at = memory.clock()
         self._buffer: list[Entry] = []
         self._characters = 0
         self._known: dict[str, str] = {}
@@ -191,10 +194,18 @@ class _Writer:
             if opened is None:
                 reason = f"session_id: {session_id!r} is not available to user {self._scope.user_id}"
                 raise BadValueError(reason) from None
+            if opened.created:
+                await self._refuse_erased(opened.stored.record)
             if "first_question" not in fields:
                 self._first_questions[session_id] = FirstQuestion(sessions, self._scope, opened.stored.record)
             return opened.created
         return False
+
+    async def _refuse_erased(self, session: Session) -> None:
+        """Refuse to go on if the user is erased; either the erasure sees the new session, or this sees the erasure."""
+        if await self._memory.erasures.was_erased(self._scope, self._began_at):
+            await self._memory.sessions.delete(self._scope, session.session_id, incarnation=session.incarnation)
+            raise Conflict(f"user {self._scope.user_id} was erased; the import ends")
 
     async def _write(self, session_id: str, items: Sequence[Entry]) -> None:
         if reason := self._known[session_id]:

@@ -37,6 +37,8 @@ class AuditLog:
     def __init__(self, documents: Documents, clock: Clock) -> None:
         self._documents = documents
         self._clock = clock
+        self._known: dict[str, int] = {}
+        """Tenant → number of the newest entry that this process wrote: a listing lacks it if the clock went back."""
 
     async def record(self, tenant_id: str, act: str, *, actor: str = "", **details: str) -> AuditEntry:
         """Append an entry; durable on return.
@@ -45,7 +47,7 @@ class AuditLog:
             StoreError: it may not be stored.
         """
         scope = _scope(tenant_id)
-        last = await self._last(scope)
+        last = await self._last(scope, self._known.get(tenant_id, 0))
         while True:
             number = last.number + 1 if last else 1
             entry = AuditEntry(
@@ -59,9 +61,12 @@ class AuditLog:
             )
             entry = replace(entry, digest=digest_of(entry))
             try:
-                return (await self._documents.put(scope, entry, expected=0)).record
+                stored = await self._documents.put(scope, entry, expected=0)
             except VersionConflict:
                 last = await self._last(scope, number)
+            else:
+                self._known[tenant_id] = number
+                return stored.record
 
     async def entries(self, tenant_id: str, *, limit: int = 50, before: int | None = None) -> list[AuditEntry]:
         """The newest entries, newest first; ``before`` is the number of one."""

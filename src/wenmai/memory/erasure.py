@@ -6,15 +6,16 @@ finds its record before it begins another session. Search entries that a killed 
 more after :data:`GRACE`.
 """
 
+import hashlib
 import logging
-import secrets
+from collections import Counter
 from datetime import datetime, timedelta
 
 import msgspec
 from msgspec.structs import replace
 
 from wenmai.clock import Clock
-from wenmai.errors import Conflict
+from wenmai.errors import Conflict, VersionConflict
 from wenmai.memory.audit import AuditLog
 from wenmai.memory.erasure_receipts import ErasedItems, ErasureReceipt, Receipts
 from wenmai.memory.user_data import ENTRIES, KEYS, UserData
@@ -91,7 +92,7 @@ class Erasures:
         """
         for stored in await self._in_state("running"):
             try:
-                await self._run(_owner(stored.record), stored)
+                await self._run(_owner(stored.record), stored.record)
             except Conflict as problem:
                 _log.warning("%s", problem)
         for stored in await self._in_state("issued"):
@@ -108,35 +109,43 @@ class Erasures:
             await self._data.remove(scope)
         await self._change(record, state="final", incarnations=[], for_user="")
 
-    async def _begun(self, scope: Scope, actor: str) -> Stored[ErasureRecord]:
-        running = await self._newest(scope)
-        if running is not None and running.record.state == "running":
-            return running
+    async def _begun(self, scope: Scope, actor: str) -> ErasureRecord:
+        """The user's running erasure, which is asked for again, or a new one; the same for two who ask at once."""
         tenant_id, site_id, user_id = scope
-        record = ErasureRecord(
-            erasure_id=f"era-{secrets.token_hex(8)}",
-            subject=self.receipts.subject(*scope),
-            for_tenant=tenant_id,
-            for_site=site_id,
-            for_user=user_id,
-            started_at=self._clock(),
-        )
-        stored = await self._documents.put(ERASURES_SCOPE, record, expected=0)
-        await self._audit.record(tenant_id, "erasure_began", actor=actor, site=site_id, erasure=record.erasure_id)
-        return stored
-
-    async def _run(self, scope: Scope, stored: Stored[ErasureRecord]) -> ErasureReceipt:
-        record = stored.record
-        for _ in range(PASSES):
-            found = await self._data.inventory(scope)
-            # A resumed erasure finds again what was counted before it was interrupted.
-            added = {} if record.counted and record is stored.record else found.counts
-            record = await self._change(
-                record,
-                counted=True,
-                removed={kind: record.removed.get(kind, 0) + added.get(kind, 0) for kind in record.removed | added},
-                incarnations=[*dict.fromkeys(record.incarnations + [each for _, each in found.sessions])],
+        subject = self.receipts.subject(*scope)
+        newest = await self._newest(scope)
+        previous = newest.record if newest else None
+        while True:
+            if previous is not None and previous.state == "running":
+                # Also work that was received since the erasure began is now refused.
+                previous = await self._change(previous, started_at=max(previous.started_at, self._clock()))
+                if previous.state == "running":
+                    return previous
+            record = ErasureRecord(
+                erasure_id=_following(subject, previous.erasure_id if previous else ""),
+                subject=subject,
+                for_tenant=tenant_id,
+                for_site=site_id,
+                for_user=user_id,
+                started_at=self._clock(),
             )
+            try:
+                stored = await self._documents.put(ERASURES_SCOPE, record, expected=0)
+            except VersionConflict:
+                begun = await self._documents.get(ERASURES_SCOPE, ErasureRecord, record.erasure_id)
+                previous = begun.record if begun else previous
+                continue
+            act = "erasure_began"
+            await self._audit.record(tenant_id, act, actor=actor, site=site_id, erasure=record.erasure_id)
+            return stored.record
+
+    async def _run(self, scope: Scope, record: ErasureRecord) -> ErasureReceipt:
+        counts = Counter(record.removed)
+        for number in range(PASSES):
+            found = await self._data.inventory(scope)
+            # First it finds again what was counted before an interruption, or by another process.
+            counts = counts + found.counts if number else counts | found.counts
+            record = await self._counted(record, counts, [incarnation for _, incarnation in found.sessions])
             await self._data.remove(scope)
             await self._data.forget_key(scope)
             if not await self._data.left(scope, found):
@@ -144,8 +153,6 @@ class Erasures:
         raise Conflict(f"user {scope.user_id} is being written to all the time; the erasure goes on in the background")
 
     async def _finished(self, scope: Scope, record: ErasureRecord) -> ErasureReceipt:
-        if record.receipt:  # by another process
-            return msgspec.convert(record.receipt | {"user_id": scope.user_id}, ErasureReceipt)
         receipts = self.receipts
         places = {ENTRIES: receipts.search, KEYS: receipts.keys_store}
         receipt = receipts.signed(
@@ -166,7 +173,9 @@ class Erasures:
             )
         )
         kept = msgspec.to_builtins(receipt) | {"user_id": ""}
-        await self._change(record, state="issued", finished_at=receipt.finished_at, receipt=kept)
+        issued = await self._change(record, state="issued", finished_at=receipt.finished_at, receipt=kept)
+        if issued.receipt != kept:  # by another process
+            return msgspec.convert(issued.receipt | {"user_id": scope.user_id}, ErasureReceipt)
         await self._audit.record(
             scope.tenant_id, "user_erased", site=scope.site_id, erasure=record.erasure_id, signature=receipt.signature
         )
@@ -188,15 +197,31 @@ class Erasures:
             cursor, more = page.next_cursor, page.next_cursor is not None
         return found
 
-    async def _change(self, record: ErasureRecord, **fields: object) -> ErasureRecord:
-        """Change the record, unless another process has finished the erasure."""
+    async def _counted(self, record: ErasureRecord, counts: Counter[str], incarnations: list[str]) -> ErasureRecord:
+        """Store what was found; several processes find the same items, so that the highest counts are right."""
 
         def changed(stored: Stored[ErasureRecord] | None) -> ErasureRecord:
-            if stored is not None and stored.record.receipt and "receipt" in fields:
-                return stored.record
-            return replace(stored.record if stored else record, **fields)
+            present = stored.record if stored else record
+            known = [*dict.fromkeys(present.incarnations + incarnations)]
+            if present.state != "running":
+                return replace(present, incarnations=known if present.state == "issued" else [])
+            return replace(present, counted=True, removed=dict(Counter(present.removed) | counts), incarnations=known)
 
         return (await update(self._documents, ERASURES_SCOPE, ErasureRecord, record.erasure_id, changed)).record
+
+    async def _change(self, record: ErasureRecord, **fields: object) -> ErasureRecord:
+        """Change the record; one with a receipt only becomes final."""
+
+        def changed(stored: Stored[ErasureRecord] | None) -> ErasureRecord:
+            present = stored.record if stored else record
+            return present if present.receipt and fields.get("state") != "final" else replace(present, **fields)
+
+        return (await update(self._documents, ERASURES_SCOPE, ErasureRecord, record.erasure_id, changed)).record
+
+
+def _following(subject: str, erasure_id: str) -> str:
+    """The id of the subject's next erasure: of those who begin it at once, one stores it."""
+    return f"era-{hashlib.sha256(f'{subject} {erasure_id}'.encode()).hexdigest()[:16]}"
 
 
 def _owner(record: ErasureRecord) -> Scope:

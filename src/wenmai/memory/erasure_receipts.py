@@ -40,7 +40,9 @@ class ErasureReceipt(msgspec.Struct, frozen=True, kw_only=True):
     tenant_id: Annotated[str, Meta(description="The tenant.")]
     site_id: Annotated[str, Meta(description="The site.")]
     user_id: Annotated[str, Meta(description="The erased user.")]
-    started_at: Annotated[datetime, Meta(description="When the erasure began.")]
+    started_at: Annotated[
+        datetime, Meta(description="When the erasure was asked for, the last time if it was while it ran.")
+    ]
     finished_at: Annotated[datetime, Meta(description="When nothing was left.")]
     erased: Annotated[list[ErasedItems], Meta(description="What was removed, from where.")]
     left: Annotated[int, Meta(description="Items that a search found afterwards.")]

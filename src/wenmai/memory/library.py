@@ -95,6 +95,7 @@ class Memory:
         episodes: the recall index; None for a store without search.
         word_functions, vector_functions: the names of the derived functions that keep it.
         policy: see :class:`MemoryPolicy`.
+        clock: the source of stored timestamps.
     """
 
     def __init__(
@@ -111,6 +112,7 @@ class Memory:
         encrypted: "EncryptedStore | None" = None,
     ) -> None:
         self.policy: MemoryPolicy = policy or MemoryPolicy()
+        self.clock: Clock = clock
         self.derived: DerivedMemory = DerivedMemory(documents, logs, clock)
         keyed = encrypted is not None and encrypted.writes
         episodes = None if search is None else EpisodeIndex(documents, logs, search, embedder, keyed=keyed)

@@ -5,6 +5,11 @@ from datetime import timedelta
 
 import msgspec
 
+from wenmai.stores.validation import check_range
+
+LONGEST_DAYS = 36_500
+"""A century: times that are farther away cannot be calculated with everywhere."""
+
 
 class Retention(msgspec.Struct, frozen=True, kw_only=True):
     """How long each kind is kept; None for ever.
@@ -23,8 +28,14 @@ class Retention(msgspec.Struct, frozen=True, kw_only=True):
     def of_days(
         cls, *, sessions: int | None = None, traces: int | None = None, episodes: int | None = None
     ) -> "Retention":
-        """The retention for these days; None or 0 for ever."""
+        """The retention for these days; None or 0 for ever.
+
+        Raises:
+            InvalidInput: they are not 0 to 36 500.
+        """
         kept = {"sessions": sessions, "traces": traces, "episodes": episodes}
+        for kind, days in kept.items():
+            check_range(f"{kind.removesuffix('s')}_retention_days", days or 0, 0, LONGEST_DAYS)
         return cls(**{kind: timedelta(days=days) if days else None for kind, days in kept.items()})
 
 

@@ -232,17 +232,23 @@ class StateBook:
 
         while True:
             try:
-                return await self._change(scope, session_id, edited)
+                return await self._change(scope, session_id, incarnation, edited)
             except _NothingToStore:
                 return BusinessState(session_id=session_id, incarnation=incarnation)
             except _TooManyChanges as full:
                 archived = await self._audits.archive(scope, full.state)
 
     async def _change(
-        self, scope: Scope, session_id: str, edited: Callable[[Stored[BusinessState] | None], BusinessState]
+        self,
+        scope: Scope,
+        session_id: str,
+        incarnation: str,
+        edited: Callable[[Stored[BusinessState] | None], BusinessState],
     ) -> BusinessState:
         """Update the record, beginning with the state that this process stored last."""
         known = self._recent.pop((scope, session_id), None)
+        if known is not None and incarnation not in ("", known.record.incarnation):
+            known = None  # of a session that another process deleted
         stored = await update(self._documents, scope, BusinessState, session_id, edited, known=known)
         self._recent[scope, session_id] = stored
         if len(self._recent) > RECENT:
