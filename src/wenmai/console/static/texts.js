@@ -2,7 +2,7 @@
 
 const TEXTS = {
   zh: {
-    skip: "跳到输入框", sessions: "对话列表", close: "关闭", newTalk: "新对话", search: "搜索对话", api: "接口文档",
+    skip: "跳到输入框", sessions: "对话列表", close: "关闭", newTalk: "新对话", search: "搜索对话", api: "接口文档", console: "控制台",
     otherLanguage: "Switch to English", languageMark: "EN", theme: "切换深色或浅色", personas: "与谁交谈",
     incognito: "无痕", preferences: "偏好", conversation: "对话", suggestions: "可以接着问", question: "输入问题……",
     send: "发送", stop: "停止", today: "今天", yesterday: "昨天", earlier: "更早", untitled: "新对话", rename: "改名",
@@ -24,7 +24,7 @@ const TEXTS = {
   },
   en: {
     skip: "Skip to the question", sessions: "Conversations", close: "Close", newTalk: "New conversation",
-    search: "Search conversations", api: "API", otherLanguage: "切换到中文", languageMark: "中", theme: "Dark or light",
+    search: "Search conversations", api: "API", console: "Console", otherLanguage: "切换到中文", languageMark: "中", theme: "Dark or light",
     personas: "Talk with", incognito: "Incognito", preferences: "Preferences", conversation: "Conversation",
     suggestions: "You may ask", question: "Ask a question…", send: "Send", stop: "Stop", today: "Today", yesterday: "Yesterday",
     earlier: "Earlier", untitled: "New conversation", rename: "Rename", delete: "Delete", deleted: "Deleted", undo: "Undo",

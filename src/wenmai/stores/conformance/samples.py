@@ -13,6 +13,7 @@ from wenmai.stores.records import (
     BusinessState,
     ConversationSummary,
     Cut,
+    DataKeyRecord,
     ErasureRecord,
     EvidenceRecord,
     Feedback,
@@ -221,6 +222,15 @@ def full_records() -> list[Record]:
             previous="00",
             digest="ff",
         ),
+        DataKeyRecord(
+            ref="0f3a",
+            key_id="9b1c",
+            master_id="2026",
+            wrapped="d3JhcHBlZA==",
+            for_tenant="yan",
+            for_site="网站",
+            for_user="游客",
+        ),
     ]
 
 
@@ -331,6 +341,7 @@ def bare_records() -> list[Record]:
         ApiKeyRecord(key_id="bare", digest="", for_tenant=""),
         ErasureRecord(erasure_id="bare", subject="", for_tenant="", for_site="", for_user="", started_at=TIMESTAMP),
         AuditEntry(ref="bare", number=1, at=TIMESTAMP, act=""),
+        DataKeyRecord(ref="bare", key_id="", master_id="", wrapped="", for_tenant="", for_site="", for_user=""),
     ]
 
 
