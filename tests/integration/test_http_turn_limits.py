@@ -76,7 +76,8 @@ async def test_turns_per_thread_are_limited(tmp_path: Path, monkeypatch: pytest.
         hold.go.set()
         assert [each.status_code for each in await asyncio.gather(*posts, other)] == [200] * 3
         await service.ask("再问", session_id="s1")
-        assert await questions_in(service) == ["你好 0", "你好 1", "再问"]
+        asked = await questions_in(service)
+        assert (sorted(asked[:2]), asked[2:]) == (["你好 0", "你好 1"], ["再问"])  # the first two were sent at once
 
 
 async def test_turns_per_process_are_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
