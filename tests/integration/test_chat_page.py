@@ -238,6 +238,13 @@ def test_preferences_are_kept_and_an_incognito_turn_is_not(browser: Browser, url
     session_id = httpx.get(f"{url}/v1/sessions").json()["sessions"][0]["session_id"]
     preference = httpx.get(f"{url}/api/v1/npc/sessions/{session_id}").json()["preference"]
     assert (preference["verbosity"], preference["interest_tags"]) == ("brief", ["祠堂"])
+    page.get_by_role("button", name="偏好").click()
+    page.get_by_role("button", name="清除: 详略").click()
+    expect(page.get_by_role("combobox", name="详略")).to_have_value("normal")
+    expect(page.get_by_role("combobox", name="详略")).to_be_focused()
+    expect(page.get_by_role("button", name="清除: 详略")).to_have_count(0)
+    preference = httpx.get(f"{url}/api/v1/npc/sessions/{session_id}").json()["preference"]
+    assert (preference["verbosity"], preference["chosen"]) == ("normal", [])
 
 
 def test_the_inspector_shows_the_figures_of_the_trace(browser: Browser, url: str) -> None:
@@ -375,6 +382,17 @@ def test_a_service_with_keys_asks_for_one(browser: Browser, tmp_path: Path) -> N
         ask(page, QUESTION)
         expect(page.get_by_role("button", name=TITLE)).to_be_visible()
         assert text not in str(page.evaluate("JSON.stringify(localStorage)"))
+
+
+def test_an_answer_without_its_model_says_what_was_missing(browser: Browser, tmp_path: Path) -> None:
+    """In words, not as the name of a component."""
+    in_thread(make_sampled_file, tmp_path / "wenmai.db")
+    refused = "http://127.0.0.1:9/v1"
+    settings = settings_in(tmp_path, model="openai:any", model_base_url=refused, model_api_key="none")
+    with listening(serve_app(settings)) as url:
+        page = opened(browser, url).page
+        ask(page, QUESTION)
+        expect(page.locator(".message.assistant .note.pending")).to_contain_text("暂时不可用：语言模型")
 
 
 def test_a_reload_in_the_middle_of_an_answer_finds_it_completed(

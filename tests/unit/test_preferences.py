@@ -89,6 +89,26 @@ async def test_a_bad_value_is_rejected_and_nothing_changes(
     assert await session.preferences() == before
 
 
+async def test_a_cleared_field_is_the_default_again_and_may_be_inferred(memory: Memory, session: SessionMemory) -> None:
+    """The other fields stay as they were chosen."""
+    await session.prefer(verbosity="detailed", language="en")
+    cleared = (await session.prefer(clear=["verbosity"])).values
+    assert (cleared.verbosity, cleared.language, cleared.chosen) == ("normal", "en", ["language"])
+    asked = [("elder#1", "以后请简短一点回答。")]
+    inferred = (await memory.preferences.infer(SCOPE, "s", [asked], TOPICS)).values
+    assert (inferred.verbosity, inferred.sources["verbosity"]) == ("brief", ["elder#1"])
+    cleared = (await session.prefer(clear=["verbosity"])).values
+    assert (cleared.verbosity, cleared.sources) == ("normal", {})
+
+
+@pytest.mark.parametrize("change", [{"clear": ["interest_tags"]}, {"clear": ["tone"], "tone": "casual"}])
+async def test_only_a_field_that_is_not_set_can_be_cleared(session: SessionMemory, change: dict[str, Any]) -> None:
+    """The error names the field, and nothing is changed."""
+    with pytest.raises(InvalidInput, match="clear"):
+        await session.prefer(**change)
+    assert (await session.preferences()).updated_at is None
+
+
 async def test_tags_are_added_and_removed(session: SessionMemory) -> None:
     """In the order of mention, without duplicates, stripped."""
     await session.prefer(add_interest_tags=["家训", " 祠堂 ", "家训"])

@@ -4,7 +4,7 @@ A choice overrides an inference: fields that the user set are in ``chosen``, and
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from typing import get_args, get_type_hints
@@ -23,6 +23,9 @@ MAX_TAGS = 20
 MAX_TAG_LENGTH = 40
 MAX_REMOVED_TAGS = 200
 """How many removed tags are remembered, so that inference does not add them again."""
+FIELDS = ("verbosity", "tone", "language")
+"""The fields of one value each."""
+
 _LANGUAGE_TAG = r"[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8}){0,3}"
 """BCP 47 tags of a language with script, region or variant."""
 
@@ -38,6 +41,7 @@ class PreferenceChange(msgspec.Struct, frozen=True, kw_only=True):
         interest_tags: replaces all tags.
         add_interest_tags: adds tags; the newest 20 are kept.
         remove_interest_tags: removes tags; inference does not add them again.
+        clear: of :data:`FIELDS`, those that get their default again and are open to inference.
     """
 
     verbosity: str | None = None
@@ -46,6 +50,7 @@ class PreferenceChange(msgspec.Struct, frozen=True, kw_only=True):
     interest_tags: Sequence[str] | None = None
     add_interest_tags: Sequence[str] = ()
     remove_interest_tags: Sequence[str] = ()
+    clear: Sequence[str] = ()
 
 
 class SessionPreferences(msgspec.Struct, frozen=True):
@@ -86,7 +91,7 @@ class PreferenceBook:
             SessionNotFound: the session is absent, foreign, or another incarnation.
         """
         checked = _checked(change)
-        return await self._update(scope, session_id, incarnation, lambda current: _chosen(current, checked))
+        return await self._update(scope, session_id, incarnation, lambda current: self._chosen(current, checked))
 
     async def restore(self, scope: Scope, preferences: Preferences) -> None:
         """Store preferences as they are, unless the session has some.
@@ -130,6 +135,10 @@ class PreferenceBook:
         current = (await self.get(scope, session_id)).values
         return _inferred(current, windows, topic_words) != current
 
+    def _chosen(self, current: Preferences, change: PreferenceChange) -> Preferences:
+        defaults = Preferences(session_id=current.session_id, language=self._default_language)
+        return _chosen(current, change, {field: getattr(defaults, field) for field in change.clear})
+
     def _view(self, session_id: str, stored: Stored[Preferences] | None) -> SessionPreferences:
         if stored is None:
             return SessionPreferences(Preferences(session_id=session_id, language=self._default_language), None)
@@ -161,6 +170,9 @@ def _checked(change: PreferenceChange) -> PreferenceChange:
             raise InvalidInput(field, value, f"one of {', '.join(allowed)}")
     if change.language is not None:
         checked_language(change.language)
+    unknown = [field for field in change.clear if field not in FIELDS or getattr(change, field) is not None]
+    if unknown:
+        raise InvalidInput("clear", unknown, f"fields among {', '.join(FIELDS)} that are not set by the same change")
     tags = {
         field: _checked_tags(field, getattr(change, field) or ())
         for field in ("interest_tags", "add_interest_tags", "remove_interest_tags")
@@ -198,10 +210,10 @@ def newest(texts: Sequence[str], limit: int) -> list[str]:
     return list(dict.fromkeys(reversed(texts)))[:limit][::-1]
 
 
-def _chosen(current: Preferences, change: PreferenceChange) -> Preferences:
-    chosen = list(current.chosen)
-    fields = {}
-    for field in ("verbosity", "tone", "language"):
+def _chosen(current: Preferences, change: PreferenceChange, cleared: Mapping[str, str]) -> Preferences:
+    chosen = [field for field in current.chosen if field not in cleared]
+    fields = dict(cleared)
+    for field in FIELDS:
         value = getattr(change, field)
         if value is not None:
             fields[field] = value
@@ -213,7 +225,7 @@ def _chosen(current: Preferences, change: PreferenceChange) -> Preferences:
     if change.interest_tags is not None:
         removed += [tag for tag in current.interest_tags if tag not in wanted]
     added = [tag for tag in (*(change.interest_tags or ()), *change.add_interest_tags) if tag in tags]
-    inferred = {TAG + tag for tag in tags if tag not in added} | {"verbosity", "tone", "language"} - fields.keys()
+    inferred = {TAG + tag for tag in tags if tag not in added} | (set(FIELDS) - fields.keys())
     return msgspec.structs.replace(
         current,
         **fields,
@@ -244,9 +256,7 @@ def _inferred(
 
 
 def _changed(current: Preferences, found: Inferred) -> Preferences:
-    fields = {
-        field: value for field in ("verbosity", "tone", "language") if (value := getattr(found, field)) is not None
-    }
+    fields = {field: value for field in FIELDS if (value := getattr(found, field)) is not None}
     tags = [tag for tag in current.interest_tags if tag not in found.drop_interest_tags]
     sources = {
         field: turns

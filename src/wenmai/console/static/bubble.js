@@ -5,7 +5,7 @@ import { Thumbs } from "./feedback.js";
 import { inspect } from "./inspector.js";
 import { citationList } from "./passages.js";
 import { portrait } from "./portrait.js";
-import { localized, text } from "./texts.js";
+import { failedParts, localized, text } from "./texts.js";
 
 export class Bubble {
   #source = "";
@@ -39,8 +39,10 @@ export class Bubble {
   }
 
   /** What stands below a complete answer. */
-  finish({ traceId = null, mode = null, citations = [], again = null }) {
-    if (mode === "conservative" || mode === "refuse") this.note(text(mode), mode);
+  finish({ traceId = null, mode = null, citations = [], degraded = [], again = null }) {
+    const failed = failedParts(degraded);
+    if (failed) this.note(text("partly").replace("#", failed), "pending");
+    if (mode === "refuse" || (mode === "conservative" && !failed)) this.note(text(mode), mode);
     if (citations.length) this.below.append(citationList(citations));
     this.offer({ traceId, again });
   }

@@ -140,7 +140,7 @@ export class Conversation {
       question.row.dataset.turn = `${done.npc_id}#${done.turn_id}`;
       announce(done.answer_text);
       await this.#format(bubble, done);
-      bubble.finish({ traceId: done.trace_id, mode: done.policy_mode, citations: done.citations, again: () => submit(body.query) });
+      bubble.finish({ traceId: done.trace_id, mode: done.policy_mode, citations: done.citations, degraded: done.degraded, again: () => submit(body.query) });
       if (!this.#turnIsOver(turn)) {
         this.followUps(done.followup_questions);
         this.area.scrollTop = this.area.scrollHeight;

@@ -24,30 +24,46 @@ export async function showPreferences(sessionId) {
 }
 
 function render(preference, save) {
+  const fields = element("div", { class: "form" });
   const tags = element("div", { class: "tags" });
   const change = async (changes) => {
     try {
-      showTags(tags, await save(changes), change);
+      show(await save(changes));
     } catch (problem) {
       showToast(problem.message);
     }
   };
-  const choice = (name, values, shown) => element("label", {}, text(name === "language" ? "answerLanguage" : name),
-    origin(preference.sources[name]),
-    element("select", { onchange: (event) => change({ [name]: event.target.value }) },
-      ...values.map((value) => element("option", { value, selected: value === preference[name] }, shown(value)))));
-  const languages = preference.language in LANGUAGES ? LANGUAGES : { ...LANGUAGES, [preference.language]: preference.language };
+  const show = (stored) => {
+    showFields(fields, stored, change);
+    showTags(tags, stored, change);
+  };
   const tag = element("input", { maxlength: 40, "aria-label": text("addTag"), placeholder: text("addTag") });
   const add = (event) => {
     event.preventDefault();
     if (tag.value.trim()) change({ add_interest_tags: [tag.value.trim()] });
     tag.value = "";
   };
-  showTags(tags, preference, change);
-  showDialog(text("preferences"), text("close"), element("div", { class: "form" },
-    ...Object.entries(CHOICES).map(([name, values]) => choice(name, values, text)),
-    choice("language", Object.keys(languages), (value) => languages[value]),
-    element("fieldset", {}, element("legend", {}, text("tags")), tags, element("form", { onsubmit: add }, tag))));
+  show(preference);
+  showDialog(text("preferences"), text("close"), fields,
+    element("fieldset", {}, element("legend", {}, text("tags")), tags, element("form", { onsubmit: add }, tag)));
+}
+
+/** The fields of one value; one that the user set can be given up. The field that had the focus keeps it. */
+function showFields(fields, preference, change) {
+  const focused = fields.contains(document.activeElement) ? document.activeElement.dataset.field : null;
+  const languages = preference.language in LANGUAGES ? LANGUAGES : { ...LANGUAGES, [preference.language]: preference.language };
+  const choice = (name, values, shown) => {
+    const label = text(name === "language" ? "answerLanguage" : name);
+    return element("div", { class: "choice" }, element("label", {}, label, origin(preference.sources[name]),
+      element("select", { "data-field": name, onchange: (event) => change({ [name]: event.target.value }) },
+        ...values.map((value) => element("option", { value, selected: value === preference[name] }, shown(value))))),
+    preference.chosen.includes(name) && element("button", {
+      type: "button", class: "chip", "data-field": name, "aria-label": `${text("clear")}: ${label}`, onclick: () => change({ clear: [name] }),
+    }, `${text("chosen")} ✕`));
+  };
+  fields.replaceChildren(...Object.entries(CHOICES).map(([name, values]) => choice(name, values, text)),
+    choice("language", Object.keys(languages), (value) => languages[value]));
+  if (focused) fields.querySelector(`[data-field="${focused}"]`).focus();
 }
 
 /** Where an inferred preference comes from: the turns, which a click shows. */

@@ -12,7 +12,9 @@ const TEXTS = {
     signIn: "登录", noSessions: "还没有对话", nothingFound: "没有找到", title: "标题", save: "保存", export: "导出", older: "更早的消息",
     verbosity: "详略", brief: "简短", normal: "适中", detailed: "详细", tone: "语气", casual: "随和", formal: "正式",
     respectful: "恭敬", answerLanguage: "回答语言", tags: "兴趣", addTag: "添加兴趣", afterFirst: "第一问之后才能设定偏好",
-    clear: "清除", saved: "已保存", inspectTitle: "这一轮的依据", blocks: "模型看到的内容", tokens: "词元", cut: "裁去",
+    clear: "清除", chosen: "你选的", partly: "暂时不可用：#。这个回答可能不如平时完整",
+    part_model: "语言模型", part_embedder: "按意思检索", part_search: "查找证据", part_recall: "回忆从前的对话", part_summary: "对话摘要",
+    part_state: "业务状态", part_understanding: "理解问题的模型", part_verifier: "核验的模型", saved: "已保存", inspectTitle: "这一轮的依据", blocks: "模型看到的内容", tokens: "词元", cut: "裁去",
     steps: "步骤", evidence: "证据", removed: "被去掉的句子", replaced: "换成", decision: "判断", intent: "问句类型",
     mode: "方式", reason: "原因", searched: "检索用语", model: "模型", versions: "版本", degraded: "降级", noTrace: "这一轮没有记录",
     milliseconds: "毫秒", table: "数据表", domain: "领域", verified: "已核实", unverified: "未核实", resumed: "回答还在生成，稍候",
@@ -35,7 +37,10 @@ const TEXTS = {
     nothingFound: "Nothing found", title: "Title", save: "Save", export: "Export", older: "Earlier messages",
     verbosity: "Length", brief: "brief", normal: "normal", detailed: "detailed", tone: "Tone", casual: "casual",
     formal: "formal", respectful: "respectful", answerLanguage: "Language of answers", tags: "Interests",
-    addTag: "Add an interest", afterFirst: "Preferences can be set after the first question", clear: "Clear", saved: "Saved",
+    addTag: "Add an interest", afterFirst: "Preferences can be set after the first question", clear: "Clear", chosen: "your choice", saved: "Saved",
+    partly: "Not available just now: #. This answer may be less complete than usual",
+    part_model: "the language model", part_embedder: "search by meaning", part_search: "search of the evidence", part_recall: "recall of earlier talk", part_summary: "the summary of the talk",
+    part_state: "the business state", part_understanding: "the model that reads questions", part_verifier: "the model that verifies",
     inspectTitle: "Why this answer", blocks: "What the model saw", tokens: "tokens", cut: "cut", steps: "Steps",
     evidence: "Evidence", removed: "Removed statements", replaced: "replaced by", decision: "Decision", intent: "Dialogue act",
     mode: "Mode", reason: "Reason", searched: "Searched for", model: "Model", versions: "Versions", degraded: "Degraded",
@@ -54,6 +59,9 @@ const TEXTS = {
 let current = localStorage.getItem("wenmai.language") ?? (navigator.language.startsWith("zh") ? "zh" : "en");
 
 export const language = () => current;
+
+/** The parts of the service that failed for an answer, in words; a cache that failed changes no answer and has none. */
+export const failedParts = (names) => names.map((each) => TEXTS[current][`part_${each}`]).filter(Boolean).join(current === "zh" ? "、" : ", ");
 
 /** The text of a key in the current language. */
 export const text = (key) => TEXTS[current][key] ?? key;

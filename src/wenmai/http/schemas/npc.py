@@ -89,6 +89,9 @@ class PreferenceBody(RequestBody):
     interest_tags: list[Tag] | None = Field(default=None, max_length=100, description="Replaces all tags.")
     add_interest_tags: list[Tag] = Field(default=[], max_length=100, description="Tags to add.")
     remove_interest_tags: list[Tag] = Field(default=[], max_length=100, description="Tags to remove.")
+    clear: list[Literal["verbosity", "tone", "language"]] = Field(
+        default=[], max_length=3, description="Fields that get their default again, and are open to inference."
+    )
 
 
 class ReplayBody(RequestBody):

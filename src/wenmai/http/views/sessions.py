@@ -8,7 +8,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from wenmai.http.views import view_of
 from wenmai.memory.history import MessagePage, SessionOverview, default_persona
-from wenmai.memory.preferences import SessionPreferences
+from wenmai.memory.preferences import FIELDS, SessionPreferences
 from wenmai.memory.sessions import began_at
 from wenmai.memory.summaries import ThreadSummary
 from wenmai.scope import Scope
@@ -85,6 +85,9 @@ class PreferenceView(msgspec.Struct, frozen=True, kw_only=True):
             "inferred from, as `npc_id#turn_id`; what you set is not listed."
         ),
     ]
+    chosen: Annotated[
+        list[str], Meta(description="Those of `verbosity`, `tone` and `language` that you set; they are not inferred.")
+    ]
     updated_at: Annotated[datetime | None, Meta(description="Last change; null while they are the defaults.")]
 
 
@@ -160,7 +163,8 @@ def session_detail(scope: Scope, stored: Stored[Session], threads: list[ThreadIn
 
 def preference_view(preferences: SessionPreferences) -> PreferenceView:
     """Preferences and the time of their last change."""
-    return view_of(preferences.values, PreferenceView, updated_at=preferences.updated_at)
+    chosen = [field for field in FIELDS if field in preferences.values.chosen]
+    return view_of(preferences.values, PreferenceView, chosen=chosen, updated_at=preferences.updated_at)
 
 
 def summary_view(overview: SessionOverview) -> SummaryView:
