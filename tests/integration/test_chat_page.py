@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
@@ -14,6 +15,7 @@ from http_service import listening, profile_settings, settings_in
 from playwright.sync_api import Browser, Page, Route, expect
 
 from browser import PHONE, WIDE, Watched, chromium
+from identity_provider import AUDIENCE, ISSUER, identity_provider
 from support import make_sampled_file
 from wenmai.auth.keys import ApiKeys
 from wenmai.chat.pipeline import Chat
@@ -76,6 +78,12 @@ def ask(page: Page, question: str) -> None:
     page.get_by_role("textbox", name="输入问题").fill(question)
     page.keyboard.press("Enter")
     expect(answers).to_have_count(before + 1)
+
+
+def enter_key(page: Page, key: str) -> None:
+    """Sign in with an API key or a token."""
+    page.get_by_role("textbox", name="API 密钥或令牌").fill(key)
+    page.get_by_role("button", name="登录").click()
 
 
 @pytest.mark.parametrize(
@@ -375,13 +383,31 @@ def test_a_service_with_keys_asks_for_one(browser: Browser, tmp_path: Path) -> N
     text = in_thread(asyncio.run, key())
     with listening(serve_app(settings)) as url:
         page = opened(browser, url).page
-        page.get_by_role("textbox", name="API 密钥").fill("wmk_wrong")
-        page.get_by_role("button", name="登录").click()
-        page.get_by_role("textbox", name="API 密钥").fill(text)
-        page.get_by_role("button", name="登录").click()
+        enter_key(page, "wmk_wrong")
+        enter_key(page, text)
         ask(page, QUESTION)
         expect(page.get_by_role("button", name=TITLE)).to_be_visible()
         assert text not in str(page.evaluate("JSON.stringify(localStorage)"))
+
+
+def test_a_token_signs_in_to_both_pages(browser: Browser, tmp_path: Path) -> None:
+    """They act as the token's user; an expired one is refused, and another tab begins without any."""
+    in_thread(make_sampled_file, tmp_path / "wenmai.db")
+    with identity_provider() as provider:
+        named = {"jwt_issuer": ISSUER, "jwt_audience": AUDIENCE, "jwt_keys": provider.url}
+        settings = settings_in(tmp_path, auth="jwt", **named)
+        allowed = {"tenant": "default", "sites": None, "scope": "wenmai:chat wenmai:read wenmai:admin"}
+        with listening(serve_app(settings)) as url:
+            page = opened(browser, url).page
+            enter_key(page, provider.token(**allowed, exp=time.time() - 3600))
+            enter_key(page, provider.token(**allowed))
+            ask(page, QUESTION)
+            page.goto(f"{url}/console#sessions")
+            expect(page.locator("tbody tr")).to_have_count(1)
+            expect(page.locator("tbody")).to_contain_text("u1")
+            page.evaluate("sessionStorage.clear()")
+            page.reload()
+            expect(page.get_by_role("textbox", name="API 密钥或令牌")).to_be_visible()
 
 
 def test_an_answer_without_its_model_says_what_was_missing(browser: Browser, tmp_path: Path) -> None:
