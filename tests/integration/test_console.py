@@ -1,6 +1,7 @@
 """The console in a real browser: what an operator can see and do, with one service for all tests."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -260,6 +261,11 @@ def test_the_memory_of_a_user_is_shown_and_recall_tried_out(browser: Browser, ur
     summary = httpx.get(f"{url}/v1/sessions/{SESSION}/summaries", headers=AS_USER).json()["summaries"][0]
     expect(page.locator("pre")).to_have_text(summary["text"])
     expect(page.get_by_text(f"→ {summary['tokens']})")).to_be_visible()
+    messages = httpx.get(f"{url}/v1/sessions/{SESSION}/messages?limit=500", headers=AS_USER).json()["messages"]
+    days = Counter(each["timestamp"][:10] for each in messages if each["completed"])
+    episodes = page.locator("section").filter(has=page.get_by_role("heading", name="Timeline of episodes"))
+    episodes.locator("summary").click()
+    assert {row.locator("td,th").first.inner_text() for row in episodes.locator("tbody tr").all()} == days.keys()
     page.get_by_role("button", name="Compare versions").click()
     expect(page.locator(".diff ins").filter(has_text="用户问过").first).to_be_visible()
     page.goto(f"{url}/console#memory?user={USER}&session={BUSINESS}")

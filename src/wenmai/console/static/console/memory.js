@@ -2,7 +2,7 @@
 
 import { element } from "../dom.js";
 import { text } from "../texts.js";
-import { bars } from "./charts.js";
+import { bars, stackedColumns } from "./charts.js";
 import { difference } from "./diff.js";
 import { action, address, badge, card, empty, facts, field, form, id, link, moment, number, select, submit, table } from "./parts.js";
 import { get, send } from "./request.js";
@@ -10,6 +10,8 @@ import { say } from "./texts.js";
 
 const SESSIONS = 100;
 const PROMPTS = 20;
+const EPISODES = 500;
+const TONES = 6;
 
 export async function showMemory(content, { user = "", session = "" }) {
   const choose = form("filters", async (values) => { location.hash = address("memory", values); },
@@ -27,7 +29,7 @@ export async function showMemory(content, { user = "", session = "" }) {
   const results = element("div", {});
   const cards = [card(say("user"), choose), card(say("recall"), element("p", { class: "hint" }, say("recallHint")), recallForm(user, results), results)];
   if (chosen) {
-    const parts = await Promise.all([preferences(user, chosen), summaries(user, chosen), state(user, chosen)]);
+    const parts = await Promise.all([episodes(user, chosen), preferences(user, chosen), summaries(user, chosen), state(user, chosen)]);
     cards.push(card(say("chooseSession"), field(say("title"), picked), element("div", { class: "buttons" }, link(say("messages"), "sessions", { user, session: chosen }))), ...parts);
   } else cards.push(card(say("sessions"), empty(say("noSessions"))));
   content.replaceChildren(...cards);
@@ -49,6 +51,22 @@ function recalled(item, user) {
   return element("li", {}, element("p", { class: "by" }, badge(`${say("score")} ${number(item.score, 3)}`), item.npc_id, " · ",
     link(`${say("turn")} ${item.turn_id}`, "sessions", { user, session: item.session_id }), " · ", moment(item.timestamp)),
   element("p", { class: "text" }, item.text), bars(say("reasons"), reasons, say("reasons"), say("score")));
+}
+
+/** The newest messages that may be recalled, by day (UTC) and persona. */
+async function episodes(user, session) {
+  const { messages } = await get(`v1/sessions/${id(session)}/messages`, { limit: EPISODES }, user);
+  const recalled = messages.filter((each) => each.completed && (each.role === "user" || each.role === "assistant"));
+  if (!recalled.length) return card(say("episodes"), empty(say("noEpisodes")));
+  const personas = [...new Set(recalled.map((each) => each.npc_id))];
+  const days = new Map();
+  for (const { timestamp, npc_id: npc } of recalled) {
+    const day = timestamp.slice(0, 10);
+    const counts = days.get(day) ?? days.set(day, personas.map(() => 0)).get(day);
+    counts[personas.indexOf(npc)] += 1;
+  }
+  const series = personas.map((name, at) => ({ name, kind: `tone-${(at % TONES) + 1}` }));
+  return card(say("episodes"), element("p", { class: "hint" }, say("episodesHint")), stackedColumns(say("episodes"), [...days].sort(), series));
 }
 
 async function preferences(user, session) {
