@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from wenmai.errors import Undecipherable, VersionConflict
 from wenmai.scope import Scope
 from wenmai.stores.contracts import Documents
-from wenmai.stores.encryption.ciphers import DataKey, unwrap, wrap
+from wenmai.stores.encryption.ciphers import DataKey, new_key_id, unwrap, wrap
 from wenmai.stores.encryption.settings import KEY_BYTES, MasterKey
 from wenmai.stores.records import DataKeyRecord
 from wenmai.stores.structs import Stored
@@ -183,7 +183,7 @@ class DataKeys:
 
     async def _created(self, scope: Scope) -> DataKey:
         until = time.monotonic() + CACHE_SECONDS
-        key_id, secret = secrets.token_hex(6), secrets.token_bytes(KEY_BYTES)
+        key_id, secret = new_key_id(), secrets.token_bytes(KEY_BYTES)
         record = DataKeyRecord(
             ref=_ref(scope),
             key_id=key_id,

@@ -24,8 +24,6 @@ LARGE = 2_000
 _MANY_HITS = 500
 """Hits whose fields are decrypted without a worker thread."""
 
-_SEALED_VALUE = re.compile(rf'"({SEALED_VALUE}[^"]+)"')
-
 
 class KeyedSearch:
     """See :class:`wenmai.stores.contracts.Search`.
@@ -155,12 +153,14 @@ def _opened(key: DataKey, place: bytes, found: Sequence[Sequence[Hit]]) -> list[
     def opened(sealed: str) -> str:
         return msgspec.json.encode(key.open_value(sealed, place)).decode()
 
-    return [[_opened_hit(hit, lambda match: opened(match[1])) for hit in hits] for hits in found]
+    # Other fields are not encrypted, and may have ids that begin like a ciphertext, but not with the key's id.
+    sealed = re.compile(rf'"({SEALED_VALUE}{key.key_id}:[^"]+)"')
+    return [[_opened_hit(hit, sealed, lambda match: opened(match[1])) for hit in hits] for hits in found]
 
 
-def _opened_hit(hit: Hit, opened: Callable[[re.Match[str]], str]) -> Hit:
+def _opened_hit(hit: Hit, sealed: re.Pattern[str], opened: Callable[[re.Match[str]], str]) -> Hit:
     fields = hit.fields
     text = fields.text if isinstance(fields, JsonFields) else msgspec.json.encode(fields).decode()
     if SEALED_VALUE not in text:
         return hit
-    return replace(hit, fields=JsonFields(_SEALED_VALUE.sub(opened, text)))
+    return replace(hit, fields=JsonFields(sealed.sub(opened, text)))
