@@ -149,17 +149,24 @@ async def test_a_lost_key_does_not_keep_others_from_their_retention() -> None:
 
 
 async def test_a_lost_key_is_503_and_says_nothing_of_what_was_stored(tmp_path: Path) -> None:
-    """For the user whose key is lost; the service goes on for others."""
+    """For the user whose key is lost; others are served, and administrators find the threads of both."""
     async with open_service(tmp_path, store_policy="encrypt", master_keys=FIRST, sample_sites=()) as service:
         clients = [service.client_of(x_user_id=user) for user in ("erin", "other")]
         for client in clients:
             created = await client.post("/v1/sessions", json={"title": "Zebras"})
             assert created.status_code == 201, created.text
+            said = {"messages": [{"role": "user", "content": "Zebras sleep."}]}
+            await client.post(f"/v1/sessions/{created.json()['session_id']}/messages", json=said)
         encrypted = encrypted_part(service.engine.store)
         assert encrypted is not None
         await encrypted.keys.forget(ERIN)
         lost, kept = [await client.get("/v1/sessions") for client in clients]
+        listed = await service.client.get("/v1/threads")
     assert (lost.status_code, kept.status_code) == (503, 200)
+    assert {(each["user_id"], each["title"]) for each in listed.json()["threads"]} == {
+        ("erin", ""),
+        ("other", "Zebras"),
+    }
     assert lost.json()["type"] == "urn:problem:wenmai:undecipherable"
     assert "Zebras" not in lost.text
 
