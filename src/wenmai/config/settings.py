@@ -254,7 +254,7 @@ def _read_file(path: Path) -> dict[str, Any]:
     try:
         text = path.read_text(encoding="utf-8")
         raw = tomllib.loads(text) if path.suffix == ".toml" else yaml.safe_load(text)
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, yaml.YAMLError) as problem:
+    except (OSError, UnicodeDecodeError, RecursionError, tomllib.TOMLDecodeError, yaml.YAMLError) as problem:
         raise ConfigError("config", str(path), f"a readable TOML or YAML file: {problem}", origin=origin) from problem
     if raw is None:
         return {}
