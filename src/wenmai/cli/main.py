@@ -14,6 +14,8 @@ def main() -> None:
         sys.exit(f"wenmai: {missing.name} is not installed; pip install 'wenmai[serve]'")
     try:
         app(prog_name="wenmai")
+    except KeyboardInterrupt:  # before or after what a command expects it in
+        sys.exit(130)
     except OSError as problem:
         # Standard output cannot be written; what is left in its buffer would fail again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -26,7 +26,6 @@ from wenmai.stores.sqlite.schema import BUSY_MILLISECONDS, SCHEMA_VERSION, conne
 from wenmai.stores.sqlite.search import SqliteSearch
 from wenmai.stores.sqlite.upgrades import prepare_schema, schema_in
 from wenmai.stores.upgrades import OnStep, Schema, log_step
-from wenmai.stores.validation import is_text
 
 
 class SqliteStore:
@@ -52,7 +51,7 @@ def path_of(url: str) -> Path:
         InvalidInput: the URL names no file.
     """
     scheme, _, rest = url.partition("://")
-    if scheme.lower() != "sqlite" or not rest.startswith("/") or rest in ("/", "/:memory:") or not is_text(url):
+    if scheme.lower() != "sqlite" or not rest.startswith("/") or rest in ("/", "/:memory:"):
         raise InvalidInput(
             "store", url, "sqlite:///relative.db or sqlite:////absolute.db (for a store without a file, memory://)"
         )
