@@ -75,7 +75,7 @@ async def test_appending_stays_quick_when_the_clock_has_gone_back() -> None:
 
 
 async def test_administrative_requests_are_in_the_log_of_their_tenant(tmp_path: Path) -> None:
-    """With the key that made them; an erasure without the name of its user."""
+    """With the key that made them; an erasure without the name of its user. What changes nothing is no act."""
     async with open_service(tmp_path, auth="keys") as service:
         text, record = await service.engine.api_keys.create(
             tenant_id="acme", sites=["shop"], rights=["chat", "write", "admin", "erase"]
@@ -84,10 +84,14 @@ async def test_administrative_requests_are_in_the_log_of_their_tenant(tmp_path: 
         await admin.post("/v1/sessions", json={"session_id": "s"})
         await admin.post("/api/v1/prompts", json=body_of("prompts", "说话要慢。"))
         await admin.post("/api/v1/prompts/doctor/set-active", json={"number": 1})
-        await admin.delete("/v1/sessions/s/state")
+        for _ in range(2):
+            await admin.patch("/v1/sessions/s/state", json={"current_customer_id": "C1"})
+        for _ in range(2):
+            await admin.delete("/v1/sessions/s/state")
         await admin.delete("/v1/users/erin")
         found = (await admin.get("/v1/audit")).json()["entries"]
-        assert [entry["act"] for entry in found] == ["user_erased", "erasure_began", "state_reset", "prompt_activated"]
+        acts = ["user_erased", "erasure_began", "state_reset", "state_corrected", "prompt_activated"]
+        assert [entry["act"] for entry in found] == acts
         assert {entry["actor"] for entry in found[1:]} == {record.key_id}
         assert all(entry["details"]["site"] == "shop" for entry in found)
         assert "erin" not in str(found)
