@@ -131,6 +131,17 @@ async def test_a_user_who_comes_back_during_erasures_can_read_what_is_left(tmp_p
             assert await heard(memory, ERIN, session_id) in ([], [f"message {session_id[1:]}"])
 
 
+async def test_a_user_who_came_back_is_recalled_by_a_process_that_knows_the_former_key(tmp_path: Path) -> None:
+    """Erased and anew in one process; the other finds at once what was said since."""
+    async with opened(tmp_path) as one, opened(tmp_path) as other:
+        await say(other, ERIN, "about zebras")
+        await one.erasures.erase(ERIN)
+        await say(one, ERIN, "about giraffes")
+        await one.derived.catch_up()
+        assert [found.text for found in await other.recall("giraffes", scope=ERIN)] == ["about giraffes"]
+        assert await other.recall("zebras", scope=ERIN) == []
+
+
 async def test_a_lost_key_does_not_keep_others_from_their_retention() -> None:
     """Sessions that cannot be decrypted stay until their user is erased; the sweep goes on."""
     clock, kept = MovableClock(), RetentionPolicy(default=Retention.of_days(sessions=1))

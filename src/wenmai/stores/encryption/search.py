@@ -98,10 +98,14 @@ class KeyedSearch:
         check_collection(scope, collection)
         check_queries(queries)
         key = await self._keys.existing(scope)
-        if key is None:  # nothing was indexed with it
-            return [[] for _ in queries]
-        keyed = [_keyed_query(key, query) for query in queries]
-        found = await self._search.query(scope, collection, keyed)
+        found: list[list[Hit]] = [[] for _ in queries]
+        while key is not None:  # else nothing was indexed with it
+            found = await self._search.query(scope, collection, [_keyed_query(key, query) for query in queries])
+            if any(found) or await self._keys.is_current(scope, key):
+                break
+            key = await self._keys.existing(scope)  # erased by another process, and the user has come back
+        if key is None:
+            return found
         count = sum(map(len, found))
         return await run_by_size(count, _MANY_HITS, _opened, key, about(scope, "search", collection), found)
 
