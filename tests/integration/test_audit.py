@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cli_process import wenmai
@@ -72,6 +73,22 @@ async def test_appending_stays_quick_when_the_clock_has_gone_back() -> None:
         assert await memory.audit.verify("acme") == AuditStatus(
             22, (await memory.audit.entries("acme"))[0].digest, None
         )
+
+
+async def test_many_entries_at_once_cost_no_more_than_one_after_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is written once: they do not compete for a number."""
+    async with open_memory("memory://") as memory:
+        written, put = [], memory.audit._documents.put
+
+        async def counting(*given: Any, **options: Any) -> Any:
+            written.append(given)
+            await asyncio.sleep(0)
+            return await put(*given, **options)
+
+        monkeypatch.setattr(memory.audit._documents, "put", counting)
+        await asyncio.gather(*(memory.audit.record("acme", "done") for _ in range(30)))
+        assert len(written) == 30
+        assert (await memory.audit.verify("acme")).entries == 30
 
 
 async def test_administrative_requests_are_in_the_log_of_their_tenant(tmp_path: Path) -> None:
