@@ -110,6 +110,17 @@ def test_bad_input_is_one_clear_message(arguments: tuple[str, ...], expected: st
     assert {path.name for path in Path().iterdir()} == before
 
 
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [((), b"password=hunter2\xff"), (("--json",), b"password=hunter2"), (("--json",), b'{"hunter2":' + b"[" * 10_000)],
+)
+def test_what_cannot_be_redacted_is_not_shown(options: tuple[str, ...], text: bytes) -> None:
+    """The error names its place."""
+    result = CliRunner().invoke(app, ["redact", *options], input=text)
+    assert (result.exit_code, "hunter2" in result.output) == (2, False)
+    assert ("byte 16" in result.stderr) or ("line 1" in result.stderr)
+
+
 def test_export_of_sessions_by_id() -> None:
     """--session selects sessions; an absent one fails and no file is written."""
     write("talk.jsonl", *TALK)
