@@ -101,6 +101,7 @@ def test_an_indented_line_is_a_paragraph() -> None:
     [
         *("javascript:alert(1)", "JaVaScRiPt:alert(1)", "java\tscript:x", "&#106;avascript:x", "vbscript:x"),
         *("data:text/html,<script>x</script>", "file:///etc/passwd", "//evil.example", "/v1/sessions", "mailto:a@b"),
+        *("https:///evil.example", "http:////evil.example", "https://", "https:/evil.example"),
     ],
 )
 def test_only_web_addresses_are_links(address: str) -> None:

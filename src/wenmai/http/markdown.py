@@ -20,7 +20,9 @@ _TAGS = {
     *("p", "br", "hr", "h4", "h5", "h6", "strong", "em", "s", "code", "pre", "blockquote", "ul", "ol", "li", "a"),
     *("table", "thead", "tbody", "tr", "th", "td"),
 }
-_ADDRESS = re.compile(r"https?://([^/?#\\]*)", re.IGNORECASE)
+_ADDRESS = re.compile(r"https?://([^/?#\\]+)", re.IGNORECASE)
+"""Browsers skip further slashes before the host, which would then not be shown."""
+
 _FIRST_HEADING, _LAST_HEADING = 4, 6
 """The page's own headings stand above those of an answer."""
 
