@@ -14,7 +14,7 @@ from http_service import open_service
 
 import wenmai
 from wenmai.clock import MovableClock
-from wenmai.errors import Conflict, InvalidInput, SessionNotFound, Undecipherable
+from wenmai.errors import Conflict, InvalidInput, SessionNotFound, StoreUnavailable, Undecipherable
 from wenmai.interchange import export_lines
 from wenmai.memory.library import Memory, MemoryPolicy
 from wenmai.memory.retention import Retention, RetentionPolicy
@@ -56,6 +56,17 @@ async def contents(folder: Path) -> list[tuple[object, ...]]:
     return [tuple(row) for row in await query_readonly(url, "SELECT content FROM messages ORDER BY thread, seq")]
 
 
+def rewrap(folder: Path) -> str:
+    """Replace the first master key by the second; the command's output."""
+    (folder / "master").write_text(f"{SECOND}\n{FIRST}\n")
+    settings = {
+        "WENMAI_MASTER_KEYS_FILE": str(folder / "master"),
+        "WENMAI_KEYS_STORE": f"sqlite:///{folder}/keys.db",
+        "WENMAI_STORE": f"sqlite:///{folder}/w.db",
+    }
+    return run_wenmai("encryption", "rewrap", folder=folder, settings=settings).stdout
+
+
 async def test_a_master_key_is_replaced_without_rewriting_what_was_said(tmp_path: Path) -> None:
     """Both are needed until the data keys are wrapped again; then the former one is refused and not needed."""
     async with opened(tmp_path) as memory:
@@ -67,20 +78,27 @@ async def test_a_master_key_is_replaced_without_rewriting_what_was_said(tmp_path
         async with opened(tmp_path, SECOND):
             pass
     before = await contents(tmp_path)
-    (tmp_path / "master").write_text(f"{SECOND}\n{FIRST}\n")
-    settings = {
-        "WENMAI_MASTER_KEYS_FILE": str(tmp_path / "master"),
-        "WENMAI_KEYS_STORE": f"sqlite:///{tmp_path}/keys.db",
-        "WENMAI_STORE": f"sqlite:///{tmp_path}/w.db",
-    }
-    run = run_wenmai("encryption", "rewrap", folder=tmp_path, settings=settings)
-    assert run.stdout == "2 data keys wrapped again; the only master key in use is second\n", run
+    assert rewrap(tmp_path) == "2 data keys wrapped again; the only master key in use is second\n"
     assert await contents(tmp_path) == before
     with pytest.raises(InvalidInput, match="no key with the id second"):
         async with opened(tmp_path):
             pass
     async with opened(tmp_path, SECOND) as memory:
         assert await heard(memory, ERIN) == ["about zebras", "and quaggas"]
+        assert await heard(memory, OTHER) == ["about giraffes"]
+
+
+async def test_a_process_that_was_not_restarted_wraps_no_keys_with_a_replaced_master_key(tmp_path: Path) -> None:
+    """They would be lost with it. It goes on for the users whose keys it has, and refuses new ones."""
+    async with opened(tmp_path) as stale:
+        await say(stale, ERIN, "about zebras")
+        rewrap(tmp_path)
+        await say(stale, ERIN, "and quaggas")
+        with pytest.raises(StoreUnavailable, match="the master key first was replaced"):
+            await say(stale, OTHER, "about giraffes")
+    async with opened(tmp_path, SECOND) as memory:
+        assert await heard(memory, ERIN) == ["about zebras", "and quaggas"]
+        await say(memory, OTHER, "about giraffes")
         assert await heard(memory, OTHER) == ["about giraffes"]
 
 
