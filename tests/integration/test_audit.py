@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cli_process import wenmai
@@ -74,8 +75,24 @@ async def test_appending_stays_quick_when_the_clock_has_gone_back() -> None:
         )
 
 
+async def test_many_entries_at_once_cost_no_more_than_one_after_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is written once: they do not compete for a number."""
+    async with open_memory("memory://") as memory:
+        written, put = [], memory.audit._documents.put
+
+        async def counting(*given: Any, **options: Any) -> Any:
+            written.append(given)
+            await asyncio.sleep(0)
+            return await put(*given, **options)
+
+        monkeypatch.setattr(memory.audit._documents, "put", counting)
+        await asyncio.gather(*(memory.audit.record("acme", "done") for _ in range(30)))
+        assert len(written) == 30
+        assert (await memory.audit.verify("acme")).entries == 30
+
+
 async def test_administrative_requests_are_in_the_log_of_their_tenant(tmp_path: Path) -> None:
-    """With the key that made them; an erasure without the name of its user."""
+    """With the key that made them; an erasure without the name of its user. What changes nothing is no act."""
     async with open_service(tmp_path, auth="keys") as service:
         text, record = await service.engine.api_keys.create(
             tenant_id="acme", sites=["shop"], rights=["chat", "write", "admin", "erase"]
@@ -84,10 +101,14 @@ async def test_administrative_requests_are_in_the_log_of_their_tenant(tmp_path: 
         await admin.post("/v1/sessions", json={"session_id": "s"})
         await admin.post("/api/v1/prompts", json=body_of("prompts", "说话要慢。"))
         await admin.post("/api/v1/prompts/doctor/set-active", json={"number": 1})
-        await admin.delete("/v1/sessions/s/state")
+        for _ in range(2):
+            await admin.patch("/v1/sessions/s/state", json={"current_customer_id": "C1"})
+        for _ in range(2):
+            await admin.delete("/v1/sessions/s/state")
         await admin.delete("/v1/users/erin")
         found = (await admin.get("/v1/audit")).json()["entries"]
-        assert [entry["act"] for entry in found] == ["user_erased", "erasure_began", "state_reset", "prompt_activated"]
+        acts = ["user_erased", "erasure_began", "state_reset", "state_corrected", "prompt_activated"]
+        assert [entry["act"] for entry in found] == acts
         assert {entry["actor"] for entry in found[1:]} == {record.key_id}
         assert all(entry["details"]["site"] == "shop" for entry in found)
         assert "erin" not in str(found)

@@ -35,6 +35,12 @@ def test_piped_lines_are_answered_from_evidence(tmp_path: Path) -> None:
     assert done.stdout.count("出处") == 2
 
 
+def test_lines_that_are_not_utf_8_are_an_error() -> None:
+    """Status 2, and no traceback."""
+    result = CliRunner().invoke(app, ["chat"], input=b"\xff\xfe\n")
+    assert (result.exit_code, "text in UTF-8" in result.stderr) == (2, True)
+
+
 def test_why_explains_the_last_answer() -> None:
     """Steps with durations, intent, mode and reason, evidence with scores, blocks with tokens."""
     shown = chat("/why", "家训第一条是什么？", "/why").stdout

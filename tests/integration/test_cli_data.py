@@ -1,6 +1,8 @@
 """``wenmai import``, ``export`` and ``ingest``: files in and out."""
 
 import json
+import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -85,12 +87,19 @@ def test_import_takes_format_persona_and_scope() -> None:
         (("export", "-o", "no/such/folder.jsonl"), "no/such/folder.jsonl"),
         (("import", "talk.jsonl", "--config", "none.toml"), "none.toml"),
         (("import", "talk.jsonl", "--profile", "nope"), "nope"),
+        (("import", "talk.jsonl", "--store", "sqlite:///\udcff.db"), "text in UTF-8"),
+        (("migrate", "--store", "sqlite:///\udcff.db"), "text in UTF-8"),
+        (("keys", "list", "--store", "sqlite:///typo.db"), "typo.db"),
+        (("keys", "revoke", "k1", "--store", "sqlite:///typo.db"), "typo.db"),
+        (("eval", "recall", "deep.json"), "deep.json"),
+        (("config", "--config", "deep.json"), "deep.json"),
         (("fly",), "fly"),
     ],
 )
 def test_bad_input_is_one_clear_message(arguments: tuple[str, ...], expected: str) -> None:
     """Status 2, the reason on stderr, no traceback, and nothing is created."""
     write("talk.jsonl", *TALK)
+    write("deep.json", "[" * 10_000)
     if arguments[:2] == ("export", "-o"):
         run("import", "talk.jsonl")
     before = {path.name for path in Path().iterdir()}
@@ -101,6 +110,17 @@ def test_bad_input_is_one_clear_message(arguments: tuple[str, ...], expected: st
     assert {path.name for path in Path().iterdir()} == before
 
 
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [((), b"password=hunter2\xff"), (("--json",), b"password=hunter2"), (("--json",), b'{"hunter2":' + b"[" * 10_000)],
+)
+def test_what_cannot_be_redacted_is_not_shown(options: tuple[str, ...], text: bytes) -> None:
+    """The error names its place."""
+    result = CliRunner().invoke(app, ["redact", *options], input=text)
+    assert (result.exit_code, "hunter2" in result.output) == (2, False)
+    assert ("byte 16" in result.stderr) or ("line 1" in result.stderr)
+
+
 def test_export_of_sessions_by_id() -> None:
     """--session selects sessions; an absent one fails and no file is written."""
     write("talk.jsonl", *TALK)
@@ -109,6 +129,31 @@ def test_export_of_sessions_by_id() -> None:
     missing = run("export", "--session", "s9", "-o", "out.jsonl")
     assert (missing.exit_code, missing.stderr) == (1, "wenmai: no such session: s9\n")
     assert not list(Path().glob("out.jsonl*"))
+
+
+def test_an_export_does_not_overwrite_a_database(tmp_path: Path) -> None:
+    """Such as its own store: it is refused, and all is still there."""
+    write("talk.jsonl", *TALK)
+    run("import", "talk.jsonl")
+    result = run("export", "-o", "wenmai.db")
+    assert (result.exit_code, "a file other than a database" in result.stderr) == (2, True)
+    assert run("export", "-o", "out.jsonl").stderr == "out.jsonl: 2 sessions, 3 messages\n"
+    assert sorted(path.name for path in tmp_path.glob("*.*")) == ["out.jsonl", "talk.jsonl", "wenmai.db"]
+
+
+def test_an_export_goes_where_a_link_or_pipe_leads(tmp_path: Path) -> None:
+    """They are not replaced by a file."""
+    write("talk.jsonl", *TALK)
+    run("import", "talk.jsonl")
+    Path("link").symlink_to("out.jsonl")
+    assert run("export", "-o", "link").exit_code == 0
+    assert Path("link").is_symlink()
+    os.mkfifo("pipe")
+    with ThreadPoolExecutor(1) as reader:
+        read = reader.submit((tmp_path / "pipe").read_bytes)
+        assert run("export", "-o", "pipe").exit_code == 0
+        assert read.result(5) == Path("out.jsonl").read_bytes()
+    assert Path("pipe").is_fifo()
 
 
 def test_ingest_reads_folders_and_names_what_it_skips() -> None:

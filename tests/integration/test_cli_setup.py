@@ -46,6 +46,15 @@ def test_help_and_version_from_the_shell(tmp_path: Path) -> None:
     assert wenmai("version", folder=tmp_path).stdout.startswith("wenmai ")
 
 
+def test_output_that_cannot_be_written_is_one_clear_message(tmp_path: Path) -> None:
+    """As on a full disk: status 1, the reason on stderr."""
+    with Path("/dev/full").open("w") as full:
+        ended = subprocess.run(
+            [*COMMAND, "version"], cwd=tmp_path, stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert (ended.returncode, ended.stderr) == (1, "wenmai: [Errno 28] No space left on device\n")
+
+
 def test_command_line_imports_nothing_slow(tmp_path: Path) -> None:
     """Importing all commands imports no graph library, web framework or line editor."""
     script = "import sys, wenmai.cli.app; print('\\n'.join(sys.modules))"

@@ -76,7 +76,9 @@ PLACES = {
     "versions?kind=personas": "New version",
     "evidence": "Browse: All sources",
     "audit": "API keys",
+    "toString": "Tokens by day",
 }
+"""Places and a heading there; one that is none shows the overview."""
 
 
 @pytest.mark.parametrize("half", [0, 1])

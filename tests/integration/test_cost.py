@@ -267,6 +267,18 @@ async def test_a_replay_may_use_another_model_or_prompt(tmp_path: Path) -> None:
             assert len(script.asked) == 2
 
 
+async def test_a_replay_asks_no_model_about_what_is_refused(tmp_path: Path) -> None:
+    """Whatever model or prompt it names, it is refused again: the answer of a replay is not verified."""
+    async with scripted_model() as script, open_service(tmp_path, **script.settings) as service:
+        answer = await service.ask("你支持哪个政党？")
+        assert answer["policy_mode"] == "refuse"
+        asked = len(script.asked)
+        trace = f"/api/v1/npc/traces/{answer['trace_id']}/replay"
+        replayed = (await service.client.post(trace, json={"model": script.model})).json()["replayed"]
+        assert (replayed["answer"], replayed["policy_mode"]) == (answer["answer_text"], "refuse")
+        assert len(script.asked) == asked
+
+
 @asynccontextmanager
 async def scripted(folder: Path, **fields: Any) -> AsyncIterator[tuple[ScriptedModel, Service]]:
     """A service with a scripted model and these fields in its profile."""

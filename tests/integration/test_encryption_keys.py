@@ -14,7 +14,7 @@ from http_service import open_service
 
 import wenmai
 from wenmai.clock import MovableClock
-from wenmai.errors import Conflict, InvalidInput, SessionNotFound, Undecipherable
+from wenmai.errors import Conflict, InvalidInput, SessionNotFound, StoreUnavailable, Undecipherable
 from wenmai.interchange import export_lines
 from wenmai.memory.library import Memory, MemoryPolicy
 from wenmai.memory.retention import Retention, RetentionPolicy
@@ -56,6 +56,17 @@ async def contents(folder: Path) -> list[tuple[object, ...]]:
     return [tuple(row) for row in await query_readonly(url, "SELECT content FROM messages ORDER BY thread, seq")]
 
 
+def rewrap(folder: Path) -> str:
+    """Replace the first master key by the second; the command's output."""
+    (folder / "master").write_text(f"{SECOND}\n{FIRST}\n")
+    settings = {
+        "WENMAI_MASTER_KEYS_FILE": str(folder / "master"),
+        "WENMAI_KEYS_STORE": f"sqlite:///{folder}/keys.db",
+        "WENMAI_STORE": f"sqlite:///{folder}/w.db",
+    }
+    return run_wenmai("encryption", "rewrap", folder=folder, settings=settings).stdout
+
+
 async def test_a_master_key_is_replaced_without_rewriting_what_was_said(tmp_path: Path) -> None:
     """Both are needed until the data keys are wrapped again; then the former one is refused and not needed."""
     async with opened(tmp_path) as memory:
@@ -67,20 +78,27 @@ async def test_a_master_key_is_replaced_without_rewriting_what_was_said(tmp_path
         async with opened(tmp_path, SECOND):
             pass
     before = await contents(tmp_path)
-    (tmp_path / "master").write_text(f"{SECOND}\n{FIRST}\n")
-    settings = {
-        "WENMAI_MASTER_KEYS_FILE": str(tmp_path / "master"),
-        "WENMAI_KEYS_STORE": f"sqlite:///{tmp_path}/keys.db",
-        "WENMAI_STORE": f"sqlite:///{tmp_path}/w.db",
-    }
-    run = run_wenmai("encryption", "rewrap", folder=tmp_path, settings=settings)
-    assert run.stdout == "2 data keys wrapped again; the only master key in use is second\n", run
+    assert rewrap(tmp_path) == "2 data keys wrapped again; the only master key in use is second\n"
     assert await contents(tmp_path) == before
     with pytest.raises(InvalidInput, match="no key with the id second"):
         async with opened(tmp_path):
             pass
     async with opened(tmp_path, SECOND) as memory:
         assert await heard(memory, ERIN) == ["about zebras", "and quaggas"]
+        assert await heard(memory, OTHER) == ["about giraffes"]
+
+
+async def test_a_process_that_was_not_restarted_wraps_no_keys_with_a_replaced_master_key(tmp_path: Path) -> None:
+    """They would be lost with it. It goes on for the users whose keys it has, and refuses new ones."""
+    async with opened(tmp_path) as stale:
+        await say(stale, ERIN, "about zebras")
+        rewrap(tmp_path)
+        await say(stale, ERIN, "and quaggas")
+        with pytest.raises(StoreUnavailable, match="the master key first was replaced"):
+            await say(stale, OTHER, "about giraffes")
+    async with opened(tmp_path, SECOND) as memory:
+        assert await heard(memory, ERIN) == ["about zebras", "and quaggas"]
+        await say(memory, OTHER, "about giraffes")
         assert await heard(memory, OTHER) == ["about giraffes"]
 
 
@@ -131,6 +149,17 @@ async def test_a_user_who_comes_back_during_erasures_can_read_what_is_left(tmp_p
             assert await heard(memory, ERIN, session_id) in ([], [f"message {session_id[1:]}"])
 
 
+async def test_a_user_who_came_back_is_recalled_by_a_process_that_knows_the_former_key(tmp_path: Path) -> None:
+    """Erased and anew in one process; the other finds at once what was said since."""
+    async with opened(tmp_path) as one, opened(tmp_path) as other:
+        await say(other, ERIN, "about zebras")
+        await one.erasures.erase(ERIN)
+        await say(one, ERIN, "about giraffes")
+        await one.derived.catch_up()
+        assert [found.text for found in await other.recall("giraffes", scope=ERIN)] == ["about giraffes"]
+        assert await other.recall("zebras", scope=ERIN) == []
+
+
 async def test_a_lost_key_does_not_keep_others_from_their_retention() -> None:
     """Sessions that cannot be decrypted stay until their user is erased; the sweep goes on."""
     clock, kept = MovableClock(), RetentionPolicy(default=Retention.of_days(sessions=1))
@@ -149,17 +178,24 @@ async def test_a_lost_key_does_not_keep_others_from_their_retention() -> None:
 
 
 async def test_a_lost_key_is_503_and_says_nothing_of_what_was_stored(tmp_path: Path) -> None:
-    """For the user whose key is lost; the service goes on for others."""
+    """For the user whose key is lost; others are served, and administrators find the threads of both."""
     async with open_service(tmp_path, store_policy="encrypt", master_keys=FIRST, sample_sites=()) as service:
         clients = [service.client_of(x_user_id=user) for user in ("erin", "other")]
         for client in clients:
             created = await client.post("/v1/sessions", json={"title": "Zebras"})
             assert created.status_code == 201, created.text
+            said = {"messages": [{"role": "user", "content": "Zebras sleep."}]}
+            await client.post(f"/v1/sessions/{created.json()['session_id']}/messages", json=said)
         encrypted = encrypted_part(service.engine.store)
         assert encrypted is not None
         await encrypted.keys.forget(ERIN)
         lost, kept = [await client.get("/v1/sessions") for client in clients]
+        listed = await service.client.get("/v1/threads")
     assert (lost.status_code, kept.status_code) == (503, 200)
+    assert {(each["user_id"], each["title"]) for each in listed.json()["threads"]} == {
+        ("erin", ""),
+        ("other", "Zebras"),
+    }
     assert lost.json()["type"] == "urn:problem:wenmai:undecipherable"
     assert "Zebras" not in lost.text
 

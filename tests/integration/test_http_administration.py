@@ -73,6 +73,27 @@ async def test_a_key_of_one_user_lists_no_other_user(tmp_path: Path) -> None:
         assert "digest" not in listed["keys"][0]
 
 
+async def test_a_key_with_a_user_or_sites_lists_the_keys_that_may_act_there(tmp_path: Path) -> None:
+    """Not those of other users and sites of the tenant; those that are for all, too."""
+    async with open_service(tmp_path, auth="keys") as service:
+        made = {}
+        for name, user, sites in (
+            ("erin", "erin", []),
+            ("frank", "frank", []),
+            ("north", "", ["n"]),
+            ("both", "", ["n", "s"]),
+            ("south", "", ["s"]),
+            ("all", "", []),
+        ):
+            made[name], _ = await service.engine.api_keys.create(
+                tenant_id="acme", user_id=user, sites=sites, rights=["admin"], name=name
+            )
+        for name, seen in (("erin", {*made} - {"frank"}), ("south", {*made} - {"north"}), ("all", {*made})):
+            async with service.client_of(authorization=f"Bearer {made[name]}") as client:
+                listed = (await client.get("/v1/keys")).json()["keys"]
+            assert {each["name"] for each in listed} == seen
+
+
 async def test_traces_are_filtered_by_degradation_and_latency(tmp_path: Path) -> None:
     """In pages that may be shorter than their limit."""
     async with open_service(tmp_path) as service:

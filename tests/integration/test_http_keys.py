@@ -118,6 +118,16 @@ async def test_a_key_does_what_its_rights_allow_only(keyed: Keyed) -> None:
         assert (await keyed.request(method, path, alone[right])).status_code not in {401, 403}, (method, path)
 
 
+@pytest.mark.parametrize(("rights", "status"), [(("chat", "read"), 403), (("chat", "admin"), 404)])
+async def test_a_replay_shows_another_prompt_to_administrators_only(
+    keyed: Keyed, rights: tuple[Right, ...], status: int
+) -> None:
+    """Prompts that are not active are theirs."""
+    async with keyed.service.client_of(authorization=f"Bearer {await keyed.key(*rights)}") as client:
+        replay = await client.post("/api/v1/npc/traces/absent/replay", json={"prompt_version": 1})
+    assert replay.status_code == status
+
+
 @pytest.mark.parametrize(
     "other", [{"tenant": "wang"}, {"site": "shop"}, {"user": "u2"}], ids=lambda other: next(iter(other))
 )

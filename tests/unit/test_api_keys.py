@@ -147,6 +147,7 @@ async def test_all_keys_are_listed_newest_first(documents: Documents, clock: Mov
         ("rights", {"rights": ["read", "root"]}),
         ("name", {"rights": ["read"], "name": "x" * 201}),
         ("expires_at", {"rights": ["read"], "expires_at": NOW}),
+        ("name", {"rights": ["chat"], "name": "web\n0123  2031-05-01  valid"}),
     ],
 )
 async def test_bad_arguments_are_refused(

@@ -13,6 +13,7 @@ from wenmai.scope import Scope, ThreadKey
 from wenmai.stores.contracts import Documents
 from wenmai.stores.encryption.data_keys import DATA_KEYS_SCOPE, DataKeys
 from wenmai.stores.encryption.documents import EncryptedDocuments
+from wenmai.stores.encryption.keyring import Keyring
 from wenmai.stores.encryption.logs import EncryptedLogs
 from wenmai.stores.encryption.settings import Encryption, new_master_key
 from wenmai.stores.opening import open_store
@@ -34,7 +35,8 @@ async def documents_of() -> AsyncIterator[Documents]:
 
 def keys_in(documents: Documents, master_keys: str = FIRST) -> DataKeys:
     """The data keys as a process of its own sees them."""
-    return DataKeys(documents, Encryption(master_keys=master_keys).parsed())
+    masters = Encryption(master_keys=master_keys).parsed()
+    return DataKeys(documents, masters, Keyring(documents, documents, masters).uses)
 
 
 async def test_processes_that_begin_at_once_get_the_same_key() -> None:

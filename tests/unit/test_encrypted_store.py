@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from msgspec.structs import replace
@@ -314,3 +314,23 @@ async def test_recall_is_the_same_as_in_the_clear() -> None:
             )
     assert found[0] == found[1]
     assert all(found[0])
+
+
+@pytest.mark.parametrize("policy", ["encrypt", "off"])
+async def test_what_looks_like_a_ciphertext_is_a_text(policy: Literal["encrypt", "off"], tmp_path: Path) -> None:
+    """In content, names, metadata and ids, when written encrypted and when encryption was switched off."""
+    text = "wm1:0123456789ab:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA zebra"
+    async with memory_of(tmp_path):
+        pass
+    url, keys = f"sqlite:///{tmp_path}/w.db", Encryption(master_keys=KEY)
+    async with wenmai.open(url, store_policy=policy, encryption=keys) as memory:
+        session = await memory.session("wm1s:0123456789ab:AAAA")
+        given: list[dict[str, Any]] = [
+            {"role": "user", "content": text, "name": text, "id": "wm1s:1"},
+            {"role": "assistant", "content": "wm1:", "metadata": {"sealed": text}},
+        ]
+        await session.append(given)
+        await memory.derived.catch_up()
+        stored = [(each.content, each.name, each.metadata) for each in await session.messages()]
+        assert stored == [(text, text, {}), ("wm1:", None, {"sealed": text})]
+        assert {each.session_id for each in await memory.recall("zebra")} == {session.session_id}

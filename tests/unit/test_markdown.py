@@ -101,6 +101,7 @@ def test_an_indented_line_is_a_paragraph() -> None:
     [
         *("javascript:alert(1)", "JaVaScRiPt:alert(1)", "java\tscript:x", "&#106;avascript:x", "vbscript:x"),
         *("data:text/html,<script>x</script>", "file:///etc/passwd", "//evil.example", "/v1/sessions", "mailto:a@b"),
+        *("https:///evil.example", "http:////evil.example", "https://", "https:/evil.example"),
     ],
 )
 def test_only_web_addresses_are_links(address: str) -> None:
@@ -166,14 +167,30 @@ def test_rendering_takes_linear_time(unit: str) -> None:
     check_growth(rendered, unit, 32_000)
 
 
+def message(number: int, role: Literal["user", "assistant"], content: str) -> Message:
+    """A message of a thread."""
+    return Message(f"m{number}", number, number, "elder", role, content, datetime(2026, 1, 5, tzinfo=UTC))
+
+
 async def test_the_newest_answers_of_a_page_are_rendered() -> None:
     """Questions are not; nor what exceeds the limit of a request."""
-
-    def message(number: int, role: Literal["user", "assistant"], content: str) -> Message:
-        return Message(f"m{number}", number, number, "elder", role, content, datetime(2026, 1, 5, tzinfo=UTC))
-
     long = "a" * (MOST_CHARACTERS - 5)
     given = [message(1, "assistant", "*早*"), message(2, "assistant", long), message(3, "user", "*问*")]
     given.append(message(4, "assistant", "*答*"))
     html = await rendered_answers(given)
     assert (html[0], html[1] is not None, html[2], html[3]) == (None, True, None, "<p><em>答</em></p>\n")
+
+
+@pytest.mark.parametrize(
+    "costly",
+    ["![" * 16_000, "a|b\n-|-\n" * 4_000, "[" + "}" * 30_000, f"{'|a' * 100}|\n{'|-' * 100}|\n" + "|b\n" * 100],
+    ids=["brackets", "tables", "one bracket", "table that is filled up"],
+)
+async def test_an_answer_of_little_but_markup_stays_as_it_is_written(costly: str) -> None:
+    """It would take up to a second of the processor; those before and after it are rendered."""
+    ordinary = "## 祠堂\n\n* **建成** 于 `1523` 年\n\n| 年 | 事 |\n|---|---|\n| 1523 | 建 |\n\n" * 20
+    html = await rendered_answers(
+        [message(n, "assistant", text) for n, text in enumerate((ordinary, costly, "*答*"), 1)]
+    )
+    assert html[1:] == [None, "<p><em>答</em></p>\n"]
+    assert html[0] == rendered(ordinary)

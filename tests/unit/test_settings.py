@@ -94,6 +94,8 @@ def test_sites_are_a_list_or_text_with_commas(tmp_path: Path) -> None:
         ("WENMAI_SAMPLE_SITES", "nowhere"),
         ("WENMAI_PROMPT_BUDGET_TOKENS", "10"),
         ("MEMORY_MAX_CHARS", "lots"),
+        ("WENMAI_STORE", "sqlite:///\udcff.db"),
+        ("WENMAI_KEY_PEPPER", "\udcff"),
     ],
 )
 def test_bad_value_names_key_and_origin(name: str, text: str) -> None:

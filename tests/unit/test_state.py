@@ -2,6 +2,7 @@
 
 import asyncio
 from contextlib import AbstractAsyncContextManager
+from typing import Any
 
 import msgspec
 import pytest
@@ -102,14 +103,32 @@ async def test_a_repeated_turn_takes_its_step_once() -> None:
 
 
 async def test_of_concurrent_messages_none_is_lost(tmp_path: object) -> None:
-    """The loser of a compare-and-set applies its message to what the other wrote."""
-    async with memory_with_rules(f"sqlite:///{tmp_path}/state.db") as memory:
-        session = await opened(memory)
+    """Of two processes; the loser of a compare-and-set applies its message to what the other wrote."""
+    url = f"sqlite:///{tmp_path}/state.db"
+    async with memory_with_rules(url) as memory, memory_with_rules(url) as other:
+        session, theirs = await opened(memory), await opened(other)
         orders = [f"单号{number}的台灯" for number in range(1000, 1012)]
-        await asyncio.gather(*(session.understand(order) for order in orders))
+        await asyncio.gather(*((session, theirs)[at % 2].understand(order) for at, order in enumerate(orders)))
         changes = await session.state_changes()
         assert [change.version for change in changes] == list(range(1, 13))
         assert {change.current_customer_id for change in changes} == {str(number) for number in range(1000, 1012)}
+
+
+async def test_many_corrections_at_once_cost_no_more_than_one_after_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Within a process each is written once: they do not compete for the record."""
+    async with memory_with_rules() as memory:
+        session = await opened(memory)
+        documents = memory.states._documents
+        written, put = [], documents.put
+
+        async def counting(*given: Any, **options: Any) -> Any:
+            written.append(given)
+            await asyncio.sleep(0)
+            return await put(*given, **options)
+
+        monkeypatch.setattr(documents, "put", counting)
+        await asyncio.gather(*(session.correct_state(current_customer_id=str(number)) for number in range(10)))
+        assert (len(written), (await session.state()).state_version) == (10, 10)
 
 
 async def test_every_version_is_kept_while_the_record_stays_small() -> None:

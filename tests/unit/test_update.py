@@ -61,8 +61,9 @@ async def test_an_update_starts_over_from_what_another_writer_stored() -> None:
     assert (await update(documents, SCOPE, Marker, "m", with_mark)).record.value == "other 2+"
 
 
-async def test_the_attempts_are_bounded() -> None:
+async def test_the_attempts_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """A writer that is never fast enough gets an error that says so, and is no VersionConflict of one attempt."""
+    monkeypatch.setattr("wenmai.stores.update.LONGEST_DELAY", 0.001)
     documents = Interrupted(ATTEMPTS + 1)
     with pytest.raises(Conflict, match="markers m is being changed by too many writers at once") as caught:
         await update(documents, SCOPE, Marker, "m", with_mark)

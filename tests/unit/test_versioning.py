@@ -103,9 +103,10 @@ async def test_the_first_version_of_a_new_entry_is_active_at_once(prompts: Promp
     assert await prompts.get(SITE, "ancestor_yan", 2) == second
 
 
-async def test_twenty_concurrent_creations_get_twenty_numbers(prompts: PromptRegistry) -> None:
-    """1 to 20, each once, exactly one active; the list is newest first and agrees."""
-    made = await asyncio.gather(*(prompts.create(SITE, "a", {"text": f"text {n}"}) for n in range(20)))
+async def test_twenty_concurrent_creations_get_twenty_numbers(prompts: PromptRegistry, documents: Documents) -> None:
+    """1 to 20, each once, by several processes; exactly one active; the list is newest first and agrees."""
+    processes = [prompts, *(PromptRegistry(documents) for _ in range(3))]
+    made = await asyncio.gather(*(processes[n % 4].create(SITE, "a", {"text": f"text {n}"}) for n in range(20)))
     assert sorted(version.number for version in made) == list(range(1, 21))
     listed = await all_versions(prompts, "a", limit=7)
     assert [version.number for version in listed] == list(range(20, 0, -1))
@@ -132,6 +133,25 @@ async def test_activation_returns_previous_and_current(prompts: PromptRegistry) 
     again = await prompts.set_active(SITE, "a", 3, expected=3)
     assert (again.previous, again.current) == (3, 3)
     assert [version.number for version in await all_versions(prompts, "a") if version.active] == [3]
+
+
+async def test_many_creations_at_once_cost_no_more_than_one_after_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Within a process they do not compete for a number."""
+    documents = InProcessDocuments(system_clock)
+    refused, put = [], documents.put
+
+    async def counting(*given: Any, **options: Any) -> Any:
+        await asyncio.sleep(0)
+        try:
+            return await put(*given, **options)
+        except VersionConflict as lost:
+            refused.append(lost)
+            raise
+
+    monkeypatch.setattr(documents, "put", counting)
+    prompts = PromptRegistry(documents)
+    await asyncio.gather(*(prompts.create(SITE, "a", {"text": f"text {n}"}) for n in range(20)))
+    assert refused == []
 
 
 async def test_activation_is_compare_and_set(prompts: PromptRegistry) -> None:

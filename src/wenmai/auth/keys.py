@@ -63,14 +63,15 @@ class ApiKeys:
         """A new key, which is shown only now, and its record.
 
         Raises:
-            InvalidInput: a right does not exist, there is none, the name is too long, or the expiry is past.
+            InvalidInput: a right does not exist, there is none, the name is too long or not printable, or the expiry is
+                past.
             StoreError: the key may not be stored.
         """
         unknown = [right for right in rights if right not in RIGHTS]
         if unknown or not rights:
             raise InvalidInput("rights", unknown, f"one or more of {', '.join(RIGHTS)}")
-        if len(name) > MAX_NAME:
-            raise InvalidInput("name", name, f"at most {MAX_NAME} characters")
+        if len(name) > MAX_NAME or not name.isprintable():  # a line break would make two lines of a list
+            raise InvalidInput("name", name, f"at most {MAX_NAME} printable characters")
         if expires_at is not None and expires_at <= self._clock():
             raise InvalidInput("expires_at", expires_at.isoformat(), "in the future")
         key = new_key()

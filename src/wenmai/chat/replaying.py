@@ -51,8 +51,9 @@ class Replays:
         original = (await self._services.traces.get(scope, trace_id)).record
         new_id = new_trace_id()
         began, started_at = time.perf_counter(), self._services.clock()
-        if original.model == OFFLINE and model in (None, OFFLINE) and prompt_version is None:
-            # Composed from the evidence in the blocks: the same blocks give the same answer.
+        composed = original.model == OFFLINE and model in (None, OFFLINE) and prompt_version is None
+        if composed or original.policy_mode == "refuse":
+            # The same blocks give the same answer, and no model is asked about what is refused.
             details = _of_replay(original.details)
             return Replay(
                 original,

@@ -4,9 +4,11 @@ Personas and system prompts are versioned this way, per tenant and site. An entr
 being stored.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
 from typing import Annotated, Any, Generic, TypeVar
+from weakref import WeakValueDictionary
 
 import msgspec
 from msgspec import Meta
@@ -68,6 +70,8 @@ class VersionedRegistry(Generic[V]):
     def __init__(self, documents: Documents, builtin: Mapping[str, dict[str, Any]]) -> None:
         self._documents = documents
         self._builtin = builtin
+        self._creating: WeakValueDictionary[tuple[Scope, str], asyncio.Lock] = WeakValueDictionary()
+        """Versions of an entry are added one after another: of many at once each would lose against the others."""
 
     def _make(self, persona_id: str, number: int, value: dict[str, Any], author: str, note: str) -> V:
         raise NotImplementedError
@@ -85,6 +89,11 @@ class VersionedRegistry(Generic[V]):
         """
         checked_id("persona_id", persona_id)
         self._make(persona_id, 1, value, author, note)
+        lock = self._creating.setdefault((scope, persona_id), asyncio.Lock())
+        async with lock:
+            return await self._create(scope, persona_id, value, author, note)
+
+    async def _create(self, scope: Scope, persona_id: str, value: dict[str, Any], author: str, note: str) -> Version:
         while True:
             state = await self._state(scope, persona_id)
             number = state.latest + 1

@@ -1,5 +1,6 @@
 """The entry point of the ``wenmai`` command."""
 
+import os
 import sys
 
 
@@ -11,4 +12,11 @@ def main() -> None:
         if missing.name not in ("typer", "rich"):
             raise
         sys.exit(f"wenmai: {missing.name} is not installed; pip install 'wenmai[serve]'")
-    app(prog_name="wenmai")
+    try:
+        app(prog_name="wenmai")
+    except KeyboardInterrupt:  # before or after what a command expects it in
+        sys.exit(130)
+    except OSError as problem:
+        # Standard output cannot be written; what is left in its buffer would fail again at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(f"wenmai: {problem}")

@@ -239,13 +239,15 @@ def _validated(key: str, value: Any, origin: str) -> Any:
     if key not in _HINTS:
         similar = ", ".join(get_close_matches(key, _HINTS, n=5, cutoff=0))
         raise ConfigError(key, value, f"a setting; similar known settings: {similar}", origin=origin)
+    masked = "***" if key in SECRETS else value
+    if isinstance(value, str) and value.encode(errors="ignore").decode() != value:
+        raise ConfigError(key, masked, "text in UTF-8", origin=origin)
     if isinstance(value, str) and get_origin(_HINTS[key]) is tuple:
         value = tuple(part.strip() for part in value.split(",") if part.strip())
     try:
         # strict=False parses numbers and booleans from environment variables.
         return msgspec.convert(value, _HINTS[key], strict=False)
     except msgspec.ValidationError as problem:
-        masked = "***" if key in SECRETS else value
         raise ConfigError(key, masked, f"allowed: {problem}", origin=origin) from problem
 
 
@@ -254,7 +256,7 @@ def _read_file(path: Path) -> dict[str, Any]:
     try:
         text = path.read_text(encoding="utf-8")
         raw = tomllib.loads(text) if path.suffix == ".toml" else yaml.safe_load(text)
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, yaml.YAMLError) as problem:
+    except (OSError, UnicodeDecodeError, RecursionError, tomllib.TOMLDecodeError, yaml.YAMLError) as problem:
         raise ConfigError("config", str(path), f"a readable TOML or YAML file: {problem}", origin=origin) from problem
     if raw is None:
         return {}

@@ -144,5 +144,5 @@ def _turn_message(day: str, index: int, role: str) -> str:
 def _read_json(path: Path) -> Any:
     try:
         return msgspec.json.decode(path.read_bytes())
-    except (OSError, msgspec.DecodeError) as problem:
+    except (OSError, RecursionError, msgspec.DecodeError) as problem:
         raise unreadable(path, problem) from problem

@@ -11,11 +11,18 @@ from wenmai.text.printable import printable
 MOST_CHARACTERS = 65_536
 """Of the answers that are rendered for one request; the newest come first."""
 
+MOST_MARKS = 5_000
+"""Of these answers: characters that may be Markdown, and cells of tables. Each takes up to 30 µs."""
+
+_MARK = re.compile(r"[]\n!#$%&*+:<=>@[\\^_`{|}~-]")
+
 _TAGS = {
     *("p", "br", "hr", "h4", "h5", "h6", "strong", "em", "s", "code", "pre", "blockquote", "ul", "ol", "li", "a"),
     *("table", "thead", "tbody", "tr", "th", "td"),
 }
-_ADDRESS = re.compile(r"https?://([^/?#\\]*)", re.IGNORECASE)
+_ADDRESS = re.compile(r"https?://([^/?#\\]+)", re.IGNORECASE)
+"""Browsers skip further slashes before the host, which would then not be shown."""
+
 _FIRST_HEADING, _LAST_HEADING = 4, 6
 """The page's own headings stand above those of an answer."""
 
@@ -27,18 +34,32 @@ def rendered(text: str) -> str:
 
 async def rendered_answers(messages: Sequence[Message]) -> list[str | None]:
     """The answers among the messages as HTML; None for other messages, and for what would take too long."""
-    chosen: set[int] = set()
-    size = 0
-    for index in reversed(range(len(messages))):
-        message = messages[index]
-        if message.role == "assistant" and size + len(message.content) <= MOST_CHARACTERS:
-            size += len(message.content)
-            chosen.add(index)
+    return await asyncio.to_thread(_rendered_answers, messages)
 
-    def render() -> list[str | None]:
-        return [rendered(each.content) if index in chosen else None for index, each in enumerate(messages)]
 
-    return await asyncio.to_thread(render)
+def _rendered_answers(messages: Sequence[Message]) -> list[str | None]:
+    html: list[str | None] = []
+    characters, marks = MOST_CHARACTERS, MOST_MARKS
+    for message in reversed(messages):
+        size = len(message.content)
+        count = _marks(message.content) if message.role == "assistant" and size <= characters else marks + 1
+        if count > marks:
+            html.append(None)
+            continue
+        characters, marks = characters - size, marks - count
+        html.append(rendered(message.content))
+    return html[::-1]
+
+
+def _marks(text: str) -> int:
+    """The characters that may be Markdown, and the cells that its tables may have: short rows are filled up."""
+    blocks = text.split("\n\n") if "|" in text else []
+    cells = (max(map(_bars, lines)) * len(lines) for lines in (block.split("\n") for block in blocks))
+    return len(_MARK.findall(text)) + sum(cells)
+
+
+def _bars(line: str) -> int:
+    return line.count("|")
 
 
 @cache

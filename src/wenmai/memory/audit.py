@@ -4,7 +4,9 @@ Changing or removing an entry breaks the chain from there on. Whoever can write 
 cut off its end: compare the newest digest with one that was kept elsewhere.
 """
 
+import asyncio
 import hashlib
+from collections import defaultdict
 from typing import Annotated
 
 import msgspec
@@ -39,6 +41,8 @@ class AuditLog:
         self._clock = clock
         self._known: dict[str, int] = {}
         """Tenant → number of the newest entry that this process wrote: a listing lacks it if the clock went back."""
+        self._appending: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        """Of each tenant: of many entries at once each would lose against all the others."""
 
     async def record(self, tenant_id: str, act: str, *, actor: str = "", **details: str) -> AuditEntry:
         """Append an entry; durable on return.
@@ -46,6 +50,10 @@ class AuditLog:
         Raises:
             StoreError: it may not be stored.
         """
+        async with self._appending[tenant_id]:
+            return await self._append(tenant_id, act, actor, details)
+
+    async def _append(self, tenant_id: str, act: str, actor: str, details: dict[str, str]) -> AuditEntry:
         scope = _scope(tenant_id)
         last = await self._last(scope, self._known.get(tenant_id, 0))
         while True:

@@ -8,6 +8,7 @@ an audit record, so that each version is either in the one or in the other.
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable
+from weakref import WeakValueDictionary
 
 import msgspec
 
@@ -88,6 +89,8 @@ class StateBook:
         self._vocabularies: list[tuple[BusinessRules, Vocabulary]] = []
         self._recent: OrderedDict[tuple[Scope, str], Stored[BusinessState]] = OrderedDict()
         """States as this process stored them; the next change begins with them, and the store refuses stale ones."""
+        self._changing: WeakValueDictionary[tuple[Scope, str], asyncio.Lock] = WeakValueDictionary()
+        """Changes of this process are made one after another: of many at once each would lose against the others."""
 
     async def get(self, scope: Scope, session_id: str, *, incarnation: str = "") -> BusinessState:
         """The state of the session; an empty one if there is none, or the session is foreign or another incarnation."""
@@ -212,6 +215,13 @@ class StateBook:
         return True
 
     async def _update(
+        self, scope: Scope, session_id: str, incarnation: str, edit: Callable[[BusinessState], BusinessState]
+    ) -> BusinessState:
+        lock = self._changing.setdefault((scope, session_id), asyncio.Lock())
+        async with lock:
+            return await self._edit(scope, session_id, incarnation, edit)
+
+    async def _edit(
         self, scope: Scope, session_id: str, incarnation: str, edit: Callable[[BusinessState], BusinessState]
     ) -> BusinessState:
         archived = "", 0

@@ -8,6 +8,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from wenmai.errors import Undecipherable
 from wenmai.scope import Scope
 from wenmai.stores.contracts import Documents, Logs
 from wenmai.stores.records import Session
@@ -20,7 +21,7 @@ class ListedThread(msgspec.Struct, frozen=True, kw_only=True):
     user_id: Annotated[str, Meta(description="The owner of the session.")]
     session_id: Annotated[str, Meta(description="The session's id.")]
     persona_id: Annotated[str, Meta(description="The persona.")] = msgspec.field(name="npc_id")
-    title: Annotated[str, Meta(description="The session's title.")]
+    title: Annotated[str, Meta(description="The session's title; empty if it cannot be decrypted.")]
     messages: Annotated[int, Meta(description="Number of messages.")]
     active_at: Annotated[datetime, Meta(description="Last activity in the session.")]
 
@@ -87,9 +88,18 @@ class ThreadListing:
 
     async def _titles(self, threads: list[ActiveThread]) -> dict[str | None, str]:
         """By the incarnation of the session; one read for each user."""
-        ids: dict[Scope, set[str]] = defaultdict(set)
+        owned: dict[Scope, list[ActiveThread]] = defaultdict(list)
         for each in threads:
-            ids[each.scope].add(each.thread.session_id)
-        reads = (self._documents.get_many(scope, Session, sorted(wanted)) for scope, wanted in ids.items())
-        sessions = [stored.record for found in await asyncio.gather(*reads) for stored in found.values()]
+            owned[each.scope].append(each)
+        titles: dict[str | None, str] = {}
+        for found in await asyncio.gather(*(self._titles_of(scope, own) for scope, own in owned.items())):
+            titles |= found
+        return titles
+
+    async def _titles_of(self, scope: Scope, threads: list[ActiveThread]) -> dict[str | None, str]:
+        ids = sorted({each.thread.session_id for each in threads})
+        try:
+            sessions = [stored.record for stored in (await self._documents.get_many(scope, Session, ids)).values()]
+        except Undecipherable:  # of one user: listed, so that it is found and erased, and does not hide the others
+            return {each.thread.incarnation: "" for each in threads}
         return {session.incarnation: session.title or session.first_question for session in sessions}

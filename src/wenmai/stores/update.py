@@ -14,9 +14,10 @@ from wenmai.stores.structs import Stored
 
 R = TypeVar("R", bound=Record)
 
-ATTEMPTS = 100
-FIRST_DELAY, LONGEST_DELAY = 0.001, 0.02
-"""Bounds in seconds of the random delay before another attempt; they double with each."""
+ATTEMPTS = 50
+FIRST_DELAY, LONGEST_DELAY = 0.001, 0.3
+"""Bounds in seconds of the random delay before another attempt, which doubles with each: longer than it takes some
+hundred writers to try once, as otherwise they keep each other from writing."""
 
 
 async def update(

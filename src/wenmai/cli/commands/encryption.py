@@ -57,7 +57,8 @@ async def _rewrap(settings: Settings) -> tuple[int, str]:
     with bar("rewrap") as progress:
         async with _opened(settings) as store:
             done = await store.keys.rewrap(lambda count: progress.show(count, pluralize(count, "key")))
-            return done, await store.keyring.drop_former()
+            first = await store.keyring.drop_former()
+            return done + await store.keys.rewrap(), first
 
 
 @asynccontextmanager

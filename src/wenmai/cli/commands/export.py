@@ -18,6 +18,9 @@ from wenmai.errors import InvalidInput
 from wenmai.interchange import export_lines
 from wenmai.scope import Scope
 
+_DATABASE = b"SQLite format 3\0"
+"""The first bytes of an SQLite file."""
+
 
 def export_(
     *,
@@ -46,23 +49,39 @@ def export_(
         if output is None:
             asyncio.run(_export(sys.stdout.buffer, settings, scope, session, traces=traces))
             return
-        with _atomic_file(output) as file:
+        with _output_file(output) as file:
             sessions, messages = asyncio.run(_export(file, settings, scope, session, traces=traces))
     print_stderr(f"{output}: {pluralize(sessions, 'session')}, {pluralize(messages, 'message')}")
 
 
 @contextmanager
-def _atomic_file(path: Path) -> Iterator[BinaryIO]:
-    """Write to a temporary file and rename it when it is complete."""
-    part = path.with_name(f"{path.name}.part")
+def _output_file(path: Path) -> Iterator[BinaryIO]:
+    """A file is written beside its place and renamed when it is complete; a device or a pipe is written into.
+
+    Raises:
+        InvalidInput: it cannot be written, or is a database, such as the store.
+    """
+    special = path.exists() and not path.is_file()
+    target = path if special else path.resolve()
+    part = path if special else target.with_name(f"{target.name}.part")
     try:
+        if path.is_file():
+            _refuse_database(path)
         with part.open("wb") as file:
             yield file
-        part.replace(path)
+        if not special:
+            part.replace(target)
     except OSError as problem:
         raise InvalidInput("output", str(path), f"a writable file: {problem.strerror}") from problem
     finally:
-        part.unlink(missing_ok=True)
+        if not special:
+            part.unlink(missing_ok=True)
+
+
+def _refuse_database(path: Path) -> None:
+    with path.open("rb") as file:
+        if file.read(len(_DATABASE)) == _DATABASE:
+            raise InvalidInput("output", str(path), "a file other than a database")
 
 
 async def _export(

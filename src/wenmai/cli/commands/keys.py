@@ -10,6 +10,7 @@ import typer
 
 from wenmai.auth.keys import ApiKeys
 from wenmai.auth.principal import Right
+from wenmai.cli.memory import require_existing_store
 from wenmai.cli.options import (
     DEFAULT_SCOPE,
     ConfigFile,
@@ -87,6 +88,7 @@ def list_(*, store: StoreUrl = None, profile: ProfileName = None, config: Config
     """List all keys, newest first: id, creation, state, for whom, rights, name."""
     with expected_errors():
         settings = load(config, store=store, profile=profile).values
+        require_existing_store(settings.store)
 
         async def listed() -> list[Stored[ApiKeyRecord]]:
             async with _opened(settings) as (api_keys, _):
@@ -110,6 +112,7 @@ def revoke(
     """Revoke a key. Running services refuse it within 5 seconds."""
     with expected_errors():
         settings = load(config, store=store, profile=profile).values
+        require_existing_store(settings.store)
 
         async def revoked() -> ApiKeyRecord:
             async with _opened(settings) as (api_keys, audit):

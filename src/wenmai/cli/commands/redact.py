@@ -38,18 +38,18 @@ def _redacted(redactor: Redactor, data: bytes) -> bytes:
     """The whole input, since a private key has several lines.
 
     Raises:
-        InvalidInput: it is not UTF-8.
+        InvalidInput: it is not UTF-8; the error shows nothing of it, as it is not redacted.
     """
     try:
         return redactor.redact(data.decode()).encode()
     except UnicodeDecodeError as problem:
-        raise InvalidInput("standard input", data[: problem.start][-20:], "text in UTF-8") from problem
+        raise InvalidInput(f"byte {problem.start}", "***", "text in UTF-8") from problem
 
 
 def _with_spans(redactor: Redactor, number: int, line: bytes) -> dict[str, Any]:
     try:
         text = msgspec.json.decode(line, type=_Line).text
-    except (msgspec.DecodeError, UnicodeDecodeError) as problem:
-        raise InvalidInput(f"line {number}", line.decode(errors="replace"), 'a JSON object {"text": "…"}') from problem
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:
+        raise InvalidInput(f"line {number}", "***", 'a JSON object {"text": "…"}') from problem
     spans = [{"start": start, "end": end, "kind": kind} for start, end, kind in redactor.find(text)]
     return {"text": text, "spans": spans}

@@ -16,6 +16,7 @@ from wenmai.cli.terminal.conversation import Conversation
 from wenmai.cli.terminal.texts import ui_text
 from wenmai.config.settings import Settings
 from wenmai.engine import open_engine
+from wenmai.errors import InvalidInput
 from wenmai.memory.blocks import block_language
 from wenmai.scope import Scope
 
@@ -62,9 +63,16 @@ async def run_repl(
 
 
 async def _piped_lines() -> AsyncIterator[str]:
-    """The lines of stdin, read without blocking the event loop."""
-    while line := await asyncio.to_thread(sys.stdin.readline):
-        yield line
+    """The lines of stdin, read without blocking the event loop.
+
+    Raises:
+        InvalidInput: they are not UTF-8.
+    """
+    try:
+        while line := await asyncio.to_thread(sys.stdin.readline):
+            yield line
+    except UnicodeDecodeError as problem:
+        raise InvalidInput("standard input", problem.object[problem.start : problem.end], "text in UTF-8") from problem
 
 
 async def _edited_lines(conversation: Conversation, history: Path) -> AsyncIterator[str]:

@@ -7,13 +7,15 @@ import msgspec
 from fastapi import APIRouter
 from msgspec import Meta
 
+from wenmai.auth.principal import Principal
 from wenmai.http.dependencies import EngineDep
 from wenmai.http.openapi import problems
 from wenmai.http.responses import Json, StructRoute
 from wenmai.http.routing import resource_router
 from wenmai.http.schemas.common import CursorQuery, PageLimit
-from wenmai.http.scope import CallerScope
+from wenmai.http.scope import ScopeHeadersDep
 from wenmai.http.views import view_of
+from wenmai.stores.records import ApiKeyRecord
 
 router: APIRouter = resource_router("/v1/keys", tag="keys", route_class=StructRoute)
 
@@ -40,18 +42,29 @@ class KeyPage(msgspec.Struct, frozen=True, kw_only=True):
 
 @router.get("", summary="List API keys", responses=problems(404))
 async def list_keys(
-    scope: CallerScope, engine: EngineDep, limit: PageLimit = 100, cursor: CursorQuery = None
+    headers: ScopeHeadersDep, engine: EngineDep, limit: PageLimit = 100, cursor: CursorQuery = None
 ) -> Json[KeyPage]:
     """The API keys of the tenant, newest first, expired and revoked ones too.
 
+    A caller with sites or a user sees the keys that may act there, or for it.
+
     A page examines at most `limit` keys of the store, so it may have fewer keys, or none, and still a `next`.
     """
+    tenant_id = headers.scope().tenant_id
     page = await engine.api_keys.page(limit=limit, cursor=cursor)
     keys = [
         view_of(
             each.record, KeyView, sites=each.record.for_sites, user_id=each.record.for_user, created_at=each.created_at
         )
         for each in page.items
-        if each.record.for_tenant == scope.tenant_id
+        if each.record.for_tenant == tenant_id and _concerns(each.record, headers.principal)
     ]
     return Json(KeyPage(keys=keys, next=page.next_cursor))
+
+
+def _concerns(key: ApiKeyRecord, caller: Principal | None) -> bool:
+    """Whether the key may act in a site of the caller, and for its user."""
+    if caller is None:
+        return True
+    of_site = not key.for_sites or not caller.sites or not set(key.for_sites).isdisjoint(caller.sites)
+    return of_site and (not caller.user_id or key.for_user in ("", caller.user_id))

@@ -248,13 +248,19 @@ async def list_models(engine: EngineDep) -> Json[ReplayModels]:
     responses=problems(404, 413, 429, 502),
 )
 async def replay_trace(
-    trace_id: TraceIdPath, scope: CallerScope, app_state: AppStateDep, body: Annotated[ReplayBody | None, Body()] = None
+    trace_id: TraceIdPath,
+    headers: ScopeHeadersDep,
+    app_state: AppStateDep,
+    body: Annotated[ReplayBody | None, Body()] = None,
 ) -> Json[ReplayView]:
     """Send the same blocks to the same model, or to another one, or with another system prompt; returns both answers.
 
-    The transcript is not changed. A model's replayed answer is not verified.
+    The transcript is not changed. A model's replayed answer is not verified. Another system prompt needs the right
+    `admin`, as its text is in the response.
     """
-    wanted = body or ReplayBody()
+    wanted, scope = body or ReplayBody(), headers.scope()
+    if wanted.prompt_version is not None and headers.principal is not None:
+        headers.principal.require("admin")
 
     async def run(turn: TurnTask[Replay]) -> Replay:
         turn.mark_started()

@@ -37,9 +37,12 @@ async def correct_state(
 ) -> Json[StateView]:
     """Set the customer, or what the current operation is about; the correction is in the audit."""
     session = (await engine.memory.sessions.get(scope, session_id)).record
+    states = engine.memory.states
+    before = await states.get(scope, session_id, incarnation=session.incarnation)
     correction = StateCorrection(**body.model_dump())
-    state = await engine.memory.states.correct(scope, session_id, correction, incarnation=session.incarnation)
-    await auditor.record("state_corrected", incarnation=session.incarnation, version=state.state_version)
+    state = await states.correct(scope, session_id, correction, incarnation=session.incarnation)
+    if state.state_version != before.state_version:  # users could fill the log with corrections that change nothing
+        await auditor.record("state_corrected", incarnation=session.incarnation, version=state.state_version)
     return Json(state_view(state))
 
 
@@ -49,8 +52,11 @@ async def reset_state(
 ) -> Json[StateView]:
     """Forget customer and operations. The audit stays until the session is deleted."""
     session = (await engine.memory.sessions.get(scope, session_id)).record
-    state = await engine.memory.states.reset(scope, session_id, incarnation=session.incarnation)
-    await auditor.record("state_reset", incarnation=session.incarnation, version=state.state_version)
+    states = engine.memory.states
+    before = await states.get(scope, session_id, incarnation=session.incarnation)
+    state = await states.reset(scope, session_id, incarnation=session.incarnation)
+    if state.state_version != before.state_version:
+        await auditor.record("state_reset", incarnation=session.incarnation, version=state.state_version)
     return Json(state_view(state))
 
 

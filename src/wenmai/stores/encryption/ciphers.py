@@ -2,6 +2,7 @@
 
 import binascii
 import os
+import re
 import secrets
 from collections import deque
 from collections.abc import Iterable
@@ -20,6 +21,9 @@ from wenmai.stores.encryption.settings import KEY_BYTES, MasterKey
 SEALED, SEALED_VALUE = "wm1:", "wm1s:"
 """Before an encrypted text, and before an encrypted value of a search field."""
 
+_KEY_ID_BYTES = 6
+_SEALED = re.compile(f"{SEALED}[0-9a-f]{{{2 * _KEY_ID_BYTES}}}:")
+
 _NONCE_BYTES = 12
 _NONCES = 256
 """Nonces that are drawn together: each system call lets another thread go first."""
@@ -37,6 +41,11 @@ _pack = msgspec.msgpack.Encoder().encode
 def about(scope: Scope, *names: str) -> bytes:
     """The associated data of a ciphertext: its owner and its place, without which it is not decrypted."""
     return _pack((*scope, *names))
+
+
+def is_sealed(text: str) -> bool:
+    """Whether the text has the form of an encrypted one."""
+    return _SEALED.match(text) is not None
 
 
 def key_id_of(sealed: str) -> str:
@@ -102,6 +111,11 @@ class DataKey:
     def mark(self, text: str) -> str:
         """The keyed digest of a whole text, in characters that text analysis leaves out."""
         return blake2b(text.encode(), key=self._terms, digest_size=_MARK_BYTES).hexdigest().translate(_PUNCTUATION)
+
+
+def new_key_id() -> str:
+    """A random id of a data key."""
+    return secrets.token_hex(_KEY_ID_BYTES)
 
 
 def wrap(master: MasterKey, scope: Scope, key_id: str, secret: bytes) -> str:

@@ -3,17 +3,17 @@
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from hashlib import sha256
 from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import replace
 
-from wenmai.errors import Undecipherable, VersionConflict
+from wenmai.errors import StoreUnavailable, Undecipherable, VersionConflict
 from wenmai.scope import Scope
 from wenmai.stores.contracts import Documents
-from wenmai.stores.encryption.ciphers import DataKey, unwrap, wrap
+from wenmai.stores.encryption.ciphers import DataKey, new_key_id, unwrap, wrap
 from wenmai.stores.encryption.settings import KEY_BYTES, MasterKey
 from wenmai.stores.records import DataKeyRecord
 from wenmai.stores.structs import Stored
@@ -47,10 +47,14 @@ class DataKeys:
     Args:
         documents: keep the wrapped keys.
         masters: the first one wraps new keys.
+        is_in_use: whether the master key with this id was not replaced since.
     """
 
-    def __init__(self, documents: Documents, masters: tuple[MasterKey, ...]) -> None:
+    def __init__(
+        self, documents: Documents, masters: tuple[MasterKey, ...], is_in_use: Callable[[str], Awaitable[bool]]
+    ) -> None:
         self._documents = documents
+        self._is_in_use = is_in_use
         self._masters = {master.key_id: master for master in masters}
         self._first = masters[0]
         self._cache: OrderedDict[Scope, _Cached] = OrderedDict()
@@ -136,6 +140,9 @@ class DataKeys:
     async def rewrap(self, on_progress: Callable[[int], None] | None = None) -> int:
         """Wrap all keys that another master key wraps with the first one; returns how many.
 
+        Processes that do not have the first one may still create keys until the others are
+        :meth:`dropped <wenmai.stores.encryption.keyring.Keyring.drop_former>`; then a second run finds those.
+
         What they encrypt is not touched. A run that was interrupted is repeated: it goes on with those that are left.
 
         Raises:
@@ -183,7 +190,7 @@ class DataKeys:
 
     async def _created(self, scope: Scope) -> DataKey:
         until = time.monotonic() + CACHE_SECONDS
-        key_id, secret = secrets.token_hex(6), secrets.token_bytes(KEY_BYTES)
+        key_id, secret = new_key_id(), secrets.token_bytes(KEY_BYTES)
         record = DataKeyRecord(
             ref=_ref(scope),
             key_id=key_id,
@@ -197,6 +204,10 @@ class DataKeys:
             await self._documents.put(DATA_KEYS_SCOPE, record, expected=0)
         except VersionConflict:  # another process was faster: both use its key
             return await self.current(scope)
+        if not await self._is_in_use(record.master_id):
+            await self._documents.delete(DATA_KEYS_SCOPE, DataKeyRecord, record.ref, expected=1)
+            reason = f"the master key {record.master_id} was replaced: restart this process with the present one"
+            raise StoreUnavailable("data keys", reason)
         return self._keep(scope, DataKey(key_id, secret), until)
 
     def _keep(self, scope: Scope, key: DataKey, until: float) -> DataKey:

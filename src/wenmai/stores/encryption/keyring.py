@@ -63,6 +63,15 @@ class Keyring:
             except VersionConflict:
                 await self.check(writes=True)
 
+    async def uses(self, key_id: str) -> bool:
+        """Whether the master key is in use, or none is known to be.
+
+        Raises:
+            StoreError: the store cannot be read.
+        """
+        stored = await self._keys.get(DATA_KEYS_SCOPE, Marker, _KEYRING)
+        return stored is None or key_id in _decoded(stored).masters
+
     async def drop_former(self) -> str:
         """Only the first master key is in use from now on, as it wraps all data keys; returns its id.
 

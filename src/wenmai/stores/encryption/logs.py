@@ -13,6 +13,7 @@ from wenmai.stores.encryption.ciphers import key_id_of, random_bytes
 from wenmai.stores.encryption.data_keys import DataKeys
 from wenmai.stores.encryption.records import (
     LARGE,
+    completion_looks_sealed,
     open_message,
     seal_completion,
     seal_message,
@@ -29,7 +30,10 @@ _COST = 200
 
 
 class EncryptedLogs:
-    """See :class:`wenmai.stores.contracts.Logs`; the arguments are those of :class:`EncryptedDocuments`."""
+    """See :class:`wenmai.stores.contracts.Logs`; the arguments are those of :class:`EncryptedDocuments`.
+
+    Without ``writes`` only what looks like a ciphertext is encrypted: a reader would take it for one.
+    """
 
     def __init__(self, logs: Logs, keys: DataKeys, *, writes: bool) -> None:
         self._logs = logs
@@ -40,7 +44,9 @@ class EncryptedLogs:
         self, scope: Scope, thread: ThreadKey, messages: Sequence[NewMessage], *, tail: int = 0, slide: bool = True
     ) -> Appended:
         """Append the messages with their private fields encrypted, and return them with those."""
-        new = await self._sealed(scope, thread, messages) if self._writes else messages
+        check_messages(messages)
+        encrypts = self._writes or any(map(sealed_fields, messages))
+        new = await self._sealed(scope, thread, messages) if encrypts else messages
         appended = await self._logs.append(scope, thread, new, tail=tail, slide=slide)
         opened = await self._opened(scope, thread, [*appended.messages, *appended.tail])
         count = len(appended.messages)
@@ -48,7 +54,6 @@ class EncryptedLogs:
 
     async def _sealed(self, scope: Scope, thread: ThreadKey, messages: Sequence[NewMessage]) -> list[NewMessage]:
         """The messages encrypted, each with an id: that of its place is part of what is authenticated."""
-        check_messages(messages)
         check_owner(scope, thread.session_id, thread.persona_id)
         check_key("persona_id", thread.persona_id)
         key = await self._keys.of_session(scope, thread.incarnation or "")
@@ -71,8 +76,8 @@ class EncryptedLogs:
         metadata: Mapping[str, Any] | None = None,
     ) -> Message | None:
         """Complete the message with an encrypted content and metadata, and return it with those."""
-        if self._writes:
-            check_completion(content, tokens, metadata)
+        check_completion(content, tokens, metadata)
+        if self._writes or completion_looks_sealed(content, metadata):
             check_owner(scope, thread.session_id, thread.persona_id)
             key = await self._keys.of_session(scope, thread.incarnation or "")
             size = size_of([content, metadata])

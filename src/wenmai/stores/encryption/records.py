@@ -8,7 +8,7 @@ import msgspec
 from msgspec.structs import replace
 
 from wenmai.scope import Scope, ThreadKey
-from wenmai.stores.encryption.ciphers import SEALED, DataKey, about, key_id_of
+from wenmai.stores.encryption.ciphers import DataKey, about, is_sealed, key_id_of
 from wenmai.stores.records import Message, NewMessage, Record
 
 R = TypeVar("R", bound=Record)
@@ -96,6 +96,11 @@ def open_message(
     return replace(message, **opened)
 
 
+def completion_looks_sealed(content: str, metadata: Mapping[str, Any] | None) -> bool:
+    """Whether a reader would take content or metadata for encrypted ones."""
+    return is_sealed(content) or bool(metadata and _sealed_in(metadata))
+
+
 def seal_completion(
     key: DataKey, scope: Scope, thread: ThreadKey, message: Message, content: str, metadata: Mapping[str, Any] | None
 ) -> tuple[str, Mapping[str, Any] | None]:
@@ -119,10 +124,10 @@ def _seal_value(key: DataKey, value: Any, place: bytes) -> dict[str, Any]:
     return {_SEALED_MEMBER: key.seal(_encode(value), place)}
 
 
-def sealed_fields(message: Message) -> dict[str, str]:
+def sealed_fields(message: Message | NewMessage) -> dict[str, str]:
     """The ciphertext of each field that is encrypted, by its name."""
-    found = {"content": message.content} if message.content.startswith(SEALED) else {}
-    if message.name is not None and message.name.startswith(SEALED):
+    found = {"content": message.content} if is_sealed(message.content) else {}
+    if message.name is not None and is_sealed(message.name):
         found["name"] = message.name
     if message.metadata and (sealed := _sealed_in(message.metadata)):
         found["metadata"] = sealed
@@ -133,7 +138,7 @@ def sealed_fields(message: Message) -> dict[str, str]:
 
 def _sealed_in(value: Mapping[str, Any]) -> str:
     sealed = value.get(_SEALED_MEMBER) if len(value) == 1 else None
-    return sealed if isinstance(sealed, str) and sealed.startswith(SEALED) else ""
+    return sealed if isinstance(sealed, str) and is_sealed(sealed) else ""
 
 
 def _place(scope: Scope, record: Record) -> bytes:

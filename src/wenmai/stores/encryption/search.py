@@ -24,8 +24,6 @@ LARGE = 2_000
 _MANY_HITS = 500
 """Hits whose fields are decrypted without a worker thread."""
 
-_SEALED_VALUE = re.compile(rf'"({SEALED_VALUE}[^"]+)"')
-
 
 class KeyedSearch:
     """See :class:`wenmai.stores.contracts.Search`.
@@ -100,10 +98,14 @@ class KeyedSearch:
         check_collection(scope, collection)
         check_queries(queries)
         key = await self._keys.existing(scope)
-        if key is None:  # nothing was indexed with it
-            return [[] for _ in queries]
-        keyed = [_keyed_query(key, query) for query in queries]
-        found = await self._search.query(scope, collection, keyed)
+        found: list[list[Hit]] = [[] for _ in queries]
+        while key is not None:  # else nothing was indexed with it
+            found = await self._search.query(scope, collection, [_keyed_query(key, query) for query in queries])
+            if any(found) or await self._keys.is_current(scope, key):
+                break
+            key = await self._keys.existing(scope)  # erased by another process, and the user has come back
+        if key is None:
+            return found
         count = sum(map(len, found))
         return await run_by_size(count, _MANY_HITS, _opened, key, about(scope, "search", collection), found)
 
@@ -155,12 +157,14 @@ def _opened(key: DataKey, place: bytes, found: Sequence[Sequence[Hit]]) -> list[
     def opened(sealed: str) -> str:
         return msgspec.json.encode(key.open_value(sealed, place)).decode()
 
-    return [[_opened_hit(hit, lambda match: opened(match[1])) for hit in hits] for hits in found]
+    # Other fields are not encrypted, and may have ids that begin like a ciphertext, but not with the key's id.
+    sealed = re.compile(rf'"({SEALED_VALUE}{key.key_id}:[^"]+)"')
+    return [[_opened_hit(hit, sealed, lambda match: opened(match[1])) for hit in hits] for hits in found]
 
 
-def _opened_hit(hit: Hit, opened: Callable[[re.Match[str]], str]) -> Hit:
+def _opened_hit(hit: Hit, sealed: re.Pattern[str], opened: Callable[[re.Match[str]], str]) -> Hit:
     fields = hit.fields
     text = fields.text if isinstance(fields, JsonFields) else msgspec.json.encode(fields).decode()
     if SEALED_VALUE not in text:
         return hit
-    return replace(hit, fields=JsonFields(_SEALED_VALUE.sub(opened, text)))
+    return replace(hit, fields=JsonFields(sealed.sub(opened, text)))

@@ -64,5 +64,5 @@ async def encrypted(store: Store, keys_store: Store, encryption: Encryption, *, 
         raise InvalidInput("keys_store", mask_url(encryption.keys_store), "the URL of a store of documents")
     keyring = Keyring(documents, keys_documents, masters)
     await keyring.check(writes=writes)
-    keys = DataKeys(keys_documents, masters)
+    keys = DataKeys(keys_documents, masters, keyring.uses)
     return EncryptedStore(store, keys_store, keys, keyring, writes=writes, vectors=encryption.vectors)

@@ -22,7 +22,7 @@ const PAGES = {
 /** The page that the address names, with its parameters. */
 function asked() {
   const [page, query = ""] = location.hash.slice(1).split("?");
-  return [page in PAGES ? page : "overview", Object.fromEntries(new URLSearchParams(query))];
+  return [Object.hasOwn(PAGES, page) ? page : "overview", Object.fromEntries(new URLSearchParams(query))];
 }
 
 async function show() {
