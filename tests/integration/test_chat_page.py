@@ -396,7 +396,7 @@ def test_a_token_signs_in_to_both_pages(browser: Browser, tmp_path: Path) -> Non
     with identity_provider() as provider:
         named = {"jwt_issuer": ISSUER, "jwt_audience": AUDIENCE, "jwt_keys": provider.url}
         settings = settings_in(tmp_path, auth="jwt", **named)
-        allowed = {"tenant": "default", "sites": None, "scope": "wenmai:chat wenmai:read wenmai:admin"}
+        allowed: dict[str, Any] = {"tenant": "default", "sites": None, "scope": "wenmai:chat wenmai:read wenmai:admin"}
         with listening(serve_app(settings)) as url:
             page = opened(browser, url).page
             enter_key(page, provider.token(**allowed, exp=time.time() - 3600))

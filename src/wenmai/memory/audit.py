@@ -6,8 +6,8 @@ cut off its end: compare the newest digest with one that was kept elsewhere.
 
 import asyncio
 import hashlib
-from collections import defaultdict
 from typing import Annotated
+from weakref import WeakValueDictionary
 
 import msgspec
 from msgspec import Meta
@@ -41,7 +41,7 @@ class AuditLog:
         self._clock = clock
         self._known: dict[str, int] = {}
         """Tenant → number of the newest entry that this process wrote: a listing lacks it if the clock went back."""
-        self._appending: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._appending: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         """Of each tenant: of many entries at once each would lose against all the others."""
 
     async def record(self, tenant_id: str, act: str, *, actor: str = "", **details: str) -> AuditEntry:
@@ -50,7 +50,7 @@ class AuditLog:
         Raises:
             StoreError: it may not be stored.
         """
-        async with self._appending[tenant_id]:
+        async with self._appending.setdefault(tenant_id, asyncio.Lock()):
             return await self._append(tenant_id, act, actor, details)
 
     async def _append(self, tenant_id: str, act: str, actor: str, details: dict[str, str]) -> AuditEntry:
