@@ -380,6 +380,26 @@ async def test_another_embedder_gets_its_own_index_at_the_first_question(
     assert ids(await without.find(USER, "家训第一条"))[0] == "precept-1"
 
 
+async def test_a_passage_is_as_similar_as_its_most_similar_sentence(store: Store, bundled: Embedder) -> None:
+    """What stands beside a sentence does not blur its similarity; a changed passage has that of its new sentences."""
+    base = over(store, bundled)
+    said, other = "通济桥建于雍正六年。", "桥边有一棵老樟树，树下可以乘凉。"
+    await base.ingest(SITE, [passage("alone", said, title="桥"), passage("both", other + said, title="桥")])
+
+    async def similarities() -> dict[str, float | None]:
+        await base.find(USER, "桥")  # an index in the process follows the documents with a question
+        await base.finish_embedding(SITE)
+        return {each.evidence_id: each.similarity for each in (await base.find(USER, "桥是哪年建的？")).passages}
+
+    similar = await similarities()
+    assert similar["both"] == pytest.approx(similar["alone"], abs=1e-4)
+    await base.ingest(SITE, [passage("both", other, title="桥")])
+    changed = await similarities()
+    assert changed["alone"] == similar["alone"]
+    assert (changed["both"] or 1.0) < (similar["alone"] or 0.0) - 0.01
+    await base.close()
+
+
 @pytest.mark.parametrize("store", ["with-search"], indirect=True)
 async def test_an_index_of_the_first_analysis_is_built_anew(store: Store) -> None:
     """Passages indexed before texts were folded are found after the next ingestion, and their old index is removed."""

@@ -31,8 +31,7 @@ class Note(Record, frozen=True, kw_only=True):
 NOTES = Corpus(
     name="notes",
     kind=Note,
-    entry_of=lambda note: SearchEntry(id=note.note_id, text=note.text, fields={"kind": note.kind}),
-    embedded_text=lambda note: note.text,
+    entries_of=lambda note: [(SearchEntry(id=note.note_id, text=note.text, fields={"kind": note.kind}), note.text)],
 )
 
 
@@ -51,6 +50,17 @@ class LengthEmbedder:
         return [[1.0, 1.0 / len(text)] for text in texts]
 
 
+LINES = Corpus(
+    name="lines",
+    kind=Note,
+    entries_of=lambda note: [
+        (SearchEntry(id=f"{note.note_id}#{line}", text="", fields={"note": note.note_id}), line)
+        for line in note.text.splitlines()
+    ],
+    key_field="note",
+)
+
+
 @pytest.fixture
 async def documents() -> AsyncIterator[Documents]:
     """Where the notes are."""
@@ -62,14 +72,25 @@ async def documents() -> AsyncIterator[Documents]:
 @pytest.fixture(params=["stored", "local"])
 async def index(request: pytest.FixtureRequest, documents: Documents) -> AsyncIterator[PassageIndex[Note]]:
     """An index of notes in a search store, or in the process."""
-    embedder = LengthEmbedder()
-    opened = (
-        LocalIndex(NOTES, documents, embedder)
-        if request.param == "local"
-        else PassageIndex(NOTES, documents, InProcessSearch(), embedder)
-    )
+    opened = opened_as(request.param, NOTES, documents)
     yield opened
     await opened.close()
+
+
+@pytest.fixture(params=["stored", "local"])
+async def lines(request: pytest.FixtureRequest, documents: Documents) -> AsyncIterator[PassageIndex[Note]]:
+    """An index of the lines of notes."""
+    opened = opened_as(request.param, LINES, documents)
+    yield opened
+    await opened.close()
+
+
+def opened_as(where: str, corpus: Corpus[Note], documents: Documents) -> PassageIndex[Note]:
+    """An index in a search store, or in the process."""
+    embedder = LengthEmbedder()
+    if where == "local":
+        return LocalIndex(corpus, documents, embedder)
+    return PassageIndex(corpus, documents, InProcessSearch(), embedder)
 
 
 async def write(index: PassageIndex[Note], documents: Documents, scope: Scope, *notes: Note) -> None:
@@ -122,3 +143,40 @@ async def test_a_removed_record_is_not_found(index: PassageIndex[Note], document
     assert await found(index, ANNA, "bridge") == ["bridge"]
     await index.remove(ANNA, ["bridge"])
     assert await found(index, ANNA, "bridge") == []
+
+
+async def test_a_record_is_as_similar_as_the_best_of_its_entries(
+    lines: PassageIndex[Note], documents: Documents
+) -> None:
+    """Each line has a vector of its own; a record without one has no similarity."""
+    both, short = Note(note_id="both", text="a\nabcdefgh"), Note(note_id="short", text="ab")
+    await write(lines, documents, ANNA, both, short)
+    assert await lines.similarities(ANNA, [1.0, 1 / 8], [both, short]) == {}
+    await lines.finish_embedding(ANNA)
+    found = await lines.similarities(ANNA, [1.0, 1 / 8], [both, short, Note(note_id="absent", text="abc")])
+    assert found["both"] == pytest.approx(1.0)
+    assert found.keys() == {"both", "short"}
+    assert found["short"] < found["both"]
+    assert await lines.similarities(BORIS, [1.0, 1 / 8], [both]) == {}
+
+
+async def test_a_removed_record_loses_all_its_entries(lines: PassageIndex[Note], documents: Documents) -> None:
+    """Another record whose key begins alike keeps its own."""
+    note, alike = Note(note_id="n", text="a\nbb"), Note(note_id="n#a", text="ccc")
+    await write(lines, documents, ANNA, note, alike)
+    assert await lines.similarities(ANNA, [1.0, 1.0], [note, alike]) == {}
+    await lines.finish_embedding(ANNA)
+    await documents.delete(ANNA, Note, "n")
+    await lines.remove(ANNA, ["n"])
+    await lines.bump_revision(ANNA)
+    assert (await lines.similarities(ANNA, [1.0, 1.0], [note, alike])).keys() == {"n#a"}
+
+
+async def test_records_of_an_earlier_version_are_indexed_by_their_parts(documents: Documents) -> None:
+    """Notes that were written before their lines were indexed get entries when they are embedded."""
+    note = Note(note_id="both", text="a\nbb")
+    await documents.put(ANNA, note)
+    index = opened_as("stored", LINES, documents)
+    await index.finish_embedding(ANNA)
+    assert (await index.similarities(ANNA, [1.0, 1.0], [note])).keys() == {"both"}
+    await index.close()

@@ -72,7 +72,8 @@ class Passage(msgspec.Struct, frozen=True, kw_only=True):
     ] = []
     verified: Annotated[bool, Meta(description="Whether the passage has been verified.")] = True
     similarity: Annotated[
-        float | None, Meta(description="Its cosine with the query; null without the bundled embedder.")
+        float | None,
+        Meta(description="The highest cosine of a sentence with the query; null without the bundled embedder."),
     ] = None
     confidence: Annotated[float, Meta(description="Reliability of the source, 0 to 1.")] = 1.0
     effective_date: Annotated[str, Meta(description="The day from which its source is in force, or empty.")] = ""

@@ -9,7 +9,7 @@ import asyncio
 import hashlib
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from typing import Generic
 
@@ -74,6 +74,7 @@ class PassageEmbedding(Generic[R]):
         embedder: makes the vectors.
         breaker: of the embedder for questions; it is not used for passages, but while it is open they wait.
         leases: None for an index that no other process shares.
+        complete: called before a pass, to index what is not indexed yet.
         pinned: entered while an owner has work, to keep its index.
     """
 
@@ -87,6 +88,7 @@ class PassageEmbedding(Generic[R]):
         breaker: Breaker,
         *,
         leases: Leases | None,
+        complete: Callable[[Scope], Awaitable[None]] | None = None,
         pinned: Callable[[Scope], AbstractContextManager[object]] = nullcontext,
     ) -> None:
         self._corpus = corpus
@@ -96,6 +98,7 @@ class PassageEmbedding(Generic[R]):
         self._vectors = VectorCache(embedder)
         self._breaker = breaker
         self._leases = leases
+        self._complete = complete
         self._pinned = pinned
         self._sizes: dict[Scope, CollectionSize] = {}
         self._checked: dict[Scope, float] = {}
@@ -195,9 +198,11 @@ class PassageEmbedding(Generic[R]):
             LeaseTaken: another process is at it.
             ModelError: the embedder failed; or it refused some texts, the others have their vectors.
         """
-        log = EmbeddingLog(owner)
+        log = EmbeddingLog(owner, self._corpus.name)
         refused: list[ModelError] = []
         after = ""
+        if self._complete:
+            await self._complete(owner)
         while True:
             await self._count(owner)
             if on_progress:
@@ -220,10 +225,14 @@ class PassageEmbedding(Generic[R]):
 
     async def _embed(self, owner: Scope, ids: Sequence[str], refused: list[ModelError]) -> None:
         """Embed these passages; those that the embedder refuses for good are left out."""
-        stored = await self._documents.get_many(owner, self._corpus.kind, ids)
-        records = [each.record for each in stored.values()]
+        keys = list(dict.fromkeys(map(self._corpus.record_key, ids)))
+        stored = await self._documents.get_many(owner, self._corpus.kind, keys)
+        found = {
+            entry.id: (entry, text) for each in stored.values() for entry, text in self._corpus.entries_of(each.record)
+        }
+        wanted = [found[id_] for id_ in ids if id_ in found]
         try:
-            vectors = await self._vectors.embed(list(map(self._corpus.embedded_text, records)))
+            vectors = await self._vectors.embed([text for _, text in wanted])
         except ModelError as problem:
             if problem.retryable or len(refused) >= MAX_REFUSED:
                 raise
@@ -234,8 +243,7 @@ class PassageEmbedding(Generic[R]):
                 await self._embed(owner, half, refused)
             return
         entries = [
-            msgspec.structs.replace(self._corpus.entry_of(record), vector=vector)
-            for record, vector in zip(records, vectors, strict=True)
+            msgspec.structs.replace(entry, vector=vector) for (entry, _), vector in zip(wanted, vectors, strict=True)
         ]
         written = await self._search.embed(owner, self._collection, entries, shared=self._corpus.shared)
         size = self._sizes[owner]

@@ -13,8 +13,8 @@ _log = logging.getLogger(__name__)
 class EmbeddingLog:
     """The log of one pass over an owner; a pass that finds nothing to embed logs nothing."""
 
-    def __init__(self, owner: Scope) -> None:
-        self._owner = f"{owner.tenant_id}/{owner.site_id}"
+    def __init__(self, owner: Scope, corpus: str) -> None:
+        self._owner = f"{owner.tenant_id}/{owner.site_id} ({corpus})"
         self._began = self._last = 0.0
         self._first = self._embedded = 0
 

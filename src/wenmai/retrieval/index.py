@@ -17,7 +17,7 @@ from wenmai.providers.embedders import Embedder
 from wenmai.resilience.breaker import Breaker, BreakerPolicy
 from wenmai.retrieval.corpus import Corpus, R
 from wenmai.retrieval.embedding import EmbeddingProgress, OnEmbedded, PassageEmbedding
-from wenmai.retrieval.query_embedding import QueryEmbedding
+from wenmai.retrieval.query_embedding import QueryEmbedding, Vector
 from wenmai.retrieval.ranking import best_hits, best_score
 from wenmai.scope import Scope
 from wenmai.stores.contracts import Documents, Search
@@ -44,10 +44,20 @@ _POOL_WHILE_EMBEDDING = 400
 """Entries by words, and by vectors, that a search considers."""
 
 
+_MOST_ENTRIES = 500
+"""Entries that one query may score."""
+
+
 class SearchHits(msgspec.Struct, frozen=True):
-    """The hits of a search, in the store's order; ``embedder_failed`` if they were found by words alone."""
+    """The hits of a search, in the store's order.
+
+    Attributes:
+        vector: of the question, None if they were found by words alone.
+        embedder_failed: whether there should have been one.
+    """
 
     hits: list[Hit]
+    vector: Vector | None
     embedder_failed: bool
 
 
@@ -84,6 +94,7 @@ class PassageIndex(Generic[R]):
         self.embedder_breaker: Breaker = self.queries.breaker
         self.search_breaker: Breaker = Breaker("search", policy=policy)
         self._corpus = corpus
+        self._documents = documents
         self._search = search
         self._search_seconds = search_seconds
         suffix = f":{embedder.name}" if embedder else ""
@@ -118,9 +129,14 @@ class PassageIndex(Generic[R]):
         """See :attr:`.embedding.PassageEmbedding.progress`; None without an embedder."""
         return self._embedding.progress if self._embedding else None
 
-    async def remove(self, scope: Scope, ids: Sequence[str]) -> None:
-        """Remove the passages of these ids."""
-        await self._search.remove(scope, self._collection, ids, shared=self._corpus.shared)
+    async def remove(self, scope: Scope, keys: Sequence[str]) -> None:
+        """Remove the records of these keys."""
+        if not self._corpus.key_field:
+            await self._remove_entries(scope, keys)
+            return
+        for start in range(0, len(keys), BATCH):
+            where = {self._corpus.key_field: tuple(keys[start : start + BATCH])}
+            await self._search.remove(scope, self._collection, where=where, shared=self._corpus.shared)
 
     async def remove_earlier(self, scope: Scope, where: Where) -> None:
         """Remove the entries of the first analysis, whose collection's name had no version; ``where`` matches all."""
@@ -158,7 +174,32 @@ class PassageIndex(Generic[R]):
             of_all = await hits(where)
             return of_all if best_score(of_all) > best_score(found) else found
 
-        return SearchHits(await self._guarded(found_hits), failed)
+        return SearchHits(await self._guarded(found_hits), vector, failed)
+
+    async def similarities(self, scope: Scope, vector: Vector, records: Sequence[R]) -> dict[str, float]:
+        """The highest cosine of a question with an entry of each record, by key; of those that have a vector.
+
+        Raises:
+            StoreUnavailable: see :meth:`search`.
+        """
+        if self._embedding:
+            self._embedding.check(scope)
+        ids = [entry.id for record in records for entry, _ in self._corpus.entries_of(record)]
+        asked = [
+            SearchQuery(vector=vector, ids=ids[at : at + _MOST_ENTRIES], limit=_MOST_ENTRIES, fields=False)
+            for at in range(0, len(ids), _MOST_ENTRIES)
+        ]
+
+        async def found_hits() -> list[Hit]:
+            found = await self._search.query(scope, self._collection, asked, shared=self._corpus.shared)
+            return [hit for hits in found for hit in hits]
+
+        nearest: dict[str, float] = {}
+        for hit in await self._guarded(found_hits) if ids else []:
+            key = self._corpus.record_key(hit.id)
+            if hit.similarity is not None:
+                nearest[key] = max(hit.similarity, nearest.get(key, -1.0))
+        return nearest
 
     async def close(self) -> None:
         """Stop embedding."""
@@ -168,12 +209,29 @@ class PassageIndex(Generic[R]):
     def _open_embedding(self, documents: Documents, embedder: Embedder) -> PassageEmbedding[R]:
         leases = Leases(documents, system_clock)
         return PassageEmbedding(
-            self._corpus, documents, self._search, self._collection, embedder, self.embedder_breaker, leases=leases
+            self._corpus,
+            documents,
+            self._search,
+            self._collection,
+            embedder,
+            self.embedder_breaker,
+            leases=leases,
+            complete=self._index_all if self._corpus.key_field else None,
         )
 
+    async def _index_all(self, owner: Scope) -> None:
+        """Index all records if none is: those of an earlier version of Wenmai had no parts."""
+        if await self.is_empty(owner):
+            async for page in self._corpus.pages(self._documents, owner):
+                await self._index(owner, [stored.record for stored in page.items])
+
     async def _index(self, scope: Scope, records: Sequence[R]) -> None:
-        for batch in batches(list(map(self._corpus.entry_of, records)), BATCH):
+        entries = [entry for record in records for entry, _ in self._corpus.entries_of(record)]
+        for batch in batches(entries, BATCH):
             await self._search.index(scope, self._collection, batch, shared=self._corpus.shared)
+
+    async def _remove_entries(self, scope: Scope, ids: Sequence[str]) -> None:
+        await self._search.remove(scope, self._collection, ids, shared=self._corpus.shared)
 
     async def _guarded(self, work: Callable[[], Awaitable[T]]) -> T:
         """Run a search behind its breaker, with a timeout."""

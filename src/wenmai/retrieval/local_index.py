@@ -26,6 +26,7 @@ from wenmai.resilience.breaker import BreakerPolicy
 from wenmai.retrieval.corpus import Corpus, R
 from wenmai.retrieval.embedding import PassageEmbedding
 from wenmai.retrieval.index import SEARCH_SECONDS, PassageIndex, SearchHits, batches
+from wenmai.retrieval.query_embedding import Vector
 from wenmai.scope import Scope
 from wenmai.stores.contracts import Documents
 from wenmai.stores.inprocess.search import InProcessSearch
@@ -113,14 +114,15 @@ class LocalIndex(PassageIndex[R]):
         """See :meth:`.index.PassageIndex.add`."""
         with self._pinned(scope) as index:
             async with index.lock:
-                await self._add_words(index, list(map(self._corpus.entry_of, records)))
+                await self._add_words(index, self._entries(records))
         self.start_embedding(scope)
 
-    async def remove(self, scope: Scope, ids: Sequence[str]) -> None:
+    async def remove(self, scope: Scope, keys: Sequence[str]) -> None:
         """See :meth:`.index.PassageIndex.remove`."""
         with self._pinned(scope) as index:
             async with index.lock:
-                await self._drop(index, ids)
+                removed = frozenset(keys)
+                await self._drop(index, [id_ for id_ in index.digests if self._corpus.record_key(id_) in removed])
 
     async def search(self, scope: Scope, query: str, *, where: Where, preferred: Where, limit: int) -> SearchHits:
         """See :meth:`.index.PassageIndex.search`; changes under an earlier revision are visible."""
@@ -128,6 +130,13 @@ class LocalIndex(PassageIndex[R]):
             if not index.is_fresh(await self._revision(scope)):
                 await self._refresh(index)
             return await super().search(scope, query, where=where, preferred=preferred, limit=limit)
+
+    async def similarities(self, scope: Scope, vector: Vector, records: Sequence[R]) -> dict[str, float]:
+        """See :meth:`.index.PassageIndex.similarities`."""
+        with self._pinned(scope) as index:
+            if not index.is_fresh(await self._revision(scope)):
+                await self._refresh(index)
+            return await super().similarities(scope, vector, records)
 
     async def _refresh(self, index: _OwnerIndex) -> None:
         async with index.lock:
@@ -143,10 +152,13 @@ class LocalIndex(PassageIndex[R]):
         """Reconcile the lexical index with the documents."""
         stored_ids: set[str] = set()
         async for page in self._corpus.pages(self._documents, index.owner):
-            entries = [self._corpus.entry_of(stored.record) for stored in page.items]
+            entries = self._entries([stored.record for stored in page.items])
             stored_ids |= {entry.id for entry in entries}
             await self._add_words(index, [entry for entry in entries if not index.has(entry)])
         await self._drop(index, [id_ for id_ in index.digests if id_ not in stored_ids])
+
+    def _entries(self, records: Sequence[R]) -> list[SearchEntry]:
+        return [entry for record in records for entry, _ in self._corpus.entries_of(record)]
 
     async def _add_words(self, index: _OwnerIndex, entries: Sequence[SearchEntry]) -> None:
         for batch in batches(entries, SLICE):
@@ -157,7 +169,7 @@ class LocalIndex(PassageIndex[R]):
     async def _drop(self, index: _OwnerIndex, ids: Sequence[str]) -> None:
         for start in range(0, len(ids), SLICE):
             batch = ids[start : start + SLICE]
-            await super().remove(index.owner, batch)
+            await self._remove_entries(index.owner, batch)
             for id_ in batch:
                 index.digests.pop(id_, None)
             await asyncio.sleep(0)

@@ -31,7 +31,7 @@ _CONSIDERED = 7
 _FAR = 1000
 """Distance of an answer from the question's words if none is beside it."""
 
-_OF_BEST = ("beside", "sentence", "longest_run", "clause", "unit")
+_OF_BEST = ("beside", "sentence", "characters", "focus", "longest_run", "clause", "unit", "has_type", "near_type")
 """Features of sentences of which a passage has the highest."""
 
 _NUMBER_ZH = "[\\d〇零一二三四五六七八九十百千万亿两半数][多余来]?"
@@ -102,7 +102,7 @@ def candidates(question: Question, texts: Sequence[PassageText], passages: Seque
         passages: the same as retrieved, best first.
     """
     weights = weigh(question, texts)
-    similar = [passage.similarity or 0.0 for passage in passages]
+    similar = _similarities(passages)
     for rank, (text, passage) in enumerate(zip(texts, passages, strict=True)):
         sentences = list(_of_sentences(question, weights, text))
         if not sentences:
@@ -114,9 +114,17 @@ def candidates(question: Question, texts: Sequence[PassageText], passages: Seque
             "more_similar": similar[rank] - others,
             "title": _share(weights.terms, text.title),
             "lacks_word": float(lacks_word(question, text)),
+            "words": len(question.words) / _LONGEST,
+            "sentences": log(len(text.sentences)),
         }
         best = {name: max(each[name] for _, each in sentences) for name in _OF_BEST}
         yield Candidate(rank, of_passage | best, sentences)
+
+
+def _similarities(passages: Sequence[Passage]) -> list[float]:
+    """The similarities; a passage without one, such as one cited before, counts as the least similar of the others."""
+    least = min((each.similarity for each in passages if each.similarity is not None), default=0.0)
+    return [least if each.similarity is None else each.similarity for each in passages]
 
 
 def _of_sentences(question: Question, weights: Weights, text: PassageText) -> Iterator[tuple[int, dict[str, float]]]:

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Meta
 
 from wenmai.clock import Clock, system_clock
-from wenmai.grounding.evidence.entries import EVIDENCE, in_domains, in_language, with_tags
+from wenmai.grounding.evidence.entries import EVIDENCE, SENTENCES, in_domains, in_language, with_tags
 from wenmai.grounding.evidence.fields import check_record
 from wenmai.grounding.evidence.ranking import drop_translations, verified_first
 from wenmai.grounding.evidence.reading import FileReader
@@ -22,6 +22,7 @@ from wenmai.grounding.evidence.versions import in_force
 from wenmai.grounding.types import Passage
 from wenmai.providers.embedders import BundledEmbedder, Embedder
 from wenmai.resilience.breaker import Breaker, BreakerPolicy
+from wenmai.retrieval.corpus import Corpus
 from wenmai.retrieval.embedding import EmbeddingProgress, OnEmbedded
 from wenmai.retrieval.index import BATCH, BATCH_CHARACTERS, SEARCH_SECONDS, PassageIndex
 from wenmai.retrieval.local_index import LocalIndex
@@ -93,12 +94,17 @@ class EvidenceBase:
     ) -> None:
         self._documents = documents
         self._clock = clock
-        self._calibrated = embedder is not None and embedder.name == BundledEmbedder.name
-        self._index = (
-            LocalIndex(EVIDENCE, documents, embedder, policy=policy, search_seconds=search_seconds)
-            if search is None
-            else PassageIndex(EVIDENCE, documents, search, embedder, policy=policy, search_seconds=search_seconds)
-        )
+
+        def index(corpus: Corpus[EvidenceRecord]) -> PassageIndex[EvidenceRecord]:
+            if search is None:
+                return LocalIndex(corpus, documents, embedder, policy=policy, search_seconds=search_seconds)
+            return PassageIndex(corpus, documents, search, embedder, policy=policy, search_seconds=search_seconds)
+
+        self._index = index(EVIDENCE)
+        # What a cosine says of an answer is known of the bundled embedder alone (answers/data/scorer.yaml).
+        calibrated = embedder is not None and embedder.name == BundledEmbedder.name
+        self._sentences = index(SENTENCES) if calibrated else None
+        self._indexes = [self._index, self._sentences] if self._sentences else [self._index]
         self._rebuilding = asyncio.Lock()
         self._changes: dict[tuple[str, str], int] = {}
         self.files: FileReader = FileReader()
@@ -181,13 +187,15 @@ class EvidenceBase:
         if not found.hits and await self._rebuild_if_empty(scope):
             found = await self._index.search(scope, query, where=where, preferred=preferred, limit=candidates)
         score = scores(found.hits)
-        similar = {hit.id: hit.similarity for hit in found.hits} if self._calibrated else {}
         order = fused_order(found.hits, score)
         stored = await self._documents.get_many(scope, EvidenceRecord, order)
         records = [stored[id_].record for id_ in order if id_ in stored]
         records = await in_force(self._documents, scope, records, self._clock().date())
         records = verified_first(records, score)
         chosen = drop_translations(records)[:limit]
+        similar: Mapping[str, float] = {}
+        if self._sentences and found.vector is not None:
+            similar = await self._sentences.similarities(scope, found.vector, chosen)
         passages = [_passage(record, score, similar, number) for number, record in enumerate(chosen, start=1)]
         return SearchResult(passages=passages, degraded=["embedder"] if found.embedder_failed else [])
 
@@ -224,7 +232,8 @@ class EvidenceBase:
         """
         done = 0
         async for page in EVIDENCE.pages(self._documents, scope):
-            await self._index.add(scope, [stored.record for stored in page.items])
+            for index in self._indexes:
+                await index.add(scope, [stored.record for stored in page.items])
             done += len(page.items)
             if on_progress:
                 on_progress(done)
@@ -233,16 +242,19 @@ class EvidenceBase:
 
     def start_embedding(self, scope: Scope) -> None:
         """Make what vectors the site's passages lack, in the background; questions and ingestions start it too."""
-        self._index.start_embedding(scope)
+        for index in self._indexes:
+            index.start_embedding(scope)
 
     async def finish_embedding(self, scope: Scope, *, on_progress: OnEmbedded | None = None) -> None:
-        """Return when every passage of the site has its vector; at once without an embedder.
+        """Return when every passage of the site has its vectors; at once without an embedder.
 
         Raises:
             ModelError: the embedder failed; vectors made so far are kept.
             StoreError: the store failed; likewise.
         """
         await self._index.finish_embedding(scope, on_progress)
+        if self._sentences:
+            await self._sentences.finish_embedding(scope)
 
     @property
     def embedding_progress(self) -> EmbeddingProgress | None:
@@ -265,7 +277,8 @@ class EvidenceBase:
 
     async def close(self) -> None:
         """Stop background tasks; idempotent."""
-        await self._index.close()
+        for index in self._indexes:
+            await index.close()
 
     async def _ingest_batch(
         self, scope: Scope, records: Sequence[EvidenceRecord], report: IngestReport
@@ -274,10 +287,13 @@ class EvidenceBase:
         pairs = [(record, stored.get(record.evidence_id)) for record in records]
         added = [new for new, old in pairs if old is None]
         changed = [new for new, old in pairs if old is not None and old.record != new]
-        await self._index.prepare(scope, added + changed)
+        if self._sentences:
+            await self._sentences.remove(scope, [each.evidence_id for each in changed])
+        for index in self._indexes:
+            await index.prepare(scope, added + changed)
         await asyncio.gather(*(self._documents.put(scope, record) for record in added + changed))
         if added or changed:
-            self._index.start_embedding(scope)
+            self.start_embedding(scope)
         return IngestReport(
             added=report.added + len(added),
             changed=report.changed + len(changed),
@@ -288,14 +304,16 @@ class EvidenceBase:
         """The document is deleted first: an index entry without one is never returned."""
         removed = [await self._documents.delete(scope, EvidenceRecord, id_) for id_ in sorted(ids)]
         if ids:
-            await self._index.remove(scope, sorted(ids))
+            for index in self._indexes:
+                await index.remove(scope, sorted(ids))
             await self._changed(scope)
         return sum(removed)
 
     async def _changed(self, scope: Scope) -> None:
         site = scope.tenant_id, scope.site_id
         self._changes[site] = self._changes.get(site, 0) + 1
-        await self._index.bump_revision(scope)
+        for index in self._indexes:
+            await index.bump_revision(scope)
 
     async def _ids(self, scope: Scope, source_ref: str) -> set[str]:
         found = EVIDENCE.pages(self._documents, scope, {"source_ref": source_ref})
@@ -309,9 +327,7 @@ class EvidenceBase:
             return await self._index.is_empty(scope) and await self.reindex(scope) > 0
 
 
-def _passage(
-    record: EvidenceRecord, score: Mapping[str, float], similar: Mapping[str, float | None], number: int
-) -> Passage:
+def _passage(record: EvidenceRecord, score: Mapping[str, float], similar: Mapping[str, float], number: int) -> Passage:
     return Passage(
         evidence_id=record.evidence_id,
         title=record.title,

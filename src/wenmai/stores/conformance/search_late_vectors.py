@@ -31,6 +31,24 @@ async def vectors_may_arrive_later(harness: Harness) -> None:
 
 
 @case("search")
+async def entries_may_have_no_words(harness: Harness) -> None:
+    """An entry without text gets its vector later, is compared with a query among given ids, and goes by a filter."""
+    scope = harness.scope()
+    entries = [SearchEntry(id=f"{of}#{part}", text="", fields={"of": of}) for of in "ab" for part in "12"]
+    await harness.index(scope, "c", entries)
+    equal(await harness.search.without_vector(scope, "c", limit=9), [each.id for each in entries], "without a vector")
+    late = {"a#1": [1.0, 0.0], "a#2": [0.0, 1.0], "b#1": [1.0, 0.0]}
+    vectors = [SearchEntry(id=id_, text="", vector=vector) for id_, vector in late.items()]
+    equal(await harness.search.embed(scope, "c", vectors), 3, "entries that got their vector")
+    hits = await harness.hits(scope, "c", vector=[1.0, 0.0], ids=["a#1", "a#2", "b#2", "absent"])
+    similar = {hit.id: _rounded(hit) for hit in hits if hit.similarity is not None}
+    equal(similar, {"a#1": 1.0, "a#2": 0.0}, "similarities of the ids")
+    equal(await harness.hits(scope, "c", text="孝"), [], "hits by words")
+    await harness.search.remove(scope, "c", where={"of": ("a", "c")})
+    equal(await harness.search.size(scope, "c"), CollectionSize(2, 1), "size after the removal")
+
+
+@case("search")
 async def vectors_of_another_text_are_ignored(harness: Harness) -> None:
     """A vector for a text that the entry no longer has leaves it as it is."""
     scope = harness.scope()
