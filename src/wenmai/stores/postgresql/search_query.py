@@ -17,11 +17,11 @@ from wenmai.text.cjk import query_terms
 # $6 terms. A row for each of them; for an empty or absent list, one without a number.
 POSTINGS = f"""
 WITH part AS MATERIALIZED (SELECT * FROM search_partitions WHERE {OWNER})
-SELECT {STATE}, part.partition, part.entries, part.length, t.number, p.postings
+SELECT {STATE}, part.partition, part.entries, part.length, t.number, p.blocks, p.sizes, p.postings
 FROM part LEFT JOIN unnest($6::text[]) WITH ORDINALITY AS t (term, number) ON TRUE LEFT JOIN LATERAL (
-  SELECT string_agg(int8send(p.entry) || int8send(p.count::bigint << 32 | p.length), '') AS postings
+  SELECT array_agg(p.block) AS blocks, array_agg(length(p.postings)) AS sizes, string_agg(p.postings, '') AS postings
   FROM (
-    SELECT p.entry, p.count, p.length FROM search_postings p
+    SELECT p.block, p.postings FROM search_postings p
     WHERE p.partition = part.partition AND p.term = t.term OFFSET 0
   ) p
 ) p ON TRUE ORDER BY t.number"""

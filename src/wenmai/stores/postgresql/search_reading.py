@@ -20,7 +20,7 @@ from wenmai.stores.postgresql.search_vectors import Nearest, SnapshotVectors, Ve
 from wenmai.stores.search_values import check_query_lengths, without_zeros
 from wenmai.stores.structs import Hit, SearchQuery
 from wenmai.stores.vector_matrices import State
-from wenmai.stores.word_scores import CachedScores, Sums, WordScores, from_lists
+from wenmai.stores.word_scores import CachedScores, Sums, WordScores, from_joined
 
 _MANY = 1_000
 """Candidates of which hits are made without a worker thread."""
@@ -123,10 +123,15 @@ class Reader:
 def _scores_of(rows: Sequence[Row], asked: Sequence[str], terms: Mapping[str, Sequence[str]]) -> dict[str, WordScores]:
     """The scores of texts by their terms, from the postings of all terms."""
     sums = Sums(rows[0]["entries"], rows[0]["length"]) if rows else Sums(0, 0)
-    lists = dict.fromkeys(asked, b"") | {
-        asked[row["number"] - 1]: row["postings"] for row in rows if row["postings"] is not None
+    postings = {
+        asked[row["number"] - 1]: from_joined(row["blocks"], row["sizes"], row["postings"])
+        for row in rows
+        if row["postings"] is not None
     }
-    return {text: WordScores(sums, len(own), from_lists([lists[term] for term in own])) for text, own in terms.items()}
+    return {
+        text: WordScores(sums, len(own), [postings[term] for term in own if term in postings])
+        for text, own in terms.items()
+    }
 
 
 async def _allowed(
