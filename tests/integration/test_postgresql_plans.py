@@ -153,7 +153,6 @@ async def test_a_word_search_reads_only_the_postings_of_its_words(searched: Expl
     for where in WHERE:
         plans = await searched(SearchQuery(text="孤本", where=where))
         assert rows_read(plans.postings, "search_postings") == 1, where
-        assert plans.entries["Actual Rows"] == RARE * (1 + len(where)), where
         assert rows_read(plans.entries, "search_entries") == RARE, where
         assert rows_read(plans.entries, "search_fields") == RARE * len(where), where
 
@@ -173,7 +172,7 @@ async def test_a_search_reads_the_entries_of_its_pool_only(searched: Explain) ->
 async def test_ids_are_looked_up_alone(searched: Explain) -> None:
     """Their scores are those of the words; no other entry is read."""
     plans = await searched(SearchQuery(text="祠堂", ids=["祠堂-1", "祠堂-2", "孤本-1", "absent"]))
-    assert plans.entries["Actual Rows"] == rows_read(plans.entries, "search_entries") == 3
+    assert rows_read(plans.entries, "search_entries") == 3
 
 
 async def test_a_taken_number_is_not_an_error(postgres_server: PostgresServer) -> None:
