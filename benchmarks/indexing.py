@@ -4,8 +4,8 @@
 
     python -m benchmarks.indexing [--sizes 0 10000 50000] [--stores SQLite PostgreSQL]
 
-Milliseconds an entry, of the clock and of this process's CPU, which for PostgreSQL leaves out the server's. If they grew
-with the index, a long memory would be ever slower to write.
+Milliseconds an entry, of the clock and of this process's CPU, which for PostgreSQL leaves out the server's. If they
+grew with the index, a long memory would be ever slower to write.
 """
 
 import argparse
