@@ -144,7 +144,8 @@ async def _ask(memory: Memory, scope: Scope, questions: Sequence[str]) -> Figure
     return Figures(median(times), sorted(times)[int(0.95 * len(times))], cpu)
 
 
-def _urls(stores: Sequence[str], parent: Path | None, resources: ExitStack) -> Iterator[tuple[str, str]]:
+def store_urls(stores: Sequence[str], parent: Path | None, resources: ExitStack) -> Iterator[tuple[str, str]]:
+    """The stores by name; those that are not installed are left out, and printed."""
     for name in stores:
         if name == "SQLite":
             folder = resources.enter_context(tempfile.TemporaryDirectory(prefix="wenmai-bench-", dir=parent))
@@ -167,7 +168,7 @@ def main() -> None:
     memory = Path("/dev/shm")  # noqa: S108 — a folder of ours is made in it
     parent = arguments.dir or (memory if memory.is_dir() else None)
     with ExitStack() as resources:
-        for name, url in _urls(arguments.stores, parent, resources):
+        for name, url in store_urls(arguments.stores, parent, resources):
             for size in arguments.sizes:
                 for vectors in map(KINDS.__getitem__, arguments.kinds):
                     found = asyncio.run(measure(url, size, vectors=vectors))

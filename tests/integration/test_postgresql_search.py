@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from itertools import cycle
 from typing import Any
 
@@ -218,6 +218,67 @@ async def test_an_old_index_keeps_words_vectors_and_fields(postgres_server: Post
         assert [hit.id for hit in await hits(search, vector=[0.0, 1.0])] == ["b", "a"]
         assert await search.remove(SCOPE, "c", where={"domain": "农事"}) == 1
         assert await search.size(SCOPE, "c") == CollectionSize(2, 1)
+
+
+_MANY_OLD = (
+    """INSERT INTO search_partitions (tenant_id, site_id, user_id, shared, collection, entries, length)
+    SELECT 'default', 'default', u, FALSE, 'c', 200, 200 * 3 FROM unnest(ARRAY['other', 'anonymous']) u""",
+    """INSERT INTO search_entries (partition, id, length)
+    SELECT 1 + n % 2, (n / 2)::text, 2 + n / 2 % 3 FROM generate_series(0, 399) n""",
+    """UPDATE search_partitions p
+    SET length = (SELECT sum(length) FROM search_entries e WHERE e.partition = p.partition)""",
+    """INSERT INTO search_postings (partition, term, entry, count)
+    SELECT partition, 'plough', entry, length - 1 FROM search_entries
+    UNION ALL SELECT partition, id, entry, 1 FROM search_entries""",
+)
+"""The entries of :func:`many`, those of two users in turn, as version 1 wrote them."""
+
+
+def many(numbers: Iterable[int]) -> list[SearchEntry]:
+    """Entries with a common word, once to three times, and one of their own."""
+    return [SearchEntry(id=f"{n}", text=f"{'plough ' * (1 + n % 3)}{n}", fields={"even": n % 2}) for n in numbers]
+
+
+async def scores(search: Search, collection: str) -> list[list[tuple[str, float, float]]]:
+    """All hits of some words."""
+    queries = [SearchQuery(text=text, limit=500) for text in ("plough", "hoe", "7 131 plough", "12")]
+    found = await search.query(SCOPE, collection, queries)
+    return [[(hit.id, hit.lexical, hit.coverage) for hit in each] for each in found]
+
+
+async def test_an_old_index_is_searched_and_changed_as_a_new_one(postgres_server: PostgresServer) -> None:
+    """Old entries of several users lie between each other; scores are those of an index that was always new."""
+    old = await asyncio.to_thread(OldPostgresql, postgres_server.database())
+    for sql in _MANY_OLD:
+        await asyncio.to_thread(old.rows, sql)
+    async with open_store(old.url, clock=system_clock) as store:
+        search = store.search
+        await search.index(SCOPE, "new", many(range(200)))
+        assert await scores(search, "c") == await scores(search, "new")
+        for collection in ("c", "new"):
+            await search.index(SCOPE, collection, many(range(200, 300)))
+            await search.index(SCOPE, collection, [SearchEntry(id=f"{n}", text="hoe 7") for n in (3, 130, 250)])
+            assert await search.remove(SCOPE, collection, ["7", "131", "270", "absent"]) == 3
+        assert await scores(search, "c") == await scores(search, "new")
+
+
+async def test_removed_and_replaced_entries_leave_no_posting(search: Search, url: str) -> None:
+    """Of a block that they share with others, those of the others are left; an empty block is no row."""
+    await search.index(SCOPE, "c", many(range(300)))
+    await search.index(
+        SCOPE, "c", [SearchEntry(id=f"{n}", text="hoe", fields={"even": n % 2}) for n in range(0, 300, 3)]
+    )
+    assert await search.remove(SCOPE, "c", [f"{n}" for n in range(200)]) == 200
+    assert await search.remove(SCOPE, "c", where={"even": 0}) == 50
+    left = [n for n in range(201, 300, 2) if n % 3]
+    connection = await asyncpg.connect(url)
+    try:
+        rows = await connection.fetch("SELECT term, sum(length(postings)) / 8 AS n FROM search_postings GROUP BY term")
+        assert dict(map(tuple, rows)) == {"plough": len(left), "hoe": 17} | dict.fromkeys(map(str, left), 1)
+        await search.remove(SCOPE, "c", where={"even": 1})
+        assert await connection.fetchval("SELECT count(*) FROM search_postings") == 0
+    finally:
+        await connection.close()
 
 
 async def test_an_old_index_without_its_extension_loses_only_the_vectors(postgres_server: PostgresServer) -> None:

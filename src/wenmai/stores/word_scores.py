@@ -25,6 +25,7 @@ BLOCK = 1 << BLOCK_BITS
 """Places of a block."""
 
 _POSTING = Struct(">II")
+POSTING_BYTES = _POSTING.size
 _COUNT_BITS = 24
 _MOST = (1 << _COUNT_BITS) - 1
 
@@ -76,26 +77,19 @@ def without_postings(postings: bytes, places: Iterable[int]) -> bytes:
 
 def from_blocks(blocks: Sequence[tuple[int, bytes]]) -> Postings:
     """The postings of a term in blocks, of which there is at least one."""
+    numbers, lists = zip(*blocks, strict=True)
+    return from_joined(numbers, list(map(len, lists)), b"".join(lists))
+
+
+def from_joined(numbers: Sequence[int], sizes: Sequence[int], joined: bytes) -> Postings:
+    """The postings of a term in blocks with these numbers and sizes, joined."""
     import numpy as np  # noqa: PLC0415 — only searches need it
 
-    numbers, lists = zip(*blocks, strict=True)
-    sizes = np.fromiter(map(len, lists), np.intp, len(lists)) // _POSTING.size
-    read = np.frombuffer(b"".join(lists), ">u4").reshape(-1, 2)
+    read = np.frombuffer(joined, ">u4").reshape(-1, 2)
     packed = read[:, 0].astype(np.uint32)
-    places = np.repeat(np.asarray(numbers, np.int64) << BLOCK_BITS, sizes) + (packed >> _COUNT_BITS)
+    repeats = np.asarray(sizes, np.intp) // _POSTING.size
+    places = np.repeat(np.asarray(numbers, np.int64) << BLOCK_BITS, repeats) + (packed >> _COUNT_BITS)
     return Postings(places, (packed & _MOST).astype("f8"), read[:, 1].astype("f8"))
-
-
-def from_lists(lists: Iterable[bytes]) -> list[Postings]:
-    """The postings of each term, in network byte order: place (8 bytes), count and length (4 each)."""
-    import numpy as np  # noqa: PLC0415
-
-    kind = np.dtype([("place", ">i8"), ("count", ">i4"), ("length", ">i4")])
-    terms = [np.frombuffer(each, kind) for each in lists if each]
-    return [
-        Postings(read["place"].astype(np.int64), read["count"].astype("f8"), read["length"].astype("f8"))
-        for read in terms
-    ]
 
 
 class WordScores:

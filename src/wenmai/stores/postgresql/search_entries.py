@@ -4,34 +4,40 @@ The statements run in a transaction that has locked the partition, so the number
 order of their commits.
 """
 
+import asyncio
 from collections import Counter
 from collections.abc import Sequence
+from itertools import count
 from typing import Any
 
 import msgspec
 
-from wenmai.stores.postgresql.database import Run
+from wenmai.stores.postgresql.database import Run, unescape
 from wenmai.stores.postgresql.search_filters import sort_key
 from wenmai.stores.postgresql.search_partitions import Partition
-from wenmai.stores.postgresql.search_terms import index_term
+from wenmai.stores.postgresql.search_terms import REMOVED_POSTINGS, SEPARATOR, index_term
 from wenmai.stores.postgresql.search_vectors import BYTE_ORDER
 from wenmai.stores.search_values import text_digest, values_of
 from wenmai.stores.structs import SearchEntry
 from wenmai.stores.vector_matrix import to_bytes
+from wenmai.stores.word_scores import by_block
 from wenmai.text.cjk import terms
 
-_CLEAR = """
-WITH old AS (SELECT entry FROM search_entries WHERE partition = $1 AND id = ANY ($2::text[])),
-  postings AS (DELETE FROM search_postings p USING old WHERE p.entry = old.entry)
-DELETE FROM search_fields f USING old WHERE f.entry = old.entry"""
-"""Prepares the entries with these ids to be replaced."""
+_CLEAR = f"""
+WITH gone AS MATERIALIZED (
+    SELECT id, entry, terms FROM search_entries WHERE partition = $1 AND id = ANY ($2::text[])
+  ),
+{REMOVED_POSTINGS},
+  fields AS (DELETE FROM search_fields f USING gone WHERE f.entry = gone.entry)
+SELECT id, entry FROM gone"""
+"""Prepares the entries with these ids to be replaced, and returns those that exist."""
 
-# $2 to $6 the entries, $7 to $10 postings, $11 to $13 fields, $14 the dimension. An entry keeps its number. A term's
-# postings lie together: until the table is vacuumed, a search reads the page of each.
+# $2 to $8 the entries, $9 to $11 postings, $12 to $14 fields, $15 the dimension, $16 the places. Postings are sorted,
+# so that those of a term lie near to each other.
 _INSERT = """
 WITH given AS MATERIALIZED (
-  SELECT * FROM unnest($2::text[], $3::bigint[], $4::bytea[], $5::text[], $6::bytea[])
-    AS u (id, length, digest, fields, vector)
+  SELECT * FROM unnest($2::text[], $3::bigint[], $4::bytea[], $5::text[], $6::text[], $7::bytea[], $8::bigint[])
+    AS u (id, length, digest, fields, terms, vector, entry)
 ),
 old AS MATERIALIZED (
   SELECT e.id, e.entry, e.length, e.embedded, e.embedded AND g.vector IS NULL AND e.digest = g.digest AS kept
@@ -40,11 +46,12 @@ old AS MATERIALIZED (
   ) e
 ),
 fresh AS (
-  INSERT INTO search_entries AS e (partition, id, length, digest, fields, embedded)
-  SELECT $1, g.id, g.length, g.digest, g.fields::json, g.vector IS NOT NULL OR coalesce(o.kept, FALSE)
+  INSERT INTO search_entries AS e (entry, partition, id, length, digest, fields, terms, embedded)
+  SELECT g.entry, $1, g.id, g.length, g.digest, g.fields::json, g.terms,
+    g.vector IS NOT NULL OR coalesce(o.kept, FALSE)
   FROM given g LEFT JOIN old o USING (id)
-  ON CONFLICT (partition, id) DO UPDATE SET
-    length = excluded.length, digest = excluded.digest, fields = excluded.fields, embedded = excluded.embedded
+  ON CONFLICT (partition, id) DO UPDATE SET length = excluded.length, digest = excluded.digest,
+    fields = excluded.fields, terms = excluded.terms, embedded = excluded.embedded
   RETURNING e.id, e.entry, e.embedded
 ),
 dropped AS (
@@ -57,16 +64,16 @@ vectors AS (
   ON CONFLICT (entry) DO UPDATE SET number = DEFAULT, vector = excluded.vector
 ),
 postings AS (
-  INSERT INTO search_postings (partition, term, entry, count, length)
-  SELECT $1, u.term, f.entry, u.count, u.length
-  FROM unnest($7::text[], $8::text[], $9::integer[], $10::integer[]) AS u (id, term, count, length)
-  JOIN fresh f USING (id)
-  ORDER BY u.term, f.entry
+  INSERT INTO search_postings AS p (partition, term, block, postings)
+  SELECT $1, u.term, u.block, u.postings
+  FROM unnest($9::text[], $10::bigint[], $11::bytea[]) AS u (term, block, postings)
+  ORDER BY u.term, u.block
+  ON CONFLICT (partition, term, block) DO UPDATE SET postings = p.postings || excluded.postings
 ),
 fields AS (
   INSERT INTO search_fields (partition, field, sort_key, entry)
   SELECT $1, u.field, u.sort_key, f.entry
-  FROM unnest($11::text[], $12::text[], $13::text[]) AS u (id, field, sort_key) JOIN fresh f USING (id)
+  FROM unnest($12::text[], $13::text[], $14::text[]) AS u (id, field, sort_key) JOIN fresh f USING (id)
 ),
 new_sums AS (
   SELECT count(*) AS entries, coalesce(sum(g.length), 0)::bigint AS length,
@@ -77,7 +84,7 @@ old_sums AS (
   SELECT count(*) AS entries, coalesce(sum(length), 0)::bigint AS length, count(*) FILTER (WHERE embedded) AS vectors
   FROM old
 )
-UPDATE search_partitions p SET dimension = $14, changes = p.changes + 1,
+UPDATE search_partitions p SET dimension = $15, places = $16, changes = p.changes + 1,
   entries = p.entries + n.entries - o.entries, length = p.length + n.length - o.length,
   vectors = p.vectors + n.vectors - o.vectors
 FROM new_sums n, old_sums o WHERE p.partition = $1"""
@@ -100,11 +107,10 @@ FROM sums WHERE p.partition = $1 AND sums.given > 0 RETURNING sums.given"""
 
 
 class EntryRows:
-    """Arrays for the insert of entries with different ids: of the entries, of postings and of fields."""
+    """Arrays for the insert of entries with different ids."""
 
     def __init__(self, entries: Sequence[SearchEntry]) -> None:
         counted = [(entry, Counter(map(index_term, terms(entry.text)))) for entry in entries]
-        postings = [(entry.id, *posting, counts.total()) for entry, counts in counted for posting in counts.items()]
         fields = [
             (entry.id, index_term(field), key)
             for entry in entries
@@ -112,15 +118,22 @@ class EntryRows:
             for key in dict.fromkeys(map(sort_key, values_of(values)))
         ]
         self.ids: list[str] = [entry.id for entry in entries]
-        self.columns: list[list[Any]] = [
+        self._counts = [counts for _, counts in counted]
+        self.entries: list[list[Any]] = [
             self.ids,
-            [counts.total() for _, counts in counted],
+            [counts.total() for counts in self._counts],
             [text_digest(entry.text) for entry in entries],
             [msgspec.json.encode(dict(entry.fields)).decode() for entry in entries],
+            [SEPARATOR.join(counts) for counts in self._counts],
             [None if entry.vector is None else to_bytes(entry.vector, BYTE_ORDER) for entry in entries],
-            *([row[column] for row in postings] for column in range(4)),
-            *([row[column] for row in fields] for column in range(3)),
         ]
+        self.fields: list[list[Any]] = [[row[column] for row in fields] for column in range(3)]
+
+    def postings(self, numbers: Sequence[int]) -> list[list[Any]]:
+        """Arrays of the postings of the entries with these numbers: term, block, and the postings there."""
+        words = [(entry, counts, counts.total()) for entry, counts in zip(numbers, self._counts, strict=True)]
+        rows = [(term, block, own) for block, terms in by_block(words).items() for term, own in terms.items()]
+        return [[row[column] for row in rows] for column in range(3)]
 
 
 class VectorRows:
@@ -137,8 +150,12 @@ class VectorRows:
 
 async def replace_entries(run: Run, partition: Partition, rows: EntryRows, dimension: int | None) -> None:
     """Add or replace the entries; ``dimension`` is that of the collection with them."""
-    await run(_CLEAR, partition.number, rows.ids)
-    await run(_INSERT, partition.number, *rows.columns, dimension)
+    replaced = {unescape(row["id"]): row["entry"] for row in await run(_CLEAR, partition.number, rows.ids)}
+    places = count(partition.places + 1)
+    numbers = [replaced.get(id_) or partition.entry(next(places)) for id_ in rows.ids]
+    postings = await asyncio.to_thread(rows.postings, numbers)
+    last = partition.places + len(rows.ids) - len(replaced)
+    await run(_INSERT, partition.number, *rows.entries, numbers, *postings, *rows.fields, dimension, last)
 
 
 async def embed_entries(run: Run, partition: Partition, rows: VectorRows) -> int:

@@ -1,29 +1,32 @@
-"""The candidates and the hits of a search, from the rows of its statements."""
+"""The candidates of a search, from the row of its statement."""
 
 from collections.abc import Collection, Mapping, Sequence
 
-from wenmai.stores.fusion import Candidates, best, pool
-from wenmai.stores.hit_fields import JsonFields
-from wenmai.stores.postgresql.database import Row, escape, unescape
+from wenmai.stores.fusion import pool
+from wenmai.stores.hits import Entry
+from wenmai.stores.postgresql.database import Row, unescape
 from wenmai.stores.postgresql.search_query import depth
-from wenmai.stores.structs import Hit, SearchQuery
-from wenmai.stores.word_scores import WordScores
+from wenmai.stores.structs import SearchQuery
 
 
 def matching(
     queries: Sequence[SearchQuery],
-    read: Sequence[Row],
+    read: Row,
     lists: Sequence[Mapping[int, float]],
     unchecked: Collection[int],
-) -> list[dict[int, Row]]:
-    """The rows of each query's entries, or of its ids, that satisfy its filters; by entry."""
-    rows = {row["entry"]: row for row in read if row["id"] is not None}
-    matched = {(row["query"], row["entry"]) for row in read if row["query"] is not None}
+) -> list[dict[int, Entry]]:
+    """Each query's entries, or those of its ids, that satisfy its filters; by number."""
+    numbers, ids = read["entries"] or [], list(map(unescape, read["ids"] or ()))
+    fields = map(unescape, read["fields"]) if read["fields"] else [""] * len(numbers)
+    rows = {entry[0]: entry for entry in zip(numbers, ids, fields, strict=True)}
+    matched = set(zip(read["queries"] or (), read["matched"] or (), strict=True))
     found = []
     for n, (query, own) in enumerate(zip(queries, lists, strict=True)):
-        wanted = frozenset(map(escape, query.ids or ()))
+        wanted = frozenset(query.ids or ())
         entries = (
-            own.keys() & rows.keys() if query.ids is None else [e for e, row in rows.items() if row["id"] in wanted]
+            [entry for entry in own if entry in rows]
+            if query.ids is None
+            else [entry for entry, id_, _ in rows.values() if id_ in wanted]
         )
         found.append({entry: rows[entry] for entry in entries if n not in unchecked or (n, entry) in matched})
     return found
@@ -31,39 +34,14 @@ def matching(
 
 def pooled(
     queries: Sequence[SearchQuery],
-    found: Sequence[Mapping[int, Row]],
+    found: Sequence[Mapping[int, Entry]],
     best: Sequence[Mapping[int, int]],
     nearest: Sequence[Mapping[int, float]],
-) -> list[list[Row]]:
-    """The rows that are candidates: the lists also have what equals the last of the best."""
+) -> list[list[Entry]]:
+    """The entries that are candidates: the lists also have what equals the last of the best."""
     kept = []
-    for query, rows, words, vectors in zip(queries, found, best, nearest, strict=True):
-        ids = {entry: unescape(row["id"]) for entry, row in rows.items()}
+    for query, entries, words, vectors in zip(queries, found, best, nearest, strict=True):
+        ids = {entry: id_ for entry, id_, _ in entries.values()}
         chosen = ids if query.ids is not None else pool(ids, depth(query), words, vectors)
-        kept.append([rows[entry] for entry in chosen])
+        kept.append([entries[entry] for entry in chosen])
     return kept
-
-
-def hits_of(query: SearchQuery, rows: Sequence[Row], words: WordScores, similarities: Mapping[int, float]) -> list[Hit]:
-    """The hits of a query.
-
-    Args:
-        query: valid.
-        rows: of its candidates.
-        words: the scores of its text.
-        similarities: of the entries that have a vector.
-    """
-    entries = [row["entry"] for row in rows]
-    scored = words.at(entries)
-    ids = [unescape(row["id"]) for row in rows]
-    candidates = Candidates(ids, scored.lexical, list(map(similarities.get, entries)))
-    return [
-        Hit(
-            id=candidates.ids[place],
-            lexical=scored.lexical[place],
-            coverage=scored.coverage[place],
-            similarity=candidates.similarities[place],
-            fields=JsonFields(unescape(rows[place]["fields"])) if query.fields else {},
-        )
-        for place in best(query, candidates)
-    ]

@@ -6,6 +6,9 @@ from typing import NamedTuple
 from wenmai.stores.postgresql.database import Row, Run
 from wenmai.stores.vector_matrices import State
 
+PLACE_BITS = 32
+"""The number of an entry is that of its partition and its place there. Before revision 13 it was smaller than these."""
+
 Owner = tuple[str, str, str, bool, str]
 """Tenant, site, user (empty if shared), whether it is shared, and collection."""
 
@@ -15,7 +18,7 @@ STATE = "part.changes, part.vectors, CASE WHEN part.vectors > 0 THEN part.dimens
 """Begins the columns of a statement, for :func:`state_of`."""
 
 _LOCK = f"""
-SELECT partition, CASE WHEN vectors > 0 THEN dimension END FROM search_partitions WHERE {OWNER} FOR UPDATE"""
+SELECT partition, CASE WHEN vectors > 0 THEN dimension END, places FROM search_partitions WHERE {OWNER} FOR UPDATE"""
 _CREATE = """
 INSERT INTO search_partitions (tenant_id, site_id, user_id, shared, collection, entries, length)
 VALUES ($1, $2, $3, $4, $5, 0, 0) ON CONFLICT DO NOTHING"""
@@ -27,10 +30,19 @@ def state_of(rows: Sequence[Row]) -> State:
 
 
 class Partition(NamedTuple):
-    """A locked partition; the dimension is None while it has no vector."""
+    """A locked partition; the dimension is None while it has no vector.
+
+    Attributes:
+        places: how many it has had; none is used twice.
+    """
 
     number: int
     dimension: int | None
+    places: int
+
+    def entry(self, place: int) -> int:
+        """The number of the entry at a place, counted from 1. Those of a partition are near to each other."""
+        return (self.number << PLACE_BITS) + place
 
 
 async def lock(run: Run, owner: Owner) -> Partition | None:

@@ -17,38 +17,43 @@ from wenmai.text.cjk import query_terms
 # $6 terms. A row for each of them; for an empty or absent list, one without a number.
 POSTINGS = f"""
 WITH part AS MATERIALIZED (SELECT * FROM search_partitions WHERE {OWNER})
-SELECT {STATE}, part.partition, part.entries, part.length, t.number, p.postings
+SELECT {STATE}, part.partition, part.entries, part.length, t.number, p.blocks, p.sizes, p.postings
 FROM part LEFT JOIN unnest($6::text[]) WITH ORDINALITY AS t (term, number) ON TRUE LEFT JOIN LATERAL (
-  SELECT string_agg(int8send(p.entry) || int8send(p.count::bigint << 32 | p.length), '') AS postings
+  SELECT array_agg(p.block) AS blocks, array_agg(length(p.postings)) AS sizes, string_agg(p.postings, '') AS postings
   FROM (
-    SELECT p.entry, p.count, p.length FROM search_postings p
+    SELECT p.block, p.postings FROM search_postings p
     WHERE p.partition = part.partition AND p.term = t.term OFFSET 0
   ) p
 ) p ON TRUE ORDER BY t.number"""
 
 # $6 entries, $7 ids, $8 whether with their fields; $9 filters, $10 and $11 queries and entries, $12 and $13 queries and
-# ids. A row for each entry, and one with the query for each of the pairs that satisfies the query's filters.
+# ids. One row: arrays of the entries, and of the pairs of which the entry satisfies the query's filters.
 ENTRIES = f"""
 WITH part AS MATERIALIZED (SELECT * FROM search_partitions WHERE {OWNER}),
 filters AS MATERIALIZED ({FILTERS.format("$9")}
 )
-SELECT {STATE}, h.query, h.entry, h.id, h.fields
+SELECT {STATE}, h.entries, h.ids, h.fields, m.queries, m.matched
 FROM part LEFT JOIN LATERAL (
-  SELECT NULL::integer AS query, e.entry, e.id, CASE WHEN $8::boolean THEN e.fields END AS fields
-  FROM search_entries e WHERE e.entry = ANY ($6::bigint[])
-  UNION ALL
-  SELECT NULL, e.entry, e.id, CASE WHEN $8::boolean THEN e.fields END
-  FROM unnest($7::text[]) AS u (id) CROSS JOIN LATERAL (
-    SELECT e.* FROM search_entries e WHERE e.partition = part.partition AND e.id = u.id OFFSET 0
+  SELECT array_agg(e.entry) AS entries, array_agg(e.id) AS ids,
+    array_agg(e.fields::text) FILTER (WHERE $8::boolean) AS fields
+  FROM (
+    SELECT e.entry, e.id, e.fields FROM search_entries e WHERE e.entry = ANY ($6::bigint[])
+    UNION ALL
+    SELECT e.entry, e.id, e.fields FROM unnest($7::text[]) AS u (id) CROSS JOIN LATERAL (
+      SELECT e.* FROM search_entries e WHERE e.partition = part.partition AND e.id = u.id OFFSET 0
+    ) e
   ) e
-  UNION ALL
-  SELECT u.query, u.entry, NULL, NULL FROM unnest($10::integer[], $11::bigint[]) AS u (query, entry)
-  WHERE {MATCHES.format(query="u.query", entry="u.entry")}
-  UNION ALL
-  SELECT u.query, e.entry, NULL, NULL FROM unnest($12::integer[], $13::text[]) AS u (query, id) CROSS JOIN LATERAL (
-    SELECT e.entry FROM search_entries e WHERE e.partition = part.partition AND e.id = u.id OFFSET 0
-  ) e WHERE {MATCHES.format(query="u.query", entry="e.entry")}
-) h ON TRUE"""
+) h ON TRUE LEFT JOIN LATERAL (
+  SELECT array_agg(c.query) AS queries, array_agg(c.entry) AS matched
+  FROM (
+    SELECT u.query, u.entry FROM unnest($10::integer[], $11::bigint[]) AS u (query, entry)
+    UNION ALL
+    SELECT u.query, e.entry FROM unnest($12::integer[], $13::text[]) AS u (query, id) CROSS JOIN LATERAL (
+      SELECT e.entry FROM search_entries e WHERE e.partition = part.partition AND e.id = u.id OFFSET 0
+    ) e
+  ) c
+  WHERE {MATCHES.format(query="c.query", entry="c.entry")}
+) m ON TRUE"""
 
 
 def depth(query: SearchQuery) -> int:

@@ -11,19 +11,23 @@ import asyncio
 from collections.abc import Collection, Mapping, Sequence
 
 from wenmai.resilience.offload import run_by_size
+from wenmai.stores.hits import Entry, hits_of
 from wenmai.stores.postgresql.database import Database, Row, Run
 from wenmai.stores.postgresql.search_filters import FILTERS, MATCHING, filters_json
-from wenmai.stores.postgresql.search_hits import hits_of, matching, pooled
+from wenmai.stores.postgresql.search_hits import matching, pooled
 from wenmai.stores.postgresql.search_partitions import OWNER, STATE, Owner, state_of
 from wenmai.stores.postgresql.search_query import ENTRIES, POSTINGS, arguments, depth, terms_of
 from wenmai.stores.postgresql.search_vectors import Nearest, SnapshotVectors, Vectors
 from wenmai.stores.search_values import check_query_lengths, without_zeros
 from wenmai.stores.structs import Hit, SearchQuery
 from wenmai.stores.vector_matrices import State
-from wenmai.stores.word_scores import CachedScores, Sums, WordScores, from_lists
+from wenmai.stores.word_scores import CachedScores, Sums, WordScores, from_joined
 
 _MANY = 1_000
 """Candidates of which hits are made without a worker thread."""
+
+_LARGE = 2**18
+"""Bytes of postings, of 32 768 entries, that are scored without a worker thread."""
 
 # $6 filters, $7 the numbers of the queries.
 _ALLOWED = f"""
@@ -91,9 +95,11 @@ class Reader:
         for query, found, words, known in zip(queries, rows, scores, nearest, strict=True):
             similarities = known
             if query.vector is not None:
-                others = {row["entry"] for row in found}.difference(known)
+                others = {entry for entry, _, _ in found}.difference(known)
                 similarities = known | await vectors.similarities(run, query.vector, list(others))
-            hits.append(await run_by_size(len(found), _MANY, hits_of, query, found, words, similarities))
+            numbers = [entry for entry, _, _ in found]
+            cosines = list(map(similarities.get, numbers))
+            hits.append(await run_by_size(len(found), _MANY, hits_of, query, found, words.at(numbers), cosines))
         return hits
 
     async def _scored(
@@ -113,7 +119,8 @@ class Reader:
                     return None
                 partition, state = rows[0]["partition"] if rows else 0, state_of(rows)
                 self._vectors.note(owner, partition, state)
-            read = await asyncio.to_thread(_scores_of, rows, asked, terms)
+            size = sum(len(row["postings"] or b"") for row in rows)
+            read = await run_by_size(size, _LARGE, _scores_of, rows, asked, terms)
             for text, each in read.items():
                 self._scores.keep(partition, state.changes, text, each)
             scores |= read
@@ -123,10 +130,15 @@ class Reader:
 def _scores_of(rows: Sequence[Row], asked: Sequence[str], terms: Mapping[str, Sequence[str]]) -> dict[str, WordScores]:
     """The scores of texts by their terms, from the postings of all terms."""
     sums = Sums(rows[0]["entries"], rows[0]["length"]) if rows else Sums(0, 0)
-    lists = dict.fromkeys(asked, b"") | {
-        asked[row["number"] - 1]: row["postings"] for row in rows if row["postings"] is not None
+    postings = {
+        asked[row["number"] - 1]: from_joined(row["blocks"], row["sizes"], row["postings"])
+        for row in rows
+        if row["postings"] is not None
     }
-    return {text: WordScores(sums, len(own), from_lists([lists[term] for term in own])) for text, own in terms.items()}
+    return {
+        text: WordScores(sums, len(own), [postings[term] for term in own if term in postings])
+        for text, own in terms.items()
+    }
 
 
 async def _allowed(
@@ -166,8 +178,8 @@ async def _candidates(
     nearest: Sequence[Mapping[int, float]],
     allowed: Allowed,
     state: State,
-) -> list[list[Row]] | None:
-    """The rows of each query's candidates; None if they are of another snapshot."""
+) -> list[list[Entry]] | None:
+    """Each query's candidates; None if they are of another snapshot."""
     best: list[dict[int, int]] = [
         {} if query.ids is not None else words.best(depth(query), allowed.get(n))
         for n, (query, words) in enumerate(zip(queries, scores, strict=True))
@@ -177,11 +189,14 @@ async def _candidates(
     read = await run(ENTRIES, *owner, *arguments(queries, lists, unchecked))
     if state_of(read) != state:
         return None
-    found = await run_by_size(len(read), _MANY, matching, queries, read, lists, unchecked)
+    if not read:
+        return [[] for _ in queries]
+    size = len(read[0]["entries"] or ())
+    found = await run_by_size(size, _MANY, matching, queries, read[0], lists, unchecked)
     few = [n for n in unchecked if len(found[n]) < depth(queries[n]) <= len(best[n]) < len(scores[n])]
     if few:
         more = await _allowed(run, owner, queries, few, state)
         if more is None:
             return None
         return await _candidates(run, owner, queries, scores, nearest, {**allowed, **more}, state)
-    return await run_by_size(len(read), _MANY, pooled, queries, found, best, nearest)
+    return await run_by_size(size, _MANY, pooled, queries, found, best, nearest)

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from wenmai.stores.postgresql.database import Run
 from wenmai.stores.postgresql.search_filters import FILTERS, MATCHING, filters_json
 from wenmai.stores.postgresql.search_partitions import Partition
+from wenmai.stores.postgresql.search_terms import REMOVED_POSTINGS
 from wenmai.stores.structs import Where
 
 REMOVAL_BATCH = 1_000
@@ -12,8 +13,11 @@ REMOVAL_BATCH = 1_000
 
 _REMOVE = """
 WITH {filters}doomed AS MATERIALIZED ({doomed}),
-  gone AS (DELETE FROM search_entries e USING doomed d WHERE e.entry = d.entry RETURNING e.entry, e.length, e.embedded),
-  postings AS (DELETE FROM search_postings p USING gone WHERE p.entry = gone.entry),
+  gone AS (
+    DELETE FROM search_entries e USING doomed d WHERE e.entry = d.entry
+    RETURNING e.entry, e.length, e.embedded, e.terms
+  ),
+{postings},
   fields AS (DELETE FROM search_fields f USING gone WHERE f.entry = gone.entry),
   vectors AS (DELETE FROM search_vectors v USING gone WHERE v.entry = gone.entry),
   sums AS (
@@ -24,9 +28,12 @@ UPDATE search_partitions p SET changes = p.changes + 1,
   entries = p.entries - sums.entries, length = p.length - sums.length, vectors = p.vectors - sums.vectors
 FROM sums WHERE p.partition = $1 AND sums.entries > 0 RETURNING sums.entries"""
 _REMOVE_IDS = _REMOVE.format(
-    filters="", doomed="SELECT entry FROM search_entries WHERE partition = $1 AND id = ANY ($2::text[])"
+    filters="",
+    postings=REMOVED_POSTINGS,
+    doomed="SELECT entry FROM search_entries WHERE partition = $1 AND id = ANY ($2::text[])",
 )
 _REMOVE_MATCHING = _REMOVE.format(
+    postings=REMOVED_POSTINGS,
     filters=f"filters AS MATERIALIZED ({FILTERS.format('$2')}\n),\n",
     doomed=f"{MATCHING.format(partition='$1', query='0')}\n    LIMIT {REMOVAL_BATCH}",
 )

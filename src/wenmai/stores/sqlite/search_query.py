@@ -2,18 +2,18 @@
 
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import apsw
 
-from wenmai.stores.fusion import Candidates, best, pool
-from wenmai.stores.hit_fields import JsonFields
+from wenmai.stores.fusion import pool
+from wenmai.stores.hits import Entry, hits_of
 from wenmai.stores.sqlite.connection_threads import fetch
 from wenmai.stores.sqlite.search_filters import Filter, entry_matches, filters_of, matching_entries, narrowest_first
 from wenmai.stores.sqlite.search_partition import Partition, first_row, place_of
 from wenmai.stores.sqlite.search_vectors import SnapshotVectors
 from wenmai.stores.structs import Hit, SearchQuery
-from wenmai.stores.word_scores import CachedScores, Scored, Sums, WordScores, from_blocks
+from wenmai.stores.word_scores import CachedScores, Sums, WordScores, from_blocks
 from wenmai.text.cjk import query_terms
 
 COUNTED = 1_000
@@ -27,10 +27,6 @@ _BY_ROWS = """
 SELECT e.entry, e.id, e.fields FROM json_each(?) j CROSS JOIN search_entries e ON e.entry = j.value"""
 
 T = TypeVar("T")
-
-
-Entry = tuple[Any, ...]
-"""A candidate: its row, its id, and its fields as JSON, empty if they are not wanted."""
 
 
 class Reader:
@@ -71,7 +67,7 @@ class Reader:
             entries = self._candidates(query, words, similarities)
             similarities |= self._similarities(query, [row for row in entries if row not in similarities])
         scored = scores.at([place_of(row) for row in entries])
-        return _hits(query, list(entries.values()), scored, [similarities.get(row) for row in entries])
+        return hits_of(query, list(entries.values()), scored, [similarities.get(row) for row in entries])
 
     def _scores(self, text: str) -> WordScores:
         """The scores of all entries by the words of the text."""
@@ -182,20 +178,3 @@ class Chosen:
 def _depth(query: SearchQuery) -> int:
     """How many entries each list of candidates has."""
     return query.limit if query.text is None or query.vector is None else query.pool
-
-
-def _hits(
-    query: SearchQuery, entries: Sequence[Entry], scored: Scored, similarities: Sequence[float | None]
-) -> list[Hit]:
-    """The hits among the candidates."""
-    candidates = Candidates([id_ for _, id_, _ in entries], scored.lexical, similarities)
-    return [
-        Hit(
-            id=candidates.ids[place],
-            lexical=scored.lexical[place],
-            coverage=scored.coverage[place],
-            similarity=similarities[place],
-            fields=JsonFields(entries[place][2]) if query.fields else {},
-        )
-        for place in best(query, candidates)
-    ]
