@@ -142,11 +142,14 @@ async def test_a_user_who_comes_back_during_erasures_can_read_what_is_left(tmp_p
                 await eraser.erasures.erase(ERIN)
             await writing
         await write(50, 55)
+    messages = [f"message {number}" for number in range(55)]
     async with opened(tmp_path) as memory:
         kept = [stored.record.session_id for stored in (await memory.sessions.list(ERIN)).items]
         assert {f"s{number}" for number in range(50, 55)} <= {*kept}
         for session_id in kept:
-            assert await heard(memory, ERIN, session_id) in ([], [f"message {session_id[1:]}"])
+            # An id whose session was being erased was not free; the message went to a session with a new id.
+            said = [f"message {session_id[1:]}"] if session_id[1:].isdigit() else messages
+            assert set(await heard(memory, ERIN, session_id)) <= set(said)
 
 
 async def test_a_user_who_came_back_is_recalled_by_a_process_that_knows_the_former_key(tmp_path: Path) -> None:

@@ -514,4 +514,5 @@ def test_the_sql_of_the_revisions_is_shipped() -> None:
         "r0004_purge.sql",
         "r0005_search.sql",
         "r0006_derived.sql",
+        "r0013_blocks.sql",
     }
