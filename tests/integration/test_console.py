@@ -11,7 +11,7 @@ import httpx
 import pytest
 from http_service import listening
 from msgspec.structs import replace
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
 from browser import PHONE, WIDE, Watched, chromium
 from console_data import BUSINESS, HOSTILE, LONG_USER, OTHERS, SESSION, USER, Filled, fill
@@ -316,6 +316,8 @@ def test_evidence_is_uploaded_found_and_deleted(browser: Browser, url: str, tmp_
     page.get_by_label("File").set_input_files(file)
     page.get_by_role("button", name="Upload").click()
     expect(page.get_by_text("Added")).to_be_visible()
+    stages = page.locator("ol.upload > li")
+    expect(stages).to_have_text(["Received", "Found by words: 1", "No embedder: found by words only"])
     page.get_by_label("Question").fill("How many steps has the lighthouse?")
     page.get_by_role("button", name="Search").click()
     expect(page.get_by_role("region", name="Try a search").locator("tbody tr").first).to_contain_text("212 steps")
@@ -325,6 +327,17 @@ def test_evidence_is_uploaded_found_and_deleted(browser: Browser, url: str, tmp_
     page.get_by_role("dialog").get_by_role("button", name="Delete").click()
     expect(page.get_by_role("heading", name="Browse: All sources")).to_be_visible()
     assert httpx.get(f"{url}/api/v1/evidence", params={"source_ref": "lighthouse.md"}).json()["evidence"] == []
+    embedded = iter([1, 2])
+
+    def with_vectors(route: Route) -> None:
+        answer = route.fetch()
+        route.fulfill(response=answer, json=answer.json() | {"evidence": {"passages": 2, "embedded": next(embedded)}})
+
+    page.route("**/readyz", with_vectors)
+    page.get_by_label("File").set_input_files(file)
+    page.get_by_role("button", name="Upload").click()
+    expect(page.get_by_role("progressbar", name="Found by meaning")).to_have_attribute("max", "2")
+    expect(stages.last).to_have_text("Found by meaning: 2")
     empty = tmp_path / "empty.csv"
     empty.write_text("")
     page.get_by_label("File").set_input_files(empty)

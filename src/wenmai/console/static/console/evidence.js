@@ -2,10 +2,11 @@
 
 import { byId, element, showDialog, showToast } from "../dom.js";
 import { action, address, badge, card, confirmed, empty, facts, field, form, id, link, number, pagedTable, submit, table } from "./parts.js";
-import { get, send } from "./request.js";
+import { get, readiness, send } from "./request.js";
 import { say } from "./texts.js";
 
 const PAGE = 30;
+const POLL_SECONDS = 1;
 const TYPES = { md: "text/markdown", txt: "text/plain", jsonl: "application/jsonl", csv: "text/csv" };
 
 export async function showEvidence(content, { source = "", passage = "" }) {
@@ -59,14 +60,50 @@ function uploadForm(holder) {
   return form("filters", async ({ replace }) => {
     const chosen = file.files[0];
     const type = TYPES[chosen.name.split(".").pop().toLowerCase()] ?? "text/plain";
-    holder.replaceChildren(element("p", {}, element("progress", { "aria-label": say("uploading") }), ` ${say("uploading")}`));
+    const stages = ["stageReceived", "stageWords", "stageMeaning"].map((name) => element("li", {}, say(name)));
+    const list = element("ol", { class: "upload" }, ...stages);
+    begin(stages[0]);
+    holder.replaceChildren(list);
     try {
       const result = await send("POST", "api/v1/evidence/files", { body: chosen, query: { name: chosen.name, replace_source: replace ? "true" : "" }, extra: { "Content-Type": type } });
-      holder.replaceChildren(...report(result));
+      finish(stages[0]);
+      finish(stages[1], number(result.added + result.changed));
+      holder.replaceChildren(list, ...report(result));
+      await followVectors(stages[2]);
     } catch (problem) {
       holder.replaceChildren(element("p", { class: "note error" }, problem.message));
     }
   }, field(say("file"), file, "wide"), element("label", { class: "check" }, element("input", { type: "checkbox", name: "replace", value: "yes" }), say("replaceSource")), submit(say("upload")));
+}
+
+/** A stage of an upload that has begun: how much of it is done, if that is known. */
+function begin(stage, done = null, all = null) {
+  stage.querySelector("progress")?.remove();
+  stage.append(element("progress", { "aria-label": stage.firstChild.data, value: done, max: all }));
+}
+
+function finish(stage, count = "") {
+  stage.querySelector("progress")?.remove();
+  stage.className = "done";
+  stage.append(count && `: ${count}`);
+}
+
+/** Show how many of the passages have their vectors, until all do or the page shows something else. */
+async function followVectors(stage) {
+  begin(stage);
+  while (stage.isConnected) {
+    await new Promise((resolve) => setTimeout(resolve, POLL_SECONDS * 1000));
+    const { evidence } = await readiness();
+    if (!evidence) {
+      stage.replaceChildren(say("noEmbedder"));
+      return;
+    }
+    if (evidence.embedded >= evidence.passages) {
+      finish(stage, number(evidence.embedded));
+      return;
+    }
+    begin(stage, evidence.embedded, evidence.passages);
+  }
 }
 
 function report(result) {
