@@ -8,6 +8,7 @@ const WIDTH = innerWidth < 720 ? 380 : 720;
 const HEIGHT = 180;
 const LEFT = 56;
 const BOTTOM = 22;
+const WIDEST = 90;
 
 const part = (kind, share) => {
   const made = element("span", { class: kind });
@@ -21,7 +22,7 @@ const legend = (series) => element("ul", { class: "legend" }, ...series.map(({ n
 /** Stacked columns: `columns` are `[label, values]`, a value for each of the `series` `{name, kind}`. */
 export function stackedColumns(title, columns, series) {
   const top = Math.max(1, ...columns.map(([, values]) => values.reduce((sum, value) => sum + value, 0)));
-  const step = (WIDTH - LEFT) / columns.length;
+  const step = Math.min(WIDEST, (WIDTH - LEFT) / columns.length);
   const scale = (HEIGHT - BOTTOM - 8) / top;
   const svg = drawn("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, class: "chart", role: "img", "aria-label": title });
   for (const share of [0, 0.5, 1]) {

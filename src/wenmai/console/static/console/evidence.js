@@ -69,7 +69,7 @@ function uploadForm(holder) {
       finish(stages[0]);
       finish(stages[1], number(result.added + result.changed));
       holder.replaceChildren(list, ...report(result));
-      await followVectors(stages[2]);
+      followVectors(stages[2]).catch((problem) => stages[2].append(`: ${problem.message}`));
     } catch (problem) {
       holder.replaceChildren(element("p", { class: "note error" }, problem.message));
     }
