@@ -83,6 +83,7 @@ def _pages() -> Mapping[str, tuple[str, dict[str, str]]]:
         "all threads": (threads, {"limit": "50", **everyone}),
         "all threads, a later page": (threads, {"limit": "50", "cursor": str(FEW - 60), **everyone}),
         "threads of an absent persona": (threads, {"limit": "150", "npc_id": "absent", **everyone}),
+        "topics": ("/v1/topics", {"limit": "50", **everyone}),
         "sessions of a user": (listed, {"limit": "50"}),
         "a session": (f"{listed}/loaded-2", {}),
         "its messages": (f"{listed}/loaded-2/messages", {"limit": "50"}),

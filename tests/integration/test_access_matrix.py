@@ -73,6 +73,7 @@ UNNAMED: Mapping[Operation, Any] = {
     ("get", "/v1/audit/status"): None,
     ("get", "/v1/keys"): None,
     ("get", "/v1/threads"): None,
+    ("get", "/v1/topics"): None,
     ("get", "/metrics"): None,
 }
 """Routes that name none, or a user, whom every scope has → the body."""

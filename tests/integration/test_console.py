@@ -127,6 +127,10 @@ def test_the_overview_shows_the_figures_of_the_api(browser: Browser, url: str) -
     header = page.get_by_role("region", name="Tokens by persona").locator("th").all_inner_texts()
     assert cells(page, "Tokens by persona", header.index("Village Elder")) == [f"{each:,}" for each in tokens]
     assert any(tokens)
+    topics = httpx.get(f"{url}/v1/topics", params={"since": f"{shown[0]}T00:00:00Z"}).json()["topics"]
+    most = [(each["title"], str(each["answers"])) for each in topics[:15]]
+    assert list(zip(cells(page, "Hot topics", 0), cells(page, "Hot topics", 1), strict=True)) == most
+    assert most
     expect(page.get_by_role("heading", name="Health")).to_be_visible()
     state = httpx.get(f"{url}/readyz").json()
     assert cells(page, "Store", 0) == list(state["stores"]) == ["sqlite"]

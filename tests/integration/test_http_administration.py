@@ -51,6 +51,40 @@ async def test_threads_of_all_users_of_the_site_are_listed_in_pages(tmp_path: Pa
         assert (await service.client.get("/v1/threads", params={"cursor": "forged"})).status_code == 422
 
 
+async def test_topics_are_the_passages_that_answers_cited(tmp_path: Path) -> None:
+    """Summed over users, by title; of one persona, since a time; never a text, and none of another site."""
+
+    def answer(*cited: str) -> dict[str, Any]:
+        message = {"role": "assistant", "content": "Yes.", "metadata": {"evidence_ids": cited}}
+        return {"messages": [{"role": "user", "content": "Is it so?", "metadata": {"evidence_ids": ["gate"]}}, message]}
+
+    async with open_service(tmp_path) as service:
+        passages = [
+            {"evidence_id": each, "title": each.title(), "text": f"The {each} is old."} for each in ("gate", "bell")
+        ]
+        await service.client.post("/api/v1/evidence", json={"evidence": passages})
+        for number in range(3):
+            user = service.client_of(X_User_ID=f"user-{number}")
+            await user.post(
+                "/v1/sessions", json={"session_id": f"s-{number}", "npc_id": "doctor" if number else "elder"}
+            )
+            cited = ["bell", "said in secret", *(["gate"] if number else [])]
+            await user.post(f"/v1/sessions/s-{number}/messages", json=answer(*cited))
+
+        async def topics(**query: str) -> list[tuple[str, str, int]]:
+            found, _ = await all_pages(service, "/v1/topics", "topics", **query)
+            return [(each["evidence_id"], each["title"], each["answers"]) for each in found]
+
+        assert await topics() == [("bell", "Bell", 3), ("gate", "Gate", 2)]
+        assert await topics(npc_id="elder") == [("bell", "Bell", 1)]
+        last = (await service.client_of(X_User_ID="user-2").get("/v1/sessions/s-2/messages")).json()["messages"][-1]
+        assert await topics(since=last["timestamp"]) == []
+        assert (await service.client_of(X_User_ID="user-0").get("/v1/topics")).json()["topics"][0]["answers"] == 1
+        assert (await service.client_of(X_Site_ID="other").get("/v1/topics")).json()["topics"] == []
+        await service.client.delete("/api/v1/evidence/bell")
+        assert await topics() == [("gate", "Gate", 2)]
+
+
 async def test_a_key_of_one_user_lists_no_other_user(tmp_path: Path) -> None:
     """Neither threads, nor keys of another tenant; and no key's digest."""
     async with open_service(tmp_path, auth="keys") as service:

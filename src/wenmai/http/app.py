@@ -29,6 +29,7 @@ from wenmai.http.routes import (
     sessions,
     states,
     threads,
+    topics,
     usage,
     users,
 )
@@ -48,6 +49,7 @@ ROUTERS = (
     usage,
     users,
     threads,
+    topics,
     keys,
     audit,
     health,

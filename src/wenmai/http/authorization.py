@@ -41,7 +41,7 @@ RIGHT_OF: Mapping[str, Right] = {
             *("activate_persona", "delete_persona_version"),
             *("create_prompt", "list_prompts", "read_prompt", "list_prompt_versions", "read_prompt_version"),
             *("activate_prompt", "delete_prompt_version"),
-            *("usage", "metrics", "audit", "audit_status", "list_keys", "list_threads"),
+            *("usage", "metrics", "audit", "audit_status", "list_keys", "list_threads", "list_topics"),
         ),
         "admin",
     ),

@@ -2,26 +2,29 @@
 
 import { element } from "../dom.js";
 import { language, localized } from "../texts.js";
-import { shares, stackedColumns } from "./charts.js";
-import { badge, card, duration, empty, facts, field, figures, number, select, table } from "./parts.js";
+import { bars, shares, stackedColumns } from "./charts.js";
+import { action, badge, card, duration, empty, facts, field, figures, number, select, table } from "./parts.js";
 import { get, getText, readiness } from "./request.js";
 import { say } from "./texts.js";
 
 const REFRESH_SECONDS = 5;
 const MOST_PERSONAS = 20;
+const MOST_TOPICS = 15;
 const MODES = ["normal", "conservative", "refuse"];
 
 export async function showOverview(content) {
   const health = element("div", { class: "stackable" });
   const usage = element("div", {});
   const turns = element("div", {});
+  const topics = element("div", {});
   const first = innerWidth < 720 ? 7 : 30;
   const days = select("days", [7, 30, 90].map((each) => [String(each), `${each} ${say("days")}`]), String(first));
-  days.addEventListener("change", () => showUsage(usage, Number(days.value)));
-  await Promise.all([showUsage(usage, first), showTurns(turns)]);
+  days.addEventListener("change", () => { showUsage(usage, Number(days.value)); showTopics(topics, Number(days.value)); });
+  await Promise.all([showUsage(usage, first), showTurns(turns), showTopics(topics, first)]);
   content.replaceChildren(
     card(say("tokensByDay"), field(say("period"), days, "inline"), usage),
     card(say("modes"), turns),
+    card(say("topics"), topics),
     card(say("health"), health),
   );
   await showHealth(health);
@@ -48,6 +51,25 @@ async function showUsage(holder, days) {
     ...(budgets.length ? [table(say("budgets"), [say("budgets"), say("used"), say("limit"), say("state_")],
       budgets.map((each) => [`${say(each.of)} (${each.measure})`, number(each.used, 4), number(each.limit, 4), badge(each.state, each.state)]))] : []),
   );
+}
+
+/** The passages that answers of the days cited, over the sessions examined so far. */
+async function showTopics(holder, days) {
+  const since = new Date(Date.now() - days * 86_400_000).toISOString();
+  const counted = new Map();
+  let examined = 0;
+  const more = async (cursor) => {
+    const page = await get("v1/topics", { since, cursor });
+    examined += page.threads;
+    for (const { evidence_id: topic, title, answers } of page.topics) {
+      counted.set(topic, { title: title || topic, answers: (counted.get(topic)?.answers ?? 0) + answers });
+    }
+    const most = [...counted.values()].sort((one, other) => other.answers - one.answers).slice(0, MOST_TOPICS);
+    holder.replaceChildren(element("p", { class: "hint" }, `${say("topicsHint")} ${say("threads")}: ${number(examined)}`),
+      most.length ? bars(say("topics"), most.map((each) => [each.title, each.answers]), say("title"), say("answers")) : empty(say("noTopics")),
+      page.next ? element("div", { class: "buttons" }, action(say("more"), () => more(page.next))) : "");
+  };
+  await more();
 }
 
 const tokens = (each) => each.prompt_tokens + each.completion_tokens;
