@@ -29,6 +29,7 @@ from wenmai.engine import open_engine
 from wenmai.errors import WenmaiError
 from wenmai.http.app import ROUTERS
 from wenmai.http.authorization import RIGHT_OF
+from wenmai.http.routes import pages
 from wenmai.interchange import import_files
 from wenmai.scope import Scope, ThreadKey
 
@@ -80,7 +81,7 @@ UNNAMED: Mapping[Operation, Any] = {
 
 NAMES = {
     (method.lower(), route.path_format): route.name
-    for each in ROUTERS
+    for each in (*ROUTERS, pages)
     for route in each.router.routes
     for method in getattr(route, "methods", None) or ()
 }

@@ -14,6 +14,7 @@ from wenmai.auth.principal import RIGHTS, Right
 from wenmai.engine import open_engine
 from wenmai.http.app import ROUTERS
 from wenmai.http.authorization import PUBLIC, RIGHT_OF
+from wenmai.http.routes import pages
 
 SESSION = "session-of-the-owner"
 BODIES: Mapping[tuple[str, str], object] = {
@@ -77,7 +78,7 @@ OPERATIONS = [
 
 def routes() -> list[APIRoute]:
     """The routes of all routers, in order."""
-    return [route for each in ROUTERS for route in each.router.routes if isinstance(route, APIRoute)]
+    return [route for each in (*ROUTERS, pages) for route in each.router.routes if isinstance(route, APIRoute)]
 
 
 def test_every_route_has_a_right_or_is_public() -> None:

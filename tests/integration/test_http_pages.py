@@ -1,6 +1,8 @@
 """HTML pages, and headers of all responses."""
 
 import re
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -39,6 +41,23 @@ async def test_a_page_needs_no_other_server_and_allows_none(path: str, service: 
     assert size < 150_000 or path == "/docs"
     for absent in ("/docs/nothing.js", "/static/nothing.js", "/static/..%2F__init__.py"):
         assert (await service.client.get(absent)).status_code == 404
+
+
+def test_a_service_without_pages_is_the_api_alone() -> None:
+    """It does not load what they are made of, and its API is the same."""
+    app = serve_app(Settings(pages=False))
+    assert app.openapi() == serve_app(Settings()).openapi()
+    paths = {getattr(route, "path", None) for route in app.routes}
+    assert not paths & {"/", "/console", "/docs", "/static/{name:path}"}
+    program = """
+import sys
+from wenmai.config.settings import Settings
+from wenmai.http.app import serve_app
+serve_app(Settings(pages=False))
+print(sorted({"markdown_it", "nh3", "wenmai.console", "wenmai.http.routes.pages"} & set(sys.modules)))
+"""
+    loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert loaded.stdout.strip() == "[]"
 
 
 async def test_a_file_of_the_pages_is_sent_once(service: Service) -> None:

@@ -151,9 +151,10 @@ def _announce(settings: Settings, listening: socket.socket) -> None:
     shown = f"[{host}]" if ":" in host else host
     cache = f"cache {mask_url(settings.hot)}, " if settings.hot else ""
     search = f"search {mask_url(settings.search)}, " if settings.search else ""
+    pages = " (chat at /, console at /console, API at /docs)" if settings.pages else ""
     workers = f", {settings.workers} workers" if settings.workers > 1 else ""
     typer.echo(
-        f"Wenmai listens on http://{shown}:{port} (API at /docs){workers}; profile {settings.profile}, "
+        f"Wenmai listens on http://{shown}:{port}{pages}{workers}; profile {settings.profile}, "
         f"store {mask_url(settings.store)}, {cache}{search}model {settings.model or 'offline'}"
     )
     if settings.auth == "none":

@@ -48,6 +48,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         receipt_key: a secret that signs the receipts of erasures; empty for receipts without a signature.
         workers: worker processes; more than one needs a store that several processes can open.
         allowed_hosts: host names accepted in ``Host`` and ``Origin``, besides loopback.
+        pages: whether the service has the chat page, the console and the API documentation at ``/docs``.
         request_seconds: deadline for a request to arrive, headers and body; longer for a large body.
         max_connections: concurrent connections per process.
         max_turns: running and waiting turns per process.
@@ -112,6 +113,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     receipt_key: str = ""
     workers: Annotated[int, msgspec.Meta(ge=1, le=64)] = 1
     allowed_hosts: tuple[HostName, ...] = ()
+    pages: bool = True
     request_seconds: Seconds = 15.0
     max_connections: Positive = 800
     max_turns: Positive = 512

@@ -21,7 +21,6 @@ from wenmai.http.routes import (
     health,
     keys,
     npc,
-    pages,
     personas,
     prompts,
     queries,
@@ -53,7 +52,6 @@ ROUTERS = (
     keys,
     audit,
     health,
-    pages,
 )
 
 
@@ -98,6 +96,10 @@ def _build(settings: Settings, open_: Callable[[], AbstractAsyncContextManager[E
     app.state.metrics = metrics
     for resource in ROUTERS:
         add_routes(app, resource.router)
+    if settings.pages:
+        from wenmai.http.routes import pages  # noqa: PLC0415 — whoever serves the API alone does not load it
+
+        add_routes(app, pages.router)
     add_problem_handlers(app)
     describe(app, [resource.router for resource in ROUTERS])
     # The middleware added last is the outermost.

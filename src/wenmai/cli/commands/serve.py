@@ -33,6 +33,9 @@ def serve(
     workers: Annotated[
         int | None, typer.Option(help="Number of worker processes; default: 1", show_default=False)
     ] = None,
+    pages: Annotated[
+        bool | None, typer.Option("--pages/--no-pages", help="Serve the pages, or the API alone", show_default=False)
+    ] = None,
     log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error", show_default=False)] = None,
 ) -> None:
     """Serve the HTTP API until stopped; running turns are completed first."""
@@ -48,6 +51,7 @@ def serve(
             model_base_url=model_base_url,
             embedder=embedder,
             workers=workers,
+            pages=pages,
             log_level=log_level,
         ).values
         check_bind_host(settings.host, settings.auth)
