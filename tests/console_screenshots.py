@@ -33,6 +33,11 @@ def main(folder: Path) -> None:
             opened(browser, url, "sessions").screenshot(path=folder / "console-sessions.png")
             page = opened(browser, url, f"traces?user={USER}&trace={trace}", locale="en-GB")
             page.screenshot(path=folder / "console-trace.png", full_page=True)
+            page = opened(browser, url, f"memory?user={USER}&session={BUSINESS}")
+            page.screenshot(path=folder / "console-memory.png", full_page=True)
+            opened(browser, url, f"traces?user={USER}").screenshot(path=folder / "console-traces.png")
+            evidence(opened(browser, url, "evidence", color_scheme="dark"), folder)
+            opened(browser, url, "audit").screenshot(path=folder / "console-audit.png")
             page = opened(browser, url, "versions", locale="en-GB", color_scheme="dark")
             page.screenshot(path=folder / "console-versions.png")
             memory(opened(browser, url, f"memory?user={USER}&session={BUSINESS}", viewport=PHONE), folder)
@@ -44,6 +49,14 @@ def memory(page: Page, folder: Path) -> None:
     page.get_by_role("button", name="查找").nth(1).click()
     page.locator(".results > li").first.wait_for()
     page.screenshot(path=folder / "console-memory-phone.png")
+
+
+def evidence(page: Page, folder: Path) -> None:
+    """A search tried out."""
+    page.get_by_label("问题").fill("祠堂是谁扩建的？")
+    page.get_by_role("button", name="查找").first.click()
+    page.wait_for_timeout(600)
+    page.screenshot(path=folder / "console-evidence.png")
 
 
 def opened(browser: Browser, url: str, place: str, **context: object) -> Page:

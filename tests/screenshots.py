@@ -162,6 +162,8 @@ PICTURES = {
     "inspector.png": (inspector, "wide"),
     "inspector-phone.png": (inspector, "phone-dark"),
     "replay.png": (replay, "wide"),
+    "preferences.png": (preferences, "wide-dark"),
+    "conversations-phone.png": (conversations, "phone"),
 }
 """The pictures of the documentation: state and variant."""
 

@@ -2,6 +2,7 @@
 
 import { call } from "./api.js";
 import { element, section, showDialog, showToast, sized, table } from "./dom.js";
+import { titleOf } from "./passages.js";
 import { replay } from "./replay.js";
 import { stateChange } from "./state.js";
 import { text } from "./texts.js";
@@ -47,7 +48,7 @@ function evidence(trace) {
   const found = trace.details.passages;
   const cited = new Map((trace.details.answer?.citations ?? []).map((each) => [each.evidence_id, each.title]));
   const rows = found.map(({ evidence_id: id, score }) => [
-    [cited.get(id), " ", element("span", { class: "id" }, id)], score.toFixed(3), cited.has(id) ? text("cited") : "",
+    [titleOf(id, cited.get(id)), " ", element("span", { class: "id" }, id)], score.toFixed(3), cited.has(id) ? text("cited") : "",
   ]);
   return found.length > 0 && section(text("evidence"), table(["evidence", "score", "used"], rows));
 }

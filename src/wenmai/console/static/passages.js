@@ -15,6 +15,13 @@ export function citationList(citations) {
   }));
 }
 
+/** The title of a passage, read where it is not known; nothing for one that is gone, whose id stands beside it. */
+export function titleOf(id, known) {
+  const shown = element("span", {}, known ?? "");
+  if (!known) passage(id).then((found) => { shown.textContent = found.title; }, () => {});
+  return shown;
+}
+
 /** A passage, read once. */
 function passage(id) {
   if (!passages.has(id)) {

@@ -16,7 +16,7 @@ export async function showOverview(content) {
   const health = element("div", { class: "stackable" });
   const usage = element("div", {});
   const turns = element("div", {});
-  const topics = element("div", {});
+  const topics = element("div", { class: "titled" });
   const first = innerWidth < 720 ? 7 : 30;
   const days = select("days", [7, 30, 90].map((each) => [String(each), `${each} ${say("days")}`]), String(first));
   days.addEventListener("change", () => { showUsage(usage, Number(days.value)); showTopics(topics, Number(days.value)); });
@@ -65,7 +65,7 @@ async function showTopics(holder, days) {
       counted.set(topic, { title: title || topic, answers: (counted.get(topic)?.answers ?? 0) + answers });
     }
     const most = [...counted.values()].sort((one, other) => other.answers - one.answers).slice(0, MOST_TOPICS);
-    holder.replaceChildren(element("p", { class: "hint" }, `${say("topicsHint")} ${say("threads")}: ${number(examined)}`),
+    holder.replaceChildren(element("p", { class: "hint" }, `${say("topicsHint")} ${say("examined")}: ${number(examined)}`),
       most.length ? bars(say("topics"), most.map((each) => [each.title, each.answers]), say("title"), say("answers")) : empty(say("noTopics")),
       page.next ? element("div", { class: "buttons" }, action(say("more"), () => more(page.next))) : "");
   };

@@ -30,7 +30,7 @@ const TEXTS = {
   why_words: ["用词", "words"], why_meaning: ["语义", "meaning"], why_time: ["时间", "time"], why_speaker: ["说话人", "speaker"], why_neighbours: ["相邻", "neighbours"], why_form: ["形式", "form"], why_session: ["会话", "session"],
   recallHint: ["按用户说过的话查找，不是事实的依据。", "Searches what was said. It is no evidence for facts."], notRecalled: ["没有找到相关的消息", "No message answers this"],
   preferences: ["偏好", "Preferences"], verbosity: ["详略", "Length"], tone: ["语气", "Tone"], answerLanguage: ["语言", "Language"], tags: ["兴趣", "Interests"], defaults: ["默认值", "Defaults"],
-  topics: ["热门话题", "Hot topics"], topicsHint: ["回答引用得最多的段落。", "The passages that answers cite most."], noTopics: ["这段时间还没有引用证据的回答。", "No answer cited evidence in this time."], answers: ["回答数", "Answers"],
+  topics: ["热门话题", "Hot topics"], topicsHint: ["回答引用得最多的段落。", "The passages that answers cite most."], examined: ["看过的对话", "Conversations examined"], noTopics: ["这段时间还没有引用证据的回答。", "No answer cited evidence in this time."], answers: ["回答数", "Answers"],
   episodes: ["情节时间线", "Timeline of episodes"], episodesHint: ["最近的消息，按日与人设；已完成的消息都可以被回忆。", "The newest messages, by day and persona; each complete message may be recalled."], noEpisodes: ["还没有可以回忆的消息。", "Nothing to recall yet."],
   summaries: ["摘要", "Summaries"], noSummary: ["还没有摘要；一段对话超过 10 条消息后生成。", "No summary yet. A thread gets one after more than 10 messages."], version: ["版本", "Version"], covers: ["涵盖消息", "Messages covered"], by: ["写法", "Written by"],
   rules: ["规则", "rules"], model: ["模型", "Model"], saved: ["节省词元", "Tokens saved"], history: ["模型见过的各版", "Versions that models saw"], loadHistory: ["比较各版", "Compare versions"], noHistory: ["没有记录到摘要的提示", "No stored prompt has a summary"],

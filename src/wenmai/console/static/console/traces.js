@@ -81,6 +81,10 @@ function verification(trace) {
 
 function passages(trace) {
   const found = trace.details.passages ?? [];
-  const rows = found.map((each) => [link(each.evidence_id, "evidence", { passage: each.evidence_id }), number(each.score, 3)]);
+  const rows = found.map((each) => {
+    const shown = link(each.evidence_id, "evidence", { passage: each.evidence_id });
+    get(`api/v1/evidence/${id(each.evidence_id)}`).then(({ title }) => { shown.textContent = title || each.evidence_id; }, () => {}); // deleted: its id
+    return [shown, number(each.score, 3)];
+  });
   return card(say("passages"), found.length ? table(say("passages"), [say("passage"), say("score")], rows) : empty(say("nothingFound")));
 }
