@@ -12,6 +12,7 @@ from playwright.sync_api import Browser, Page, ViewportSize, sync_playwright
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 WIDE: ViewportSize = {"width": 1280, "height": 800}
 PHONE: ViewportSize = {"width": 390, "height": 844}
+VIEWPORTS = (WIDE, PHONE)
 SERIOUS = ("serious", "critical")
 
 

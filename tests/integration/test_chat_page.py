@@ -12,9 +12,9 @@ from typing import Any, TypeVar
 import httpx
 import pytest
 from http_service import listening, profile_settings, settings_in
-from playwright.sync_api import Browser, Page, Route, expect
+from playwright.sync_api import Browser, Page, Route, ViewportSize, expect
 
-from browser import PHONE, WIDE, Watched, chromium
+from browser import PHONE, VIEWPORTS, WIDE, Watched, chromium
 from identity_provider import AUDIENCE, ISSUER, identity_provider
 from support import make_sampled_file
 from wenmai.auth.keys import ApiKeys
@@ -61,6 +61,13 @@ def assistant(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield running
 
 
+@pytest.fixture(params=VIEWPORTS, ids=["wide", "phone"])
+def viewport(request: pytest.FixtureRequest) -> ViewportSize:
+    """The size of a screen, and then of a phone."""
+    size: ViewportSize = request.param
+    return size
+
+
 def opened(browser: Browser, url: str, **context: Any) -> Watched:
     """The chat page in a new context, in Chinese and wide unless said otherwise."""
     settings: dict[str, Any] = {"viewport": WIDE, "locale": "zh-CN", **context}
@@ -69,6 +76,12 @@ def opened(browser: Browser, url: str, **context: Any) -> Watched:
     watched = Watched(made.new_page(), url)
     watched.page.goto(url)
     return watched
+
+
+def show_list(page: Page) -> None:
+    """Open the list of conversations, which a phone hides."""
+    if page.locator("#open-sidebar").is_visible():
+        page.locator("#open-sidebar").click()
 
 
 def ask(page: Page, question: str) -> None:
@@ -121,9 +134,9 @@ def test_the_page_is_accessible(context: dict[str, Any], names: tuple[str, str],
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
-def test_a_conversation_with_two_personas_survives_a_reload(browser: Browser, url: str) -> None:
+def test_a_conversation_with_two_personas_survives_a_reload(viewport: ViewportSize, browser: Browser, url: str) -> None:
     """Three turns, a citation, a persona switch; after a reload the same messages with their sources."""
-    page = opened(browser, url).page
+    page = opened(browser, url, viewport=viewport).page
     expect(page.locator(".message.assistant")).to_have_count(1)
     ask(page, QUESTION)
     page.locator("#follow-ups .chip").first.click()
@@ -143,20 +156,26 @@ def test_a_conversation_with_two_personas_survives_a_reload(browser: Browser, ur
     expect(page.get_by_role("radio", name="村中长者")).to_have_attribute("aria-checked", "true")
 
 
-def test_conversations_are_listed_renamed_and_deleted_with_undo(browser: Browser, url: str) -> None:
+def test_conversations_are_listed_renamed_and_deleted_with_undo(
+    viewport: ViewportSize, browser: Browser, url: str
+) -> None:
     """Switching, searching, renaming; undo brings one back, without it the service has it no more."""
-    page = opened(browser, url).page
+    page = opened(browser, url, viewport=viewport).page
     ask(page, QUESTION)
+    show_list(page)
     page.get_by_role("button", name="新对话").first.click()
     ask(page, "祠堂是什么时候建的？")
+    show_list(page)
     items = page.locator("#session-list li")
     expect(items).to_have_count(2)
     expect(page.locator("#session-list h2")).to_have_text(["今天"])
     page.clock.set_fixed_time(datetime.now(UTC) + timedelta(days=1))
     page.reload()
+    show_list(page)
     expect(page.locator("#session-list h2")).to_have_text(["昨天"])
     page.get_by_role("button", name=QUESTION, exact=True).click()
     expect(page.locator(".message.user")).to_have_text([QUESTION])
+    show_list(page)
     page.locator("#search").fill("祠堂")
     expect(items).to_have_count(1)
     page.locator("#search").fill("")
@@ -170,6 +189,7 @@ def test_conversations_are_listed_renamed_and_deleted_with_undo(browser: Browser
     expect(items).to_have_count(1)
     page.get_by_role("button", name="撤销").click()
     expect(items).to_have_count(2)
+    show_list(page)
     items.filter(has_text="家训的开头").hover()
     page.get_by_role("button", name="删除: 家训的开头").click()
     expect(page.locator(".message.user")).to_have_count(0)
@@ -228,9 +248,9 @@ def test_a_lost_connection_is_resumed(browser: Browser, url: str) -> None:
     assert [each["role"] for each in messages] == ["user", "assistant"]
 
 
-def test_preferences_are_kept_and_an_incognito_turn_is_not(browser: Browser, url: str) -> None:
+def test_preferences_are_kept_and_an_incognito_turn_is_not(viewport: ViewportSize, browser: Browser, url: str) -> None:
     """A choice is stored with the session; an incognito turn changes no preference."""
-    page = opened(browser, url).page
+    page = opened(browser, url, viewport=viewport).page
     page.get_by_role("button", name="偏好").click()
     expect(page.get_by_role("dialog")).to_contain_text("第一问之后")
     page.keyboard.press("Escape")
@@ -255,9 +275,9 @@ def test_preferences_are_kept_and_an_incognito_turn_is_not(browser: Browser, url
     assert (preference["verbosity"], preference["chosen"]) == ("normal", [])
 
 
-def test_the_inspector_shows_the_figures_of_the_trace(browser: Browser, url: str) -> None:
+def test_the_inspector_shows_the_figures_of_the_trace(viewport: ViewportSize, browser: Browser, url: str) -> None:
     """Blocks with their tokens, steps, evidence with scores, versions, removed statements, as the API says them."""
-    page = opened(browser, url).page
+    page = opened(browser, url, viewport=viewport).page
     ask(page, QUESTION)
     trace_id = httpx.get(f"{url}/api/v1/npc/traces").json()["traces"][0]["trace_id"]
     trace = httpx.get(f"{url}/api/v1/npc/traces/{trace_id}").json()
@@ -283,9 +303,11 @@ def test_the_inspector_shows_the_figures_of_the_trace(browser: Browser, url: str
     expect(dialog.locator("table").first).to_contain_text(trace["evidence_ids"][0])
 
 
-def test_the_assistant_shows_the_stages_and_is_corrected(browser: Browser, assistant: str) -> None:
+def test_the_assistant_shows_the_stages_and_is_corrected(
+    viewport: ViewportSize, browser: Browser, assistant: str
+) -> None:
     """Quick questions of the role; the current stage is marked; a click corrects it, and the next turn goes on."""
-    watched = opened(browser, assistant)
+    watched = opened(browser, assistant, viewport=viewport)
     page = watched.page
     chips = page.locator("#follow-ups .chip")
     expect(chips.first).to_have_text("押品怎么创建？")
@@ -422,7 +444,7 @@ def test_an_answer_without_its_model_says_what_was_missing(browser: Browser, tmp
 
 
 def test_a_reload_in_the_middle_of_an_answer_finds_it_completed(
-    browser: Browser, url: str, monkeypatch: pytest.MonkeyPatch
+    viewport: ViewportSize, browser: Browser, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The question is there at once, and the answer when it is complete."""
     reached, go = threading.Event(), threading.Event()
@@ -439,7 +461,7 @@ def test_a_reload_in_the_middle_of_an_answer_finds_it_completed(
         return await answered(chat, request, on_event=paused_event)
 
     monkeypatch.setattr(Chat, "ask", paused)
-    page = opened(browser, url).page
+    page = opened(browser, url, viewport=viewport).page
     page.locator("#question").fill(QUESTION)
     page.keyboard.press("Enter")
     assert reached.wait(10)

@@ -11,9 +11,9 @@ import httpx
 import pytest
 from http_service import listening
 from msgspec.structs import replace
-from playwright.sync_api import Browser, Page, Route, expect
+from playwright.sync_api import Browser, Page, Route, ViewportSize, expect
 
-from browser import PHONE, WIDE, Watched, chromium
+from browser import PHONE, VIEWPORTS, WIDE, Watched, chromium
 from console_data import BUSINESS, HOSTILE, LONG_USER, OTHERS, SESSION, USER, Filled, fill
 from wenmai.http.app import serve_app
 
@@ -166,31 +166,35 @@ def test_sessions_of_all_users_are_listed_filtered_and_opened(browser: Browser, 
     close(watched)
 
 
-def test_a_session_is_deleted_and_a_user_erased_with_a_receipt(browser: Browser, url: str) -> None:
+@pytest.mark.parametrize(("viewport", "number"), [(WIDE, 10), (PHONE, 12)], ids=["wide", "phone"])
+def test_a_session_is_deleted_and_a_user_erased_with_a_receipt(
+    viewport: ViewportSize, number: int, browser: Browser, url: str
+) -> None:
     """After a question; the erasure only when the id is typed; the export has what was stored."""
-    watched = opened(browser, url, "sessions?user=guest-010&session=s-010")
+    guest, other = f"guest-0{number}", f"guest-0{number + 1}"
+    watched = opened(browser, url, f"sessions?user={guest}&session=s-0{number}", viewport=viewport)
     page = watched.page
     page.get_by_role("button", name="Delete…").click()
     page.get_by_role("dialog").get_by_role("button", name="Delete").click()
     expect(page.get_by_text("No sessions match")).to_be_visible()
-    assert httpx.get(f"{url}/v1/sessions/s-010", headers={"X-User-ID": "guest-010"}).status_code == 404
-    page.goto(f"{url}/console#sessions?user=guest-011")
+    assert httpx.get(f"{url}/v1/sessions/s-0{number}", headers={"X-User-ID": guest}).status_code == 404
+    page.goto(f"{url}/console#sessions?user={other}")
     with page.expect_download() as download:
         page.get_by_role("button", name="Export").click()
-    assert "s-011" in download.value.path().read_text()
+    assert f"s-0{number + 1}" in download.value.path().read_text()
     page.get_by_role("button", name="Erase user…").click()
     dialog = page.get_by_role("dialog")
-    dialog.get_by_label("User id").fill("guest-01")
+    dialog.get_by_label("User id").fill(other[:-1])
     dialog.get_by_role("button", name="Erase user").click()
     expect(dialog).to_contain_text("Type the user's id")
-    dialog.get_by_label("User id").fill("guest-011")
+    dialog.get_by_label("User id").fill(other)
     dialog.get_by_role("button", name="Erase user").click()
     expect(dialog).to_contain_text("Receipt of the erasure")
     expect(dialog.locator("tr", has_text="messages").first).to_contain_text("2")
     expect(dialog).not_to_contain_text("not signed")
     assert watched.serious_issues() == []
     page.keyboard.press("Escape")
-    assert httpx.get(f"{url}/v1/sessions", headers={"X-User-ID": "guest-011"}).json()["sessions"] == []
+    assert httpx.get(f"{url}/v1/sessions", headers={"X-User-ID": other}).json()["sessions"] == []
     close(watched)
 
 
@@ -241,10 +245,13 @@ def test_traces_are_filtered_and_opened_with_the_figures_of_the_api(browser: Bro
     assert cells(page, "What the model saw", 1) == [f"{block['tokens']:,}" for block in trace["blocks"]]
     assert cells(page, "Steps", 0) == [step["name"] for step in trace["tool_calls"]]
     assert page.locator("del").all_inner_texts() == [each["text"] for each in trace["details"]["removed"]]
-    assert cells(page, "Passages found", 0) == [each["evidence_id"] for each in trace["details"]["passages"]]
+    found = [each["evidence_id"] for each in trace["details"]["passages"]]
+    titles = [httpx.get(f"{url}/api/v1/evidence/{each}").json()["title"] for each in found]
+    expect(page.get_by_role("link", name=titles[-1], exact=True)).to_be_visible()
+    assert cells(page, "Passages found", 0) == titles
     assert watched.serious_issues() == []
-    page.get_by_role("link", name=trace["evidence_ids"][0], exact=True).click()
-    expect(page.get_by_role("dialog")).to_contain_text(trace["evidence_ids"][0])
+    page.get_by_role("link", name=titles[0], exact=True).click()
+    expect(page.get_by_role("dialog")).to_contain_text(found[0])
     assert watched.serious_issues() == []
     close(watched)
 
@@ -283,27 +290,33 @@ def test_the_memory_of_a_user_is_shown_and_recall_tried_out(browser: Browser, ur
     close(watched)
 
 
-def test_a_prompt_is_created_compared_activated_and_rolled_back(browser: Browser, url: str) -> None:
+@pytest.mark.parametrize("viewport", VIEWPORTS, ids=["wide", "phone"])
+def test_a_prompt_is_created_compared_activated_and_rolled_back(
+    viewport: ViewportSize, browser: Browser, url: str
+) -> None:
     """The service answers with the version that the console shows as active."""
-    watched = opened(browser, url, "versions?npc_id=ancestor_yan")
+    watched = opened(browser, url, "versions?npc_id=ancestor_yan", viewport=viewport)
     page = watched.page
     path = f"{url}/api/v1/prompts/ancestor_yan"
     page.get_by_role("textbox", name="Prompt").fill("你是严氏先祖。\n用白话说。")
     page.get_by_label("Note").fill("plain words")
     page.get_by_role("button", name="Create").click()
-    page.get_by_role("button", name="Activate 3").click()
+    page.get_by_role("button", name="Delete").first.wait_for()
+    page.get_by_role("cell", name="plain words").wait_for()
+    new = max(each["number"] for each in httpx.get(f"{path}/versions").json()["versions"])
+    page.get_by_role("button", name=f"Activate {new}").click()
     expect(page.get_by_role("button", name="Activate 1")).to_be_visible()
-    assert httpx.get(path).json()["number"] == 3
+    assert httpx.get(path).json()["number"] == new
     page.get_by_label("Left").select_option("1")
-    page.get_by_label("Right").select_option("3")
+    page.get_by_label("Right").select_option(str(new))
     expect(page.locator(".diff del")).to_have_text(["说话沉稳。"])
     expect(page.locator(".diff ins")).to_have_text(["用白话说。"])
     page.get_by_role("button", name="Activate 1").click()
-    expect(page.get_by_role("button", name="Activate 3")).to_be_visible()
+    expect(page.get_by_role("button", name=f"Activate {new}")).to_be_visible()
     assert httpx.get(path).json()["number"] == 1
-    page.get_by_role("button", name="Delete 3…").click()
+    page.get_by_role("button", name=f"Delete {new}…").click()
     page.get_by_role("dialog").get_by_role("button", name="Delete").click()
-    expect(page.get_by_role("button", name="Activate 3")).to_have_count(0)
+    expect(page.get_by_role("button", name=f"Activate {new}")).to_have_count(0)
     page.goto(f"{url}/console#versions?kind=personas&npc_id=village_elder")
     page.get_by_label("Content (JSON)").fill("{")
     page.get_by_role("button", name="Create").click()
@@ -311,13 +324,18 @@ def test_a_prompt_is_created_compared_activated_and_rolled_back(browser: Browser
     close(watched)
 
 
-def test_evidence_is_uploaded_found_and_deleted(browser: Browser, url: str, tmp_path: Path) -> None:
-    """A file with its report, a search with scores, the passage, the whole source; a refused file says why."""
-    watched = opened(browser, url, "evidence")
+@pytest.mark.parametrize("viewport", VIEWPORTS, ids=["wide", "phone"])
+def test_evidence_is_uploaded_found_and_deleted(
+    viewport: ViewportSize, browser: Browser, url: str, tmp_path: Path
+) -> None:
+    """A report, a search with scores, an answer that cites it, the whole source; a refused file says why."""
+    watched = opened(browser, url, "evidence", viewport=viewport)
     page = watched.page
-    file = tmp_path / "lighthouse.md"
+    name = f"lighthouse-{viewport['width']}.md"
+    file = tmp_path / name
     file.write_text("# Lighthouse\n\nThe lighthouse has 212 steps and was built in 1874.\n")
     page.get_by_label("File").set_input_files(file)
+    page.get_by_role("checkbox", name="hall").check()
     page.get_by_role("button", name="Upload").click()
     expect(page.get_by_text("Added")).to_be_visible()
     stages = page.locator("ol.upload > li")
@@ -325,12 +343,19 @@ def test_evidence_is_uploaded_found_and_deleted(browser: Browser, url: str, tmp_
     page.get_by_label("Question").fill("How many steps has the lighthouse?")
     page.get_by_role("button", name="Search").click()
     expect(page.get_by_role("region", name="Try a search").locator("tbody tr").first).to_contain_text("212 steps")
+    chat = page.context.new_page()
+    chat.goto(url)
+    chat.get_by_role("textbox", name="Ask").fill("How many steps has the lighthouse?")
+    chat.keyboard.press("Enter")
+    expect(chat.locator(".message.assistant").last).to_contain_text("212 steps")
+    chat.get_by_role("button", name="Lighthouse").click()
+    expect(chat.get_by_role("dialog")).to_contain_text("built in 1874")
     page.get_by_role("link", name="Browse").click()
     expect(page.locator("tbody tr")).to_have_count(1)
     page.get_by_role("button", name="Delete the source…").click()
     page.get_by_role("dialog").get_by_role("button", name="Delete").click()
     expect(page.get_by_role("heading", name="Browse: All sources")).to_be_visible()
-    assert httpx.get(f"{url}/api/v1/evidence", params={"source_ref": "lighthouse.md"}).json()["evidence"] == []
+    assert httpx.get(f"{url}/api/v1/evidence", params={"source_ref": name}).json()["evidence"] == []
     embedded = iter([1, 2])
 
     def with_vectors(route: Route) -> None:
@@ -347,6 +372,7 @@ def test_evidence_is_uploaded_found_and_deleted(browser: Browser, url: str, tmp_
     page.get_by_label("File").set_input_files(empty)
     page.get_by_role("button", name="Upload").click()
     expect(page.locator(".note.error")).to_be_visible()
+    httpx.delete(f"{url}/api/v1/evidence", params={"source_ref": name}).raise_for_status()
     page.context.close()
     assert watched.foreign == []
 

@@ -107,6 +107,18 @@ async def test_a_file_is_taken_from_a_form(service: Service) -> None:
     assert len(await listed(service, source_ref="bell.md")) == 1
 
 
+async def test_passages_of_a_file_that_name_no_domain_get_the_given_ones(service: Service) -> None:
+    """So that personas find them; those that name one keep it."""
+    data = '{"text": "One.", "evidence_id": "one"}\n{"text": "Two.", "evidence_id": "two", "domains": ["tower"]}\n'
+    response = await service.client.post(f"{BASE}/files?name=a.jsonl&domain=hall&domain=village", content=data)
+    assert (response.json()["added"], response.json()["warnings"][:1]) == (2, response.json()["warnings"])
+    stored = (await service.client.get(BASE, params={"source_ref": "a.jsonl"})).json()["evidence"]
+    domains = {each["evidence_id"]: each["domains"] for each in stored}
+    assert domains == {"one": ["hall", "village"], "two": ["tower"]}
+    refused = await service.client.post(f"{BASE}/files?name=a.jsonl&domain=%00", content=data)
+    assert (refused.status_code, refused.json()["errors"][0]["field"]) == (422, "domain[0]")
+
+
 async def test_bad_lines_are_reported_and_the_rest_is_ingested(service: Service) -> None:
     """Each with number and reason; a file without usable lines is rejected with its first bad line."""
     data = '{"text": "One."}\nnot json\n{"text": "Two.", "colour": "red"}\n{"text": "Three."}\n'

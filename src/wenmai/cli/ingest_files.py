@@ -6,8 +6,6 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-import msgspec
-
 from wenmai.chat.persona import PersonaRegistry
 from wenmai.chat.reach import reach_of
 from wenmai.cli.terminal.output import print_stderr
@@ -17,6 +15,7 @@ from wenmai.config.sources import load_profiles
 from wenmai.errors import InvalidInput, ModelError
 from wenmai.grounding.evidence import EvidenceBase
 from wenmai.grounding.evidence.base import IngestReport
+from wenmai.grounding.evidence.fields import with_default_domains
 from wenmai.grounding.evidence.parsing import FORMATS, BadLine, parse
 from wenmai.memory.library import required
 from wenmai.providers.embedders import open_embedder
@@ -119,7 +118,7 @@ def _read(file: SourceFile, domains: Sequence[str]) -> tuple[list[EvidenceRecord
             if isinstance(item, BadLine):
                 bad.append(item)
             else:
-                records.append(item if item.domains else msgspec.structs.replace(item, domains=list(domains)))
+                records.append(with_default_domains(item, domains))
     except InvalidInput as problem:
         bad.append(BadLine(file.name, 1, str(problem)))
     except OSError as problem:

@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import date
 from typing import Annotated, Any, TypeVar
 
@@ -184,3 +184,8 @@ def _check_characters(field: str, value: object) -> None:
 def _beginning(text: str) -> str:
     line = text.partition("\n")[0]
     return line if len(line) <= _DEFAULT_TITLE_CHARACTERS else line[: _DEFAULT_TITLE_CHARACTERS - 1] + "…"
+
+
+def with_default_domains(record: EvidenceRecord, domains: Sequence[str]) -> EvidenceRecord:
+    """The passage with these domains, if it has none of its own."""
+    return record if record.domains else msgspec.structs.replace(record, domains=list(domains))

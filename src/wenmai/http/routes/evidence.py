@@ -5,6 +5,7 @@ from email.message import Message as MimeHeader
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Request
+from pydantic import Field
 from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
 
@@ -12,6 +13,7 @@ from wenmai.chat.reach import reach_of
 from wenmai.errors import InvalidInput, NotFound
 from wenmai.grounding.evidence import record_from
 from wenmai.grounding.evidence.base import SearchResult
+from wenmai.grounding.evidence.fields import with_default_domains
 from wenmai.http.dependencies import EngineDep
 from wenmai.http.media_types import JsonRoute
 from wenmai.http.openapi import problems
@@ -54,6 +56,10 @@ FileName = Annotated[
         max_length=200,
         description="The file name; its extension gives the format, and it is the default source of the passages.",
     ),
+]
+Domains = Annotated[
+    list[Annotated[str, Field(pattern=r"^[^\x00-\x1f\x7f-\x9f]+$", max_length=100)]],
+    Query(alias="domain", max_length=50, description="Domains of the passages that name none; repeatable."),
 ]
 
 _EXTENSIONS = {
@@ -105,6 +111,7 @@ async def ingest_file(
     scope: CallerScope,
     engine: EngineDep,
     name: FileName = None,
+    domains: Domains = [],  # noqa: B006 — FastAPI copies it
     replace_source: ReplaceSource = False,  # noqa: FBT002 — a query parameter
 ) -> Json[FileIngestResult]:
     """Markdown, text, JSONL or CSV, as the body or as the form field `file`; at most 20 MB.
@@ -117,7 +124,8 @@ async def ingest_file(
         first = found.bad[0]
         raise InvalidInput(f"{first.file}:{first.line}", "", first.reason)
     reach = await reach_of(engine.personas, scope)
-    report = await engine.evidence.ingest(scope, reach.counted(found.records()), replace_source=replace_source)
+    records = (with_default_domains(each, domains) for each in found.records())
+    report = await engine.evidence.ingest(scope, reach.counted(records), replace_source=replace_source)
     result = view_of(
         report,
         FileIngestResult,

@@ -13,12 +13,13 @@ export async function showEvidence(content, { source = "", passage = "" }) {
   const results = element("div", {});
   const uploaded = element("div", { role: "status" });
   const list = passages(source);
-  await list.ready;
+  const [{ versions }] = await Promise.all([get("api/v1/personas"), list.ready]);
+  const domains = [...new Set(versions.flatMap((each) => each.value.domains ?? []))].sort();
   content.replaceChildren(
     card(say("trySearch"), searchForm(results), results),
     card(`${say("browse")}: ${source || say("allSources")}`, source ? element("div", { class: "buttons" }, link(say("allSources"), "evidence"),
       action(`${say("deleteSource")}…`, async () => confirmed(`${say("deleteSource")}: ${source}`, say("deleteSourceWhy"), say("delete"), () => remove({ source_ref: source })), "danger")) : null, list.holder),
-    card(say("upload"), element("p", { class: "hint" }, say("fileHint")), uploadForm(uploaded), uploaded),
+    card(say("upload"), element("p", { class: "hint" }, say("fileHint")), uploadForm(uploaded, domains), uploaded),
   );
   if (passage) await open(passage, source);
 }
@@ -55,9 +56,11 @@ async function remove(query) {
   location.hash = address("evidence");
 }
 
-function uploadForm(holder) {
+/** The form; `domains` are those that personas speak about, of which a file whose passages name none needs one. */
+function uploadForm(holder, domains) {
   const file = element("input", { type: "file", name: "file", required: true, accept: Object.keys(TYPES).map((each) => `.${each}`).join(",") });
-  return form("filters", async ({ replace }) => {
+  return form("filters", async ({ replace }, sent) => {
+    const domain = [...sent.querySelectorAll("[name=domain]:checked")].map((each) => each.value);
     const chosen = file.files[0];
     const type = TYPES[chosen.name.split(".").pop().toLowerCase()] ?? "text/plain";
     const stages = ["stageReceived", "stageWords", "stageMeaning"].map((name) => element("li", {}, say(name)));
@@ -65,7 +68,7 @@ function uploadForm(holder) {
     begin(stages[0]);
     holder.replaceChildren(list);
     try {
-      const result = await send("POST", "api/v1/evidence/files", { body: chosen, query: { name: chosen.name, replace_source: replace ? "true" : "" }, extra: { "Content-Type": type } });
+      const result = await send("POST", "api/v1/evidence/files", { body: chosen, query: { name: chosen.name, domain, replace_source: replace ? "true" : "" }, extra: { "Content-Type": type } });
       finish(stages[0]);
       finish(stages[1], number(result.added + result.changed));
       holder.replaceChildren(list, ...report(result));
@@ -73,8 +76,12 @@ function uploadForm(holder) {
     } catch (problem) {
       holder.replaceChildren(element("p", { class: "note error" }, problem.message));
     }
-  }, field(say("file"), file, "wide"), element("label", { class: "check" }, element("input", { type: "checkbox", name: "replace", value: "yes" }), say("replaceSource")), submit(say("upload")));
+  }, field(say("file"), file, "wide"),
+  domains.length ? element("fieldset", { class: "choices wide" }, element("legend", {}, say("fileDomains")), ...domains.map((each) => checkbox("domain", each, each))) : "",
+  checkbox("replace", "yes", say("replaceSource")), submit(say("upload")));
 }
+
+const checkbox = (name, value, label) => element("label", { class: "check" }, element("input", { type: "checkbox", name, value }), label);
 
 /** A stage of an upload that has begun: how much of it is done, if that is known. */
 function begin(stage, done = null, all = null) {
