@@ -79,7 +79,7 @@ lock: install   ## new pins, without registry addresses
 	$(BIN)/uv export --quiet --no-emit-project --no-annotate --no-header --only-group docs -o requirements-docs.txt
 	$(BIN)/uv export --quiet --no-emit-project --no-annotate --no-header --only-group types -o requirements-types.txt
 	$(BIN)/uv export --quiet --no-emit-project --no-annotate --no-header --no-group dev \
-	  --extra serve --extra openai --extra postgresql --extra redis --extra embed -o deploy/requirements.txt
+	  --extra serve --extra openai --extra postgresql --extra redis --extra embed --extra encrypt -o deploy/requirements.txt
 	echo hatchling | $(BIN)/uv pip compile --quiet --no-annotate --no-header --generate-hashes -c requirements.txt - -o deploy/requirements-build.txt
 
 screenshots: install  ## the pictures of the documentation; needs Chromium and a Chinese font

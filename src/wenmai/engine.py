@@ -82,7 +82,7 @@ class Engine:
     """The running components; HTTP and the CLI only call them.
 
     Attributes:
-        rate_limit: of each principal; None for no limit.
+        rate_limit: of each principal; None without authentication.
         breakers: one for each configured optional dependency.
     """
 
@@ -238,7 +238,7 @@ async def _rate_limit(
     settings: Settings, store_url: str, hot_url: str, policy: BreakerPolicy | None
 ) -> AsyncIterator[RateLimit | None]:
     """The limit of each principal; it has a bucket for all processes where there is a Redis server."""
-    if not settings.rate_limit:
+    if settings.auth == "none":
         yield None
         return
     redis_url = hot_url or (store_url if store_url.startswith("redis") else "")

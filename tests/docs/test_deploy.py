@@ -39,7 +39,7 @@ from wenmai.http.app import serve_app
 from wenmai.stores.postgresql.address import parse_url as parse_postgresql
 from wenmai.stores.redis.address import parse_address as parse_redis
 
-EXTRAS = ("serve", "openai", "postgresql", "redis", "embed")
+EXTRAS = ("serve", "openai", "postgresql", "redis", "embed", "encrypt")
 
 
 @pytest.mark.parametrize("where", environments())

@@ -1,5 +1,6 @@
 """``wenmai config``, ``doctor``, ``conformance``, ``version`` and help."""
 
+import asyncio
 import json
 import re
 import socket
@@ -7,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import apsw
 import pytest
 import typer
 from cli_process import COMMAND, environment, wenmai
@@ -14,7 +16,9 @@ from typer.core import TyperGroup
 from typer.testing import CliRunner, Result
 
 from redis_server import RedisServer
+from wenmai import open as open_memory
 from wenmai.cli.app import app
+from wenmai.stores.encryption.settings import Encryption, new_master_key
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference" / "cli.md"
 HEAVY = {"langgraph", "langchain_core", "fastapi", "uvicorn", "prompt_toolkit", "numpy", "pydantic"}
@@ -127,6 +131,76 @@ def test_doctor_checks_the_cache(redis_server: RedisServer) -> None:
     assert (absent.exit_code, state) == (1, "fail")
     assert "WENMAI_HOT" in text
     assert "secret" not in text
+
+
+def test_doctor_says_what_encryption_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No master key, an unreadable file, keys that are not the store's, a lost store of keys; no key is shown."""
+    key, other = new_master_key("first"), new_master_key("other")
+    monkeypatch.setenv("WENMAI_STORE_POLICY", "encrypt")
+    missing = encryption_of(run("doctor"))
+    assert missing[0] == "fail"
+    assert "WENMAI_MASTER_KEYS_FILE" in missing[1]
+    monkeypatch.setenv("WENMAI_MASTER_KEYS_FILE", "master")
+    unreadable = encryption_of(run("doctor"))
+    assert unreadable[0] == "fail"
+    assert "a readable file" in unreadable[1]
+    Path("master").write_text(key)
+    monkeypatch.setenv("WENMAI_KEYS_STORE", "sqlite:///keys.db")
+    assert encryption_of(run("doctor")) == ("ok", "master keys first; no data key is stored in tables of this version")
+    assert [path.name for path in Path().iterdir()] == ["master"], "doctor creates nothing"
+
+    store_encrypted(key)
+    assert encryption_of(run("doctor")) == ("ok", "master keys first; opened all data keys that are stored: 1")
+    Path("master").write_text(other)
+    refused = run("doctor")
+    assert (refused.exit_code, encryption_of(refused)[0]) == (1, "fail")
+    assert "no key with the id first" in encryption_of(refused)[1]
+    assert not any(each.partition(":")[2] in refused.stdout for each in (key, other))
+    Path("master").write_text(key)
+    for path in Path().glob("keys.db*"):
+        path.unlink()
+    lost = encryption_of(run("doctor"))
+    assert lost[0] == "fail"
+    assert "keys_store" in lost[1]
+    assert list(Path().glob("keys.db*")) == []
+
+
+def test_doctor_finds_encrypted_data_without_keys_and_a_damaged_data_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Under another policy a store with encrypted data needs the keys; a data key that cannot be opened is named."""
+    key = new_master_key("first")
+    assert "encryption" not in results_of(run("doctor"))
+    monkeypatch.setenv("WENMAI_KEYS_STORE", "sqlite:///keys.db")
+    store_encrypted(key)
+    without = encryption_of(run("doctor"))
+    assert without[0] == "fail"
+    assert "which has encrypted data" in without[1]
+    monkeypatch.setenv("WENMAI_MASTER_KEYS", key)
+    found = encryption_of(run("doctor"))
+    assert found[0] == "ok"
+    assert "store_policy is redact" in found[1]
+    connection = apsw.Connection("keys.db")
+    connection.execute("UPDATE data_keys SET wrapped = 'AAAA'")
+    connection.close()
+    damaged = encryption_of(run("doctor"))
+    assert damaged[0] == "fail"
+    assert "the master key first did not wrap" in damaged[1]
+
+
+def encryption_of(result: Result) -> tuple[str, str]:
+    """The state and text of doctor's check of the encryption."""
+    return results_of(result)["encryption"]
+
+
+def store_encrypted(master_keys: str) -> None:
+    """A message in the default store, with its data key in ``keys.db``."""
+
+    async def store() -> None:
+        encryption = Encryption(master_keys=master_keys, keys_store="sqlite:///keys.db")
+        async with open_memory("sqlite:///wenmai.db", store_policy="encrypt", encryption=encryption) as memory:
+            session = await memory.session("s1")
+            await session.append([{"role": "user", "content": "about zebras"}])
+
+    asyncio.run(store())
 
 
 def test_doctor_refuses_another_programs_file() -> None:

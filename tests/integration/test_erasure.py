@@ -11,6 +11,7 @@ import apsw
 import msgspec
 import pytest
 from cli_process import SECONDS, environment, wenmai
+from msgspec import UNSET
 from program import Program
 from redis import Redis
 
@@ -92,7 +93,7 @@ async def test_an_erased_user_leaves_nothing_and_other_users_keep_everything(eng
 
     assert {item.what: item.count for item in receipt.erased} == before
     assert before["messages"] == 6
-    assert receipt.left == 0
+    assert (receipt.left, receipt.continued) == (0, UNSET)
     assert await stored(engine, ERIN) == {}
     assert await stored(engine, OTHER) == others
     assert not any([await asyncio.to_thread(keys_with, url, "s-erin") for url in servers])
@@ -280,7 +281,7 @@ async def test_an_erasure_that_a_kill_cut_short_is_completed(
         receipt = (await documents.list(ERASURES_SCOPE, ErasureRecord)).items[0].record.receipt
         assert await stored(engine, erin) == {}
     assert {item["what"]: item["count"] for item in receipt["erased"]}["messages"] == SESSIONS
-    assert (receipt["left"], receipt["user_id"]) == (0, "")
+    assert (receipt["left"], receipt["user_id"], receipt["continued"]) == (0, "", True)
 
 
 async def test_entries_of_killed_work_go_when_the_erasure_has_settled(clock: MovableClock) -> None:

@@ -26,9 +26,10 @@ async def limited(folder: Path, rate: str = "2/hour", **changes: Any) -> AsyncIt
         yield Service(engine)
 
 
-async def key_of(service: Service) -> str:
-    """A new key with all rights."""
-    text, _ = await service.engine.api_keys.create(tenant_id="yan", sites=["hall"], user_id="u1", rights=RIGHTS)
+async def key_of(service: Service, rate: str = "") -> str:
+    """A new key with all rights, and a limit of its own."""
+    keys = service.engine.api_keys
+    text, _ = await keys.create(tenant_id="yan", sites=["hall"], user_id="u1", rights=RIGHTS, rate_limit=rate)
     return text
 
 
@@ -60,6 +61,31 @@ async def test_a_key_over_its_rate_gets_429_with_the_time_to_wait(tmp_path: Path
         for path in ("/healthz", "/readyz", "/docs"):
             assert (await service.client.get(path)).status_code == 200
         assert (await service.client.get("/v1/sessions")).status_code == 401
+
+
+async def test_a_key_may_have_a_limit_of_its_own(tmp_path: Path) -> None:
+    """In place of the setting, higher or lower; a key without one has that of the setting."""
+    async with limited(tmp_path, "2/hour") as service:
+        low, high, other = await key_of(service, "1/minute"), await key_of(service, "3/hour"), await key_of(service)
+        assert [(await call(service, low)).status_code for _ in range(2)] == [200, 429]
+        assert [(await call(service, high)).status_code for _ in range(4)] == [200, 200, 200, 429]
+        assert [(await call(service, other)).status_code for _ in range(3)] == [200, 200, 429]
+        refused = await call(service, low)
+        assert refused.headers["RateLimit-Policy"] == '"default";q=1;w=60'
+        assert 50 <= int(refused.headers["Retry-After"]) <= 60
+        with pytest.raises(InvalidInput, match="such as 600/minute"):
+            await key_of(service, "10/day")
+
+
+async def test_the_limit_of_a_key_holds_without_the_setting_over_all_processes_on_redis(
+    tmp_path: Path, redis_server: RedisServer
+) -> None:
+    """With one service's request the other's is used up; keys without a limit are not limited."""
+    async with limited(tmp_path, "", hot=redis_server.url) as one, limited(tmp_path, "", hot=redis_server.url) as other:
+        key, free = await key_of(one, "1/hour"), await key_of(one)
+        assert [(await call(each, key)).status_code for each in (one, other)] == [200, 429]
+        answers = [await call(each, free) for each in (one, other, one)]
+        assert [(each.status_code, "RateLimit" in each.headers) for each in answers] == [(200, False)] * 3
 
 
 async def test_every_route_is_limited(tmp_path: Path) -> None:
@@ -99,18 +125,18 @@ async def test_processes_share_the_limit_on_redis_and_have_their_own_without(
 def test_a_bucket_refills_steadily() -> None:
     """Three requests at once, then one each 20 s, never more than three."""
     at = 0.0
-    buckets = LocalBuckets(Rate(3, 60.0), now=lambda: at)
-    taken = [buckets.take("a") for _ in range(4)]
+    rate, buckets = Rate(3, 60.0), LocalBuckets(now=lambda: at)
+    taken = [buckets.take("a", rate) for _ in range(4)]
     assert [(each.allowed, each.allowance.left) for each in taken] == [(True, 2), (True, 1), (True, 0), (False, 0)]
     assert taken[3].allowance.wait_seconds == pytest.approx(20)
-    assert buckets.take("b").allowed
+    assert buckets.take("b", rate).allowed
     at = 19.9
-    assert not buckets.take("a").allowed
+    assert not buckets.take("a", rate).allowed
     at = 20.0
-    assert buckets.take("a").allowed
-    assert not buckets.take("a").allowed
+    assert buckets.take("a", rate).allowed
+    assert not buckets.take("a", rate).allowed
     at = 100_000.0
-    assert sum(buckets.take("a").allowed for _ in range(10)) == 3
+    assert sum(buckets.take("a", rate).allowed for _ in range(10)) == 3
 
 
 @pytest.mark.parametrize("text", ["", "0/minute", "10", "10/day", "-1/hour", "1e3/hour", "10/minute "])

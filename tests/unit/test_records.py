@@ -66,7 +66,7 @@ NOT_PRIVATE: dict[type[Any], set[str]] = {
     Marker: {"name", "value"},
     BusinessState: {"session_id", "incarnation"},
     StateAudit: {"ref", "session_id", "incarnation"},
-    ApiKeyRecord: {"key_id", "name", "digest", "for_tenant", "for_sites", "for_user", "rights"},
+    ApiKeyRecord: {"key_id", "name", "digest", "for_tenant", "for_sites", "for_user", "rights", "rate_limit"},
     DataKeyRecord: {"ref", "key_id", "master_id", "wrapped", "for_tenant", "for_site", "for_user"},
     AuditEntry: {"ref", "act", "actor", "details", "previous", "digest"},
     ErasureRecord: {

@@ -133,6 +133,19 @@ async def test_another_users_id_gives_a_new_id_and_one_warning(
     assert await memory.sessions.get(MINE, "s") == before
 
 
+async def test_a_session_id_fixed_by_an_attacker_holds_nothing_of_its_victim(memory: Memory) -> None:
+    """Who is led to use the attacker's id gets a session of their own, which the attacker cannot reach."""
+    attacker = STRANGERS[0]
+    await memory.session("fixed", scope=attacker)
+    opened = await memory.sessions.open(MINE, "fixed")
+    session = await memory.session(opened.session_id, scope=MINE)
+    await session.append(TURN)
+    assert opened.session_id != "fixed"
+    assert await (await memory.session("fixed", scope=attacker)).messages() == []
+    with pytest.raises(SessionNotFound):
+        await memory.sessions.get(attacker, opened.session_id)
+
+
 @pytest.mark.parametrize("stranger", STRANGERS)
 async def test_a_foreign_session_reads_as_absent(memory: Memory, stranger: Scope) -> None:
     """Another user cannot read, rename, list or delete a session, nor see that it exists."""

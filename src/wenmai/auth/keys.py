@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from wenmai.auth.key_text import KeyText, new_key, parse_key
 from wenmai.auth.principal import RIGHTS, Principal, Right
+from wenmai.auth.rates import parse_rate
 from wenmai.clock import Clock
 from wenmai.errors import ApiKeyNotFound, InvalidInput, Unauthenticated
 from wenmai.scope import Scope
@@ -59,12 +60,22 @@ class ApiKeys:
         user_id: str = "",
         name: str = "",
         expires_at: datetime | None = None,
+        rate_limit: str = "",
     ) -> tuple[str, ApiKeyRecord]:
         """A new key, which is shown only now, and its record.
 
+        Args:
+            tenant_id: the tenant that it speaks for.
+            rights: what it may do.
+            sites: the sites; empty for all of the tenant.
+            user_id: the user; empty for all of the tenant.
+            name: whose it is, or what for.
+            expires_at: refused from then on.
+            rate_limit: of its own, such as ``60/minute``; empty for that of the setting.
+
         Raises:
-            InvalidInput: a right does not exist, there is none, the name is too long or not printable, or the expiry is
-                past.
+            InvalidInput: a right does not exist, there is none, the name is too long or not printable, the expiry is
+                past, or the rate has another form.
             StoreError: the key may not be stored.
         """
         unknown = [right for right in rights if right not in RIGHTS]
@@ -74,6 +85,8 @@ class ApiKeys:
             raise InvalidInput("name", name, f"at most {MAX_NAME} printable characters")
         if expires_at is not None and expires_at <= self._clock():
             raise InvalidInput("expires_at", expires_at.isoformat(), "in the future")
+        if rate_limit:
+            parse_rate(rate_limit)
         key = new_key()
         record = ApiKeyRecord(
             key_id=key.key_id,
@@ -84,6 +97,7 @@ class ApiKeys:
             for_user=user_id,
             rights=sorted(set(rights), key=RIGHTS.index),
             expires_at=expires_at,
+            rate_limit=rate_limit,
         )
         await self._documents.put(KEYS_SCOPE, record, expected=0)
         return key.text, record
@@ -148,6 +162,7 @@ class ApiKeys:
             sites=tuple(record.for_sites),
             user_id=record.for_user,
             rights=frozenset(cast("list[Right]", record.rights)),
+            rate=parse_rate(record.rate_limit) if record.rate_limit else None,
         )
 
     def _is_valid(self, record: ApiKeyRecord) -> bool:

@@ -4,6 +4,7 @@ from typing import Literal, NamedTuple, get_args
 
 import msgspec
 
+from wenmai.auth.rates import Rate
 from wenmai.errors import Forbidden, ScopeNotFound
 from wenmai.scope import Scope
 
@@ -38,6 +39,7 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True):
         sites: the sites; empty for all of the tenant.
         user_id: the only user; empty for all of the tenant.
         rights: what it may do.
+        rate: of its own, in place of the setting ``rate_limit``; None for that of the setting.
     """
 
     actor: str
@@ -45,6 +47,7 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True):
     sites: tuple[str, ...] = ()
     user_id: str = ""
     rights: frozenset[Right]
+    rate: Rate | None = None
 
     def require(self, right: Right) -> None:
         """Check the right.

@@ -36,7 +36,7 @@ class RateLimit:
     """Limits the requests of each principal.
 
     Args:
-        rate: of each principal.
+        rate: of each principal that has none of its own; None for no limit.
         shared: buckets that all processes share; None for those of this process.
         policy: of the breaker in front of the shared ones. While it is open, and after a failure, the buckets of this
             process count.
@@ -45,39 +45,45 @@ class RateLimit:
         breakers: the one in front of the shared buckets, if there are any.
     """
 
-    def __init__(self, rate: Rate, shared: SharedBuckets | None = None, policy: BreakerPolicy | None = None) -> None:
-        self.rate = rate
+    def __init__(
+        self, rate: Rate | None, shared: SharedBuckets | None = None, policy: BreakerPolicy | None = None
+    ) -> None:
+        self._rate = rate
         self._shared = shared
         self._breaker = Breaker("rate_limit", policy=policy or BreakerPolicy(slow_seconds=SLOW_SECONDS))
         self.breakers: tuple[Breaker, ...] = () if shared is None else (self._breaker,)
-        self._local = LocalBuckets(rate)
+        self._local = LocalBuckets()
 
-    async def take(self, principal: Principal) -> Taken:
-        """Take a request from the principal's bucket, if one is left."""
+    def rate_of(self, principal: Principal) -> Rate | None:
+        """The principal's own rate, or that of all; None for no limit."""
+        return principal.rate or self._rate
+
+    async def take(self, principal: Principal, rate: Rate) -> Taken:
+        """Take a request from the principal's bucket, which has its :meth:`rate_of`, if one is left."""
         # A digest, since the name of a token's principal contains its user.
         owner = f"{principal.tenant_id}/{principal.actor}/{principal.user_id}".encode()
         name = sha256(owner).hexdigest()[:_NAME_CHARACTERS]
-        return await self._take_shared(name) or self._local.take(name)
+        return await self._take_shared(name, rate) or self._local.take(name, rate)
 
-    async def _take_shared(self, name: str) -> Taken | None:
+    async def _take_shared(self, name: str, rate: Rate) -> Taken | None:
         if self._shared is None:
             return None
         try:
             with self._breaker.guard():
-                state = await self._shared.take(name, interval=self.rate.interval, period=self.rate.seconds)
+                state = await self._shared.take(name, interval=rate.interval, period=rate.seconds)
         except StoreUnavailable:
             return None
-        return Taken(state.taken, self.rate.allowance(state.full_in))
+        return Taken(state.taken, rate.allowance(state.full_in))
 
 
 @asynccontextmanager
 async def open_rate_limit(rate: str, redis_url: str, policy: BreakerPolicy | None = None) -> AsyncIterator[RateLimit]:
-    """The limit of this rate; ``redis_url`` is empty for one per process, ``policy`` that of the breaker.
+    """The limit of this rate, empty for none but those of keys; ``redis_url`` is empty for a limit per process.
 
     Raises:
         InvalidInput: the rate or the URL has another form.
     """
-    parsed = parse_rate(rate)
+    parsed = parse_rate(rate) if rate else None
     if not redis_url:
         yield RateLimit(parsed)
         return

@@ -66,25 +66,23 @@ class LocalBuckets:
     """The buckets of this process, the 10 000 used last.
 
     Args:
-        rate: of each.
         now: seconds of a monotonic clock.
     """
 
-    def __init__(self, rate: Rate, *, now: Callable[[], float] = time.monotonic) -> None:
-        self._rate = rate
+    def __init__(self, *, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
         self._full_at: OrderedDict[str, float] = OrderedDict()
 
-    def take(self, name: str) -> Taken:
-        """Take a request from the bucket with this name."""
+    def take(self, name: str, rate: Rate) -> Taken:
+        """Take a request from the bucket with this name, which always has this rate."""
         now = self._now()
         full_at = max(self._full_at.get(name, now), now)
-        before = self._rate.allowance(full_at - now)
+        before = rate.allowance(full_at - now)
         if before.left < 1:
             return Taken(False, before)
-        full_at += self._rate.interval
+        full_at += rate.interval
         self._full_at[name] = full_at
         self._full_at.move_to_end(name)
         if len(self._full_at) > MAX_BUCKETS:
             self._full_at.popitem(last=False)
-        return Taken(True, self._rate.allowance(full_at - now))
+        return Taken(True, rate.allowance(full_at - now))

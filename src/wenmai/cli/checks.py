@@ -12,6 +12,7 @@ from typing import Literal, NamedTuple
 
 import apsw
 
+from wenmai.cli.encryption_check import find_encryption
 from wenmai.config.settings import Settings
 from wenmai.config.sources import load_profiles
 from wenmai.errors import MissingExtra, WenmaiError, mask_url
@@ -46,6 +47,7 @@ async def run_checks(settings: Settings) -> list[CheckResult]:
         results += [await check_folder(folder), check_space(folder)]
     results += [await check_store(settings), *([await check_cache(settings)] if settings.hot else [])]
     results += [await check_search(settings)] if settings.search else []
+    results += await check_encryption(settings)
     return [*results, check_model(settings), check_embedder(settings), check_port(settings)]
 
 
@@ -155,6 +157,12 @@ async def check_search(settings: Settings) -> CheckResult:
     except WenmaiError as problem:
         return CheckResult("search", "fail", str(problem))
     return CheckResult("search", "ok", shown)
+
+
+async def check_encryption(settings: Settings) -> list[CheckResult]:
+    """The master keys open the data keys; no result if nothing is or was encrypted."""
+    found = await find_encryption(settings)
+    return [] if found is None else [CheckResult("encryption", found.state, found.text)]
 
 
 def check_model(settings: Settings) -> CheckResult:

@@ -7,6 +7,7 @@ from fastapi import Request
 
 from wenmai.auth.principal import Principal, Right
 from wenmai.auth.rate_limit import RateLimit
+from wenmai.auth.rates import Rate
 from wenmai.engine import Engine
 from wenmai.errors import Forbidden, RateLimited, Unauthenticated
 
@@ -71,17 +72,19 @@ async def authorize(request: Request) -> None:
         raise Unauthenticated
     principal = await engine.authentication.principal(given[0][len(_SCHEME) :].strip())
     if engine.rate_limit is not None:
-        await _take(request, engine.rate_limit, principal)
+        rate = engine.rate_limit.rate_of(principal)
+        if rate is not None:
+            await _take(request, engine.rate_limit, principal, rate)
     if name not in RIGHT_OF:
         raise Forbidden(name)
     principal.require(RIGHT_OF[name])
     request.state.principal = principal
 
 
-async def _take(request: Request, limit: RateLimit, principal: Principal) -> None:
+async def _take(request: Request, limit: RateLimit, principal: Principal, rate: Rate) -> None:
     """Count the request; what is left goes into the headers of the response."""
-    allowed, allowance = await limit.take(principal)
-    requests, seconds = limit.rate
+    allowed, allowance = await limit.take(principal, rate)
+    requests, seconds = rate
     wait = f";t={math.ceil(allowance.wait_seconds)}" if allowance.wait_seconds else ""
     request.state.rate_limit = {
         "RateLimit-Policy": f'"default";q={requests};w={seconds:.0f}',

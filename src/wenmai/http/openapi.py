@@ -145,7 +145,7 @@ _PRE_ROUTING_PROBLEMS = {
     ),
     429: (
         "RateLimited",
-        "The rate of requests is exceeded; only with the setting rate_limit",
+        "The rate of requests is exceeded; only with the setting rate_limit, or a limit of the key",
         _example(
             "rate-limited",
             "Too many requests",

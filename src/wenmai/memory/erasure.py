@@ -140,7 +140,7 @@ class Erasures:
             return stored.record
 
     async def _run(self, scope: Scope, record: ErasureRecord) -> ErasureReceipt:
-        counts = Counter(record.removed)
+        counts, continued = Counter(record.removed), record.counted
         for number in range(PASSES):
             found = await self._data.inventory(scope)
             # First it finds again what was counted before an interruption, or by another process.
@@ -149,10 +149,10 @@ class Erasures:
             await self._data.remove(scope)
             await self._data.forget_key(scope)
             if not await self._data.left(scope, found):
-                return await self._finished(scope, record)
+                return await self._finished(scope, record, continued=continued)
         raise Conflict(f"user {scope.user_id} is being written to all the time; the erasure goes on in the background")
 
-    async def _finished(self, scope: Scope, record: ErasureRecord) -> ErasureReceipt:
+    async def _finished(self, scope: Scope, record: ErasureRecord, *, continued: bool) -> ErasureReceipt:
         receipts = self.receipts
         places = {ENTRIES: receipts.search, KEYS: receipts.keys_store}
         receipt = receipts.signed(
@@ -170,6 +170,7 @@ class Erasures:
                 left=0,
                 checked=_CHECKED,
                 later=receipts.later(),
+                continued=True if continued else msgspec.UNSET,
             )
         )
         kept = msgspec.to_builtins(receipt) | {"user_id": ""}

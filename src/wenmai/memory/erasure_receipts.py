@@ -48,6 +48,13 @@ class ErasureReceipt(msgspec.Struct, frozen=True, kw_only=True):
     left: Annotated[int, Meta(description="Items that a search found afterwards.")]
     checked: Annotated[list[str], Meta(description="How it was searched for what could remain.")]
     later: Annotated[list[str], Meta(description="What the stores themselves do later with what was removed.")]
+    continued: Annotated[
+        bool | msgspec.UnsetType,
+        Meta(
+            description="Present, and true, if another run had counted before, which was interrupted or went on beside "
+            "this one. What came between the two may then be missing in `count`."
+        ),
+    ] = msgspec.UNSET
     signature: Annotated[
         str, Meta(description="HMAC-SHA-256 by the setting `receipt_key`, in hexadecimal; empty without that setting.")
     ] = ""

@@ -22,7 +22,7 @@ def doctor(
     model_base_url: ModelUrl = None,
     embedder: EmbedderName = None,
 ) -> None:
-    """Check Python, store, cache, model, embedder, disk and port, and say how to fix problems. Changes nothing."""
+    """Check Python, store, encryption, cache, model, embedder, disk and port, say how to fix them. Changes nothing."""
     from wenmai.cli import checks  # noqa: PLC0415 — slow to import
 
     with expected_errors():
@@ -39,6 +39,6 @@ def doctor(
     console = Console(soft_wrap=True, highlight=False)
     for result in results:
         line = Text(f"{result.state:<5}", style=_COLOURS[result.state])
-        console.print(line.append(f"{result.name:<9}", style="bold").append(result.text, style="default"))
+        console.print(line.append(f"{result.name:<11}", style="bold").append(result.text, style="default"))
     if any(result.state == "fail" for result in results):
         raise typer.Exit(1)

@@ -54,6 +54,7 @@ def create(
     days: Annotated[
         int | None, typer.Option(min=1, max=3650, help="Expires after so many days; default: never")
     ] = None,
+    rate: Annotated[str, typer.Option(help="Its rate limit, such as 60/minute; default: the setting rate_limit")] = "",
     store: StoreUrl = None,
     profile: ProfileName = None,
     config: ConfigFile = None,
@@ -73,6 +74,7 @@ def create(
                     sites=site or [],
                     user_id=user,
                     name=name,
+                    rate_limit=rate,
                     expires_at=None if days is None else system_clock() + timedelta(days=days),
                 )
                 await audit.record(tenant, "key_created", actor="cli", key=made[1].key_id, rights=" ".join(rights))
@@ -134,9 +136,10 @@ def _state(record: ApiKeyRecord) -> str:
 
 
 def _of(record: ApiKeyRecord) -> str:
-    """For whom a key speaks, its rights, and its name."""
+    """For whom a key speaks, its rights, its own rate limit, and its name."""
     sites = ", ".join(record.for_sites) or "all sites"
-    parts = [f"{record.for_tenant} ({sites})", record.for_user or "all users", ", ".join(record.rights), record.name]
+    who, rights = record.for_user or "all users", ", ".join(record.rights)
+    parts = [f"{record.for_tenant} ({sites})", who, rights, record.rate_limit, record.name]
     return "  ".join(filter(None, parts))
 
 

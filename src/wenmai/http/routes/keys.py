@@ -28,6 +28,7 @@ class KeyView(msgspec.Struct, frozen=True, kw_only=True):
     sites: Annotated[list[str], Meta(description="The sites that it is for; empty for all.")]
     user_id: Annotated[str, Meta(description="The user that it is for; empty for all.")]
     rights: Annotated[list[str], Meta(description="What it may do.")]
+    rate_limit: Annotated[str, Meta(description="Its own rate limit; empty for that of the setting.")]
     created_at: Annotated[datetime, Meta(description="Creation time.")]
     expires_at: Annotated[datetime | None, Meta(description="Refused from then on; null for never.")]
     revoked_at: Annotated[datetime | None, Meta(description="Refused since then; null if it is not revoked.")]

@@ -195,6 +195,7 @@ def full_records() -> list[Record]:
             for_sites=["hall", "网站"],
             for_user="游客",
             rights=["chat", "read"],
+            rate_limit="60/minute",
             expires_at=TIMESTAMP,
             revoked_at=TIMESTAMP,
         ),

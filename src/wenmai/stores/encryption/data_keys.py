@@ -137,6 +137,22 @@ class DataKeys:
         await self._documents.delete(DATA_KEYS_SCOPE, DataKeyRecord, _ref(scope))
         self._cache.pop(scope, None)
 
+    async def check(self) -> int:
+        """Unwrap all data keys that are stored; returns how many. None is kept.
+
+        Raises:
+            Undecipherable: the master keys do not unwrap one.
+            StoreError: they cannot be read.
+        """
+        done, cursor, more = 0, None, True
+        while more:
+            page = await self._documents.list(DATA_KEYS_SCOPE, DataKeyRecord, limit=_PAGE, cursor=cursor)
+            for stored in page.items:
+                self._secret(stored.record)
+            done += len(page.items)
+            cursor, more = page.next_cursor, page.next_cursor is not None
+        return done
+
     async def rewrap(self, on_progress: Callable[[int], None] | None = None) -> int:
         """Wrap all keys that another master key wraps with the first one; returns how many.
 

@@ -14,6 +14,7 @@ class ErasureRecord(Record, frozen=True, kw_only=True):
         state: ``running`` until the receipt is issued, ``issued`` while late work may still end, then ``final``.
         for_user: the user; empty once the erasure is done.
         started_at: when it was asked for last; what was received before is erased.
+        counted: whether a run has stored in ``removed`` what it found; one that finds this set continues that run.
         incarnations: of the removed sessions; empty once the erasure is done.
         removed: number of removed items by kind.
         receipt: as issued, without the user; empty until then.

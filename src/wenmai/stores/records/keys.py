@@ -17,6 +17,7 @@ class ApiKeyRecord(Record, frozen=True, kw_only=True):
         for_sites: the sites; empty for all of the tenant.
         for_user: the user; empty for all of the tenant.
         rights: see :data:`wenmai.auth.principal.RIGHTS`.
+        rate_limit: of its own, in place of the setting, such as ``60/minute``; empty for that of the setting.
         expires_at: refused from then on; None for never.
         revoked_at: refused since then; None if it is not revoked.
     """
@@ -30,5 +31,6 @@ class ApiKeyRecord(Record, frozen=True, kw_only=True):
     for_sites: list[str] = []
     for_user: str = ""
     rights: list[str] = []
+    rate_limit: str = ""
     expires_at: datetime | None = None
     revoked_at: datetime | None = None

@@ -12,7 +12,7 @@ from wenmai.stores.sql.columns import Kind, SqlType, columns_of, same
 from wenmai.stores.sqlite.connection_threads import fetch
 from wenmai.stores.sqlite.errors import translated_errors
 
-SCHEMA_VERSION = 13
+SCHEMA_VERSION = 14
 """Version of the tables below; each change increments it and adds a step to :mod:`.upgrades`."""
 
 APPLICATION_ID = 0x57454E4D

@@ -499,6 +499,8 @@ _SEALED = (
     "CREATE INDEX data_keys_by_end ON data_keys (keep_until) WHERE keep_until IS NOT NULL",
 )
 
+_KEY_RATES = ("ALTER TABLE api_keys ADD COLUMN rate_limit TEXT DEFAULT ''",)
+
 UPGRADES: Mapping[int, Sequence[str]] = {
     2: _USAGE,
     3: _INCARNATIONS,
@@ -512,6 +514,7 @@ UPGRADES: Mapping[int, Sequence[str]] = {
     11: _ERASURES,
     12: _VERSIONS,
     13: _SEALED,
+    14: _KEY_RATES,
 }
 """Version → upgrade from the version before; frozen SQL, independent of later record declarations."""
 

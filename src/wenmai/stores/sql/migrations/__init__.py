@@ -9,7 +9,7 @@ from pathlib import Path
 
 from wenmai.errors import MissingExtra
 
-REVISION = "0013"
+REVISION = "0014"
 """The revision that this Wenmai reads and writes; revisions are numbers, ascending."""
 
 VERSION_TABLE = "wenmai_version"
