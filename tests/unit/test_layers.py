@@ -101,12 +101,16 @@ LATE_IMPORTERS = {
     "wenmai.stores.sql.migrations": "Alembic, for a schema that is not current",
     "wenmai.providers": "packages that an extra brings",
     "wenmai.cli": "a command loads what it needs, so that --help is quick",
+    "wenmai.http.app": "the pages, where they are served",
     "wenmai.http.markdown": "Markdown parser and sanitizer, for the first answer that is rendered",
     "wenmai.text.cjk": "the stemmer, for the first Latin word",
     "wenmai.text.folding": "OpenCC, for the first text that is not ASCII",
     "wenmai.grounding.romanisation": "pypinyin, for the first answer in another language than its passages",
 }
 """Modules that may import when they run, and what; all others import at the top, where it can be seen."""
+
+LATE_OF_OURS = ("wenmai.cli", "wenmai.http.app")
+"""Those of them that may import modules of Wenmai so."""
 
 
 class Import(NamedTuple):
@@ -242,14 +246,14 @@ def heavy_at_the_top(imports: Sequence[Import]) -> list[str]:
 
 
 def late_without_leave(imports: Sequence[Import]) -> list[str]:
-    """Imports inside functions by modules that have no leave, or of our own modules by any but the CLI."""
+    """Imports inside functions by modules that have no leave, or of our own modules by any but a few."""
     return [
         str(each)
         for each in imports
         if each.late
         and not (
             any(_within(each.importer, allowed) for allowed in LATE_IMPORTERS)
-            and (not _is_ours(each.imported) or _within(each.importer, "wenmai.cli"))
+            and (not _is_ours(each.imported) or any(_within(each.importer, allowed) for allowed in LATE_OF_OURS))
         )
     ]
 

@@ -22,6 +22,9 @@ _ZH_IS = r"[^\x21-\x7e。！？\n，；\x1a]{0,8}?[\"']?(?:是|为|:|=|成了?|�
 _ASCII = r"[\x21\x23-\x26\x28-\x7e]"
 """Visible characters without quotation marks."""
 
+PIN_DIGITS = 6
+"""Of the passwords of Chinese bank cards; other bare numbers behind a blank may be years or amounts."""
+
 
 def _trimmed(found: Found) -> str:
     """The value without the punctuation of the sentence; an exclamation mark is usual in passwords with digits."""
@@ -62,7 +65,7 @@ def _beside(found: Found) -> Span | None:
     value = _trimmed(found)
     if not has_digit(value) or len(value) <= LEAST or is_nothing(value) or is_length(found, value) or is_code(value):
         return None
-    plain = value.isdecimal() and found.left == b" "
+    plain = value.isdecimal() and found.left == b" " and len(value) != PIN_DIGITS
     return None if plain else found.span(Kind.SECRET, end=found.start + len(value.encode()))
 
 
