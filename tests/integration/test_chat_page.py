@@ -390,6 +390,26 @@ def test_stored_text_is_shown_and_does_not_act(browser: Browser, url: str) -> No
     assert [each for each in watched.foreign if "evil" in each] == []
 
 
+def test_long_words_stay_within_the_inspector(browser: Browser, url: str) -> None:
+    """As the title of a passage that is not cited, and as the reason of a thumb down; on a phone too."""
+    long = "W" * 150
+    passages = [
+        {"evidence_id": "tower", "title": "The tower", "text": "The tower was built in 1874.", "domains": ["hall"]},
+        {"evidence_id": "long", "title": long, "text": "Another tower was painted.", "domains": ["hall"]},
+    ]
+    httpx.post(f"{url}/api/v1/evidence", json={"evidence": passages}).raise_for_status()
+    page = opened(browser, url, viewport=PHONE).page
+    ask(page, "When was the tower built?")
+    trace_id = httpx.get(f"{url}/api/v1/npc/traces").json()["traces"][0]["trace_id"]
+    rated = {"rating": "down", "reason": long}
+    httpx.put(f"{url}/v1/traces/{trace_id}/feedback", json=rated).raise_for_status()
+    page.locator(".message.assistant .tools button").last.click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog.locator("td", has_text=long)).to_be_visible()
+    expect(dialog.locator("p", has_text=long)).to_be_visible()
+    assert dialog.evaluate("shown => shown.scrollWidth <= shown.clientWidth")
+
+
 def test_a_service_with_keys_asks_for_one(browser: Browser, tmp_path: Path) -> None:
     """The page itself is public and empty; with a key it works, and the key is not kept beyond the tab."""
     in_thread(make_sampled_file, tmp_path / "wenmai.db")
