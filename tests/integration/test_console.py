@@ -141,7 +141,7 @@ def test_the_overview_shows_the_figures_of_the_api(browser: Browser, url: str) -
 
 
 def test_sessions_of_all_users_are_listed_filtered_and_opened(browser: Browser, url: str) -> None:
-    """Page by page, by persona, by user; a session has its messages, with their traces; stored text cannot act."""
+    """Page by page, by persona, title and user; a session has its messages with their traces; stored text is inert."""
     watched = opened(browser, url, "sessions")
     page = watched.page
     rows = page.locator("tbody tr")
@@ -153,6 +153,13 @@ def test_sessions_of_all_users_are_listed_filtered_and_opened(browser: Browser, 
     page.get_by_label("Persona").select_option("ancestor_yan")
     page.get_by_role("button", name="Filter").click()
     expect(rows).to_have_count(1)
+    page.get_by_label("Persona").select_option("")
+    page.get_by_label("Title").fill("第 7 次")
+    page.get_by_role("button", name="Filter").click()
+    expect(page.locator("tbody")).to_contain_text("guest-007")
+    expect(rows).to_have_count(1)
+    page.go_back()
+    expect(page.get_by_role("link", name=USER)).to_be_visible()
     page.get_by_role("link", name=USER).click()
     expect(page.get_by_role("columnheader", name="Tokens used")).to_be_visible()
     expect(rows).to_have_count(2)

@@ -44,6 +44,9 @@ async def test_threads_of_all_users_of_the_site_are_listed_in_pages(tmp_path: Pa
         assert pages >= 2
         found, _ = await all_pages(service, "/v1/threads", "threads", npc_id="doctor")
         assert sorted(each["user_id"] for each in found) == ["user-1", "user-3"]
+        titled = (await service.client.get("/v1/threads", params={"title": "ｔ 3"})).json()["threads"]
+        assert [each["title"] for each in titled] == ["T 3"]
+        assert (await service.client.get("/v1/threads", params={"title": "absent"})).json()["threads"] == []
         own = (await users[2].get("/v1/threads")).json()["threads"]
         assert [each["session_id"] for each in own] == ["s-2"]
         after = max(each["active_at"] for each in found)

@@ -13,6 +13,7 @@ from wenmai.scope import Scope
 from wenmai.stores.contracts import Documents, Logs
 from wenmai.stores.records import Session
 from wenmai.stores.structs import ActiveThread
+from wenmai.text.cjk import normalise
 
 
 class ListedThread(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,6 +48,7 @@ class ThreadListing:
         user_id: str = "",
         persona_id: str | None = None,
         since: datetime | None = None,
+        title: str = "",
         limit: int = 100,
         cursor: str | None = None,
     ) -> ThreadPage:
@@ -57,6 +59,7 @@ class ThreadListing:
             user_id: only threads of this user.
             persona_id: only threads of this persona.
             since: only threads of sessions that were active after this time.
+            title: only threads of sessions whose title contains it, in whatever case or width.
             limit: 1 to 500 sessions of the store to examine, of whatever site.
             cursor: ``next`` of the previous page.
 
@@ -71,7 +74,7 @@ class ThreadListing:
             and user_id in ("", each.scope.user_id)
             and persona_id in (None, each.thread.persona_id)
         ]
-        titles = await self._titles(wanted)
+        part, titles = normalise(title), await self._titles(wanted)
         threads = [
             ListedThread(
                 user_id=each.scope.user_id,
@@ -82,7 +85,7 @@ class ThreadListing:
                 active_at=each.active_at,
             )
             for each in wanted
-            if each.thread.incarnation in titles
+            if each.thread.incarnation in titles and part in normalise(titles[each.thread.incarnation])
         ]
         return ThreadPage(threads=threads, next=found.next_cursor)
 

@@ -17,6 +17,8 @@ router: APIRouter = resource_router("/v1/threads", tag="threads", route_class=St
 SessionsLimit = Annotated[int, Query(ge=1, le=500, description="Maximum number of sessions to examine.")]
 SinceQuery = Annotated[Timestamp | None, Query(description="Only sessions that were active after this time.")]
 
+TitleQuery = Annotated[str, Query(max_length=60, description="Only sessions whose title contains it.")]
+
 
 @router.get("", summary="List threads of all users", responses=problems(404))
 async def list_threads(
@@ -24,6 +26,7 @@ async def list_threads(
     engine: EngineDep,
     persona_id: PersonaIdQuery = None,
     since: SinceQuery = None,
+    title: TitleQuery = "",
     limit: SessionsLimit = 100,
     cursor: CursorQuery = None,
 ) -> Json[ThreadPage]:
@@ -33,6 +36,6 @@ async def list_threads(
     """
     only = headers.user_id or (headers.principal.user_id if headers.principal else "")
     page = await engine.memory.threads.page(
-        headers.scope(), user_id=only, persona_id=persona_id, since=since, limit=limit, cursor=cursor
+        headers.scope(), user_id=only, persona_id=persona_id, since=since, title=title, limit=limit, cursor=cursor
     )
     return Json(page)

@@ -12,7 +12,7 @@ const PAGE = 50;
 const EXAMINED = 150;
 const REQUESTS = 60;
 
-export async function showSessions(content, { user = "", npc_id = "", hours = "", session = "" }) {
+export async function showSessions(content, { user = "", npc_id = "", hours = "", title = "", session = "" }) {
   if (session) {
     await showSession(content, user, session);
     return;
@@ -21,10 +21,11 @@ export async function showSessions(content, { user = "", npc_id = "", hours = ""
   const personas = versions.map((each) => [each.npc_id, localized(each.value.name) || each.npc_id]);
   const filter = form("filters", async (values) => { location.hash = address("sessions", values); },
     field(say("user"), element("input", { name: "user", value: user, maxlength: 128, placeholder: say("everyone"), autocomplete: "off" })),
+    field(say("title"), element("input", { name: "title", type: "search", value: title, maxlength: 60, autocomplete: "off" })),
     field(say("persona"), select("npc_id", [["", say("any")], ...personas], npc_id)),
     field(say("since"), select("hours", [["", say("any")], ...Object.entries(HOURS).map(([value, name]) => [value, say(name)])], hours)),
     submit(say("filter")));
-  const list = user && !npc_id && !hours ? ofUser(user) : ofAll(user, npc_id, hours);
+  const list = user && !npc_id && !hours && !title ? ofUser(user) : ofAll({ user, npc_id, hours, title });
   await list.ready;
   content.replaceChildren(card(say("filter"), filter, user ? ofUserActions(user) : null), card(say("sessions"), user ? null : element("p", { class: "hint" }, say("unordered")), list.holder));
 }
@@ -39,11 +40,12 @@ function ofUser(user) {
 }
 
 /** The threads of all users, or those that a filter leaves. */
-function ofAll(user, npc_id, hours) {
+function ofAll({ user, npc_id, hours, title }) {
   const since = hours && new Date(Date.now() - Number(hours) * 3_600_000).toISOString();
-  const none = npc_id || hours || user ? say("noSessions") : say("noSessionsYet");
+  const filtered = npc_id || hours || title || user;
+  const none = filtered ? say("noSessions") : say("noSessionsYet");
   return pagedTable(say("sessions"), [say("title"), say("user"), say("persona"), say("messages"), say("active")], async (cursor) => {
-    const page = await get("v1/threads", { limit: npc_id || since || user ? EXAMINED : PAGE, cursor, npc_id, since }, user);
+    const page = await get("v1/threads", { limit: filtered ? EXAMINED : PAGE, cursor, npc_id, since, title }, user);
     const newest = page.threads.sort((one, other) => other.active_at.localeCompare(one.active_at));
     return { next: page.next, rows: newest.map((each) => [opening(each.user_id, each.session_id, each.title),
       link(each.user_id, "sessions", { user: each.user_id }), each.npc_id, number(each.messages), moment(each.active_at)]) };
