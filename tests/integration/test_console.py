@@ -355,7 +355,7 @@ def test_evidence_is_uploaded_found_and_deleted(
     chat.get_by_role("textbox", name="Ask").fill("How many steps has the lighthouse?")
     chat.keyboard.press("Enter")
     expect(chat.locator(".message.assistant").last).to_contain_text("212 steps")
-    chat.get_by_role("button", name="Lighthouse").click()
+    chat.locator(".citations button").click()
     expect(chat.get_by_role("dialog")).to_contain_text("built in 1874")
     page.get_by_role("link", name="Browse").click()
     expect(page.locator("tbody tr")).to_have_count(1)

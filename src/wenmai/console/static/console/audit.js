@@ -20,10 +20,10 @@ export async function showAudit(content) {
     return { next: last > 1 ? String(last) : null, rows: entries.map((each) => [number(each.number), moment(each.at), each.act, each.actor || "–",
       Object.entries(each.details).map(([name, value]) => `${name}: ${value}`).join(", ")]) };
   }, { none: say("noAudit") });
-  const keys = pagedTable(say("keys"), [say("name"), "id", say("state_"), say("rights"), say("sites"), say("user"), say("created"), say("expires")], async (cursor) => {
+  const keys = pagedTable(say("keys"), [say("name"), "id", say("state_"), say("rights"), say("sites"), say("user"), say("rateLimit"), say("created"), say("expires")], async (cursor) => {
     const page = await get("v1/keys", { cursor });
     return { next: page.next, rows: page.keys.map((each) => [each.name || "–", each.key_id, stateOf(each), each.rights.join(", "),
-      each.sites.join(", ") || say("all"), each.user_id || say("everyone"), moment(each.created_at), each.expires_at ? moment(each.expires_at) : say("never")]) };
+      each.sites.join(", ") || say("all"), each.user_id || say("everyone"), each.rate_limit || "–", moment(each.created_at), each.expires_at ? moment(each.expires_at) : say("never")]) };
   }, { none: say("noKeys") });
   await Promise.all([log.ready, keys.ready, verify()]);
   content.replaceChildren(

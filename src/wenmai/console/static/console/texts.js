@@ -11,7 +11,7 @@ const TEXTS = {
   key: ["API 密钥或令牌", "API key or token"], keyNeeded: ["这个服务需要 API 密钥或令牌", "This service needs an API key or a token"], signIn: ["登录", "Sign in"],
   otherKey: ["换一个密钥", "Use another key"], missingRight: ["没有所需的权限", "This key lacks the right"],
   scope: ["范围", "Scope"], tenant: ["租户", "Tenant"], site: ["站点", "Site"], apply: ["应用", "Apply"], scopeHint: ["留空即默认", "Empty for the default"],
-  user: ["用户", "User"], everyone: ["所有用户", "All users"], persona: ["人物", "Persona"], any: ["不限", "Any"], filter: ["筛选", "Filter"],
+  user: ["用户", "User"], rateLimit: ["限速", "Rate limit"], everyone: ["所有用户", "All users"], persona: ["人物", "Persona"], any: ["不限", "Any"], filter: ["筛选", "Filter"],
   more: ["载入更多", "Load more"], stillMore: ["还有更多", "There is more"], nothing: ["没有内容", "Nothing here"], table: ["数据表", "As a table"],
   day: ["日", "Day"], title: ["标题", "Title"], messages: ["消息", "Messages"], active: ["最近活动", "Last active"], since: ["活动于", "Active within"],
   hours24: ["24 小时", "24 hours"], days7: ["7 天", "7 days"], days30: ["30 天", "30 days"], untitled: ["无题", "Untitled"],
