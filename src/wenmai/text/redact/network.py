@@ -1,5 +1,6 @@
 """Rules for IP addresses."""
 
+from functools import lru_cache
 from socket import AF_INET6, inet_pton
 
 from wenmai.text.redact.rule import Found, Kind, Rule, Span
@@ -24,25 +25,28 @@ _LEAST_DIGITS = 3
 
 
 def _ipv6(found: Found) -> Span | None:
+    left, right = found.left, found.right
+    if left.isalnum() or left in b"_:." or right.isalnum() or right in b"_:":
+        return None
     text = found.text
     if text.endswith(":") and not text.endswith("::"):
         text = text[:-1]
-    address = text.partition("%")[0]
-    left = found.left
-    if left.isalnum() or left in b"_:." or found.right.isalnum() or found.right in b"_:":
-        return None
-    groups = address.replace(":", "")
-    if (
-        (len(groups) < _LEAST_DIGITS and address != "::1")
-        or not any(map(str.isdecimal, groups))
-        or (left == b"[" and found.follows(r"[\w)\]]\["))
-    ):
+    if not _is_ipv6(text.partition("%")[0]) or (left == b"[" and found.follows(r"[\w)\]]\[")):
         return None  # of a program: names joined by colons, or a slice
+    return found.span(Kind.IP, end=found.start + len(text))
+
+
+@lru_cache
+def _is_ipv6(address: str) -> bool:
+    """Whether a text is an address of enough digits; the loopback address is one."""
+    groups = address.replace(":", "")
+    if groups.isalpha() or (len(groups) < _LEAST_DIGITS and address != "::1"):
+        return False
     try:
         inet_pton(AF_INET6, address)
     except OSError:
-        return None
-    return found.span(Kind.IP, end=found.start + len(text))
+        return False
+    return True
 
 
 IPV6_SIGN = r":[0-9A-Fa-f]{0,4}:"

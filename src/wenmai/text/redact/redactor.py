@@ -120,9 +120,11 @@ def _claimed(data: bytes, groups: Sequence[_Group]) -> list[Span]:
             if placeholders and STOP in data[match.start() : match.end()]:
                 continue
             span = Span(match.start(1), match.end(1), kind) if check is None else check(Found(data, match))
-            if span is None or span.start >= span.end or STOP in data[max(0, span.start - 1) : span.end + 1]:
+            if span is None or span.start >= span.end:
                 continue
-            if 1 not in taken[span.start : span.end]:
+            if placeholders and STOP in data[max(0, span.start - 1) : span.end + 1]:
+                continue
+            if taken.find(1, span.start, span.end) < 0:
                 pieces = [span]
             elif span.kind == Kind.SECRET:
                 pieces = _untaken(data, taken, span)
