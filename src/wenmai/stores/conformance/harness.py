@@ -3,17 +3,17 @@
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import UTC, datetime, timedelta
-from itertools import product
 from secrets import token_hex
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, cast
 
 from msgspec.structs import replace
 
 from wenmai.clock import Clock, MovableClock
+from wenmai.errors import InvalidInput
 from wenmai.scope import Scope, ThreadKey
 from wenmai.stores.contracts import Documents, Logs, Search, Store
-from wenmai.stores.records import RECORDS, Message, NewMessage, Record, Session
-from wenmai.stores.structs import Hit, Page, SearchEntry, SearchQuery
+from wenmai.stores.records import Message, NewMessage, Record, Session
+from wenmai.stores.structs import Hit, Page, SearchEntry, SearchQuery, Stored
 
 C = TypeVar("C")
 R = TypeVar("R", bound=Record)
@@ -51,14 +51,14 @@ class Harness:
         self.clock = clock
         self._reopen = reopen
         self._tenant = f"conformance-{token_hex(6)}"
-        self._scopes: dict[Scope, None] = {}
+        self._written: dict[tuple[Scope, type[Record]], None] = {}
         self._sessions: dict[tuple[Scope, str], Session] = {}
         self._indexed: dict[tuple[Scope, str, bool], set[str]] = {}
 
     @property
     def documents(self) -> Documents:
         """The documents contract; the runner has checked that it is implemented."""
-        return offered(self.store.documents)
+        return cast("Documents", WrittenDocuments(offered(self.store.documents), self._written))
 
     @property
     def logs(self) -> Logs:
@@ -72,9 +72,7 @@ class Harness:
 
     def scope(self, user: str = "user", *, site: str = "site", tenant: str = "") -> Scope:
         """A scope of this case only; ``tenant`` is a suffix for cases with several tenants."""
-        scope = Scope(self._tenant + tenant, site, user)
-        self._scopes[scope] = None
-        return scope
+        return Scope(self._tenant + tenant, site, user)
 
     def foreign_scopes(self) -> dict[str, Scope]:
         """Scopes for which data of :meth:`scope` must be absent, by how they differ."""
@@ -140,7 +138,7 @@ class Harness:
         """The same tenant through a second open store on the URL; the first one stays open."""
         async with self._reopen() as store:
             view = Harness(store, self.clock, self._reopen)
-            view._tenant, view._scopes = self._tenant, self._scopes
+            view._tenant, view._written = self._tenant, self._written
             view._sessions, view._indexed = self._sessions, self._indexed
             yield view
 
@@ -164,11 +162,39 @@ class Harness:
             await self.store.documents.sweep()
 
     async def _clear_records(self, documents: Documents) -> None:
-        for scope, of in product(self._scopes, RECORDS):
+        for scope, of in self._written:
             for stored in (await documents.list(scope, of, limit=500)).items:
                 if self.store.logs is not None and of is Session:
                     await self.store.logs.erase(scope, stored.record.key)
                 await documents.delete(scope, of, stored.record.key)
+
+
+class WrittenDocuments:
+    """Documents that remember which records were put into which scopes.
+
+    Args:
+        documents: the contract, to which everything is passed on.
+        written: gets a key for each scope and record type.
+    """
+
+    def __init__(self, documents: Documents, written: dict[tuple[Scope, type[Record]], None]) -> None:
+        self._documents = documents
+        self._written = written
+
+    async def put(self, scope: Scope, record: R, **options: Any) -> Stored[R]:
+        """Put the record; one that may have been written before an error is remembered too."""
+        refused = False
+        try:
+            return await self._documents.put(scope, record, **options)
+        except InvalidInput:
+            refused = True
+            raise
+        finally:
+            if not refused:
+                self._written[scope, type(record)] = None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._documents, name)
 
 
 def offered(contract: C | None) -> C:

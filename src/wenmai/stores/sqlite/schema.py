@@ -1,6 +1,7 @@
 """The tables: one per record type, generated from its declaration, and those of logs and search."""
 
 from collections.abc import Iterable, Mapping
+from functools import cache
 from pathlib import Path
 
 import apsw
@@ -150,10 +151,11 @@ _SEARCH_DDL = (
 )
 
 
-def schema_ddl() -> list[str]:
+@cache
+def schema_ddl() -> tuple[str, ...]:
     """The statements that create an empty store, in order."""
     documents = [statement for record in RECORDS for statement in _document_ddl(record)]
-    return [*documents, *_LOGS_DDL, *_SEARCH_DDL]
+    return (*documents, *_LOGS_DDL, *_SEARCH_DDL)
 
 
 def connect(path: Path) -> apsw.Connection:
