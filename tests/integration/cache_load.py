@@ -181,11 +181,16 @@ class CacheLoad:
                 await same_as_durable(store, thread)
 
 
-async def same_as_durable(store: CachedStore, thread: ThreadKey, *, within: float = 2.0) -> None:
-    """Reads of a thread equal those of the durable store: records at once, messages within so many seconds."""
+async def same_as_durable(
+    store: CachedStore, thread: ThreadKey, *, within: float = 2.0, attempts: int = WRITES_IN_FLIGHT
+) -> None:
+    """Reads of a thread equal those of the durable store: records at once, messages within so many seconds.
+
+    ``attempts`` are the readings, 10 ms apart, by which a record must be the same.
+    """
     durable = durable_of(store)
     for of in (Session, Preferences):
-        for attempt in range(WRITES_IN_FLIGHT):
+        for attempt in range(attempts):
             before, seen, after = object(), object(), object()
             while before != after:  # derived memory may write the record at any time
                 before = _without_end(await durable.documents.get(OWNER, of, thread.session_id))
@@ -193,7 +198,7 @@ async def same_as_durable(store: CachedStore, thread: ThreadKey, *, within: floa
                 after = _without_end(await durable.documents.get(OWNER, of, thread.session_id))
             if seen == before:
                 break
-            assert attempt < WRITES_IN_FLIGHT - 1, (seen, before)
+            assert attempt < attempts - 1, (seen, before)
             await asyncio.sleep(0.01)  # a write that is durable already, and not acknowledged yet
     readings: list[Callable[[Logs], Any]] = [
         lambda logs: logs.latest(OWNER, thread, 40),

@@ -34,7 +34,12 @@ SQL_TYPES: Mapping[Kind, SqlType] = {
 """Column types of record fields; timestamps are microseconds since 1970 UTC."""
 
 
-def _document_ddl(record: type[Record]) -> Iterable[str]:
+@cache
+def _document_ddl(record: type[Record]) -> tuple[str, ...]:
+    return tuple(_document_statements(record))
+
+
+def _document_statements(record: type[Record]) -> Iterable[str]:
     spec = record.spec
     fields = ",\n  ".join(f"{column.name} {column.sql_type}" for column in columns_of(record, SQL_TYPES))
     owner = "tenant_id, site_id" if spec.shared else "tenant_id, site_id, user_id"
@@ -151,7 +156,6 @@ _SEARCH_DDL = (
 )
 
 
-@cache
 def schema_ddl() -> tuple[str, ...]:
     """The statements that create an empty store, in order."""
     documents = [statement for record in RECORDS for statement in _document_ddl(record)]
