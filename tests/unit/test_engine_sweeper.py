@@ -7,7 +7,7 @@ from typing import cast
 
 import pytest
 
-from wenmai import engine
+from wenmai.engine.maintenance import delete_expired
 from wenmai.errors import StoreUnavailable
 from wenmai.resilience.background import BackgroundTasks
 from wenmai.stores.contracts import Documents
@@ -33,7 +33,7 @@ async def test_no_failure_of_a_sweep_is_the_last_sweep(caplog: pytest.LogCapture
     documents = FailingDocuments(StoreUnavailable("test", "gone"), RuntimeError("a bug"), OSError("cut"))
     tasks = BackgroundTasks()
     with caplog.at_level(logging.WARNING):
-        delete = partial(engine._delete_expired, cast("Documents", documents))
+        delete = partial(delete_expired, cast("Documents", documents))
         tasks.repeat("sweep of expired records", delete, seconds=0.0)
         async with asyncio.timeout(5):
             await documents.swept.wait()

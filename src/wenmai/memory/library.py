@@ -115,12 +115,25 @@ class Memory:
         self.clock: Clock = clock
         self.derived: DerivedMemory = DerivedMemory(documents, logs, clock)
         keyed = encrypted is not None and encrypted.writes
-        episodes = None if search is None else EpisodeIndex(documents, logs, search, embedder, keyed=keyed)
-        deletion = EpisodeDeletion(episodes, self.derived, logs)
+        self.episodes: EpisodeIndex | None = (
+            None if search is None else EpisodeIndex(documents, logs, search, embedder, keyed=keyed)
+        )
+        self._open_conversations(documents, logs, count_tokens)
+        self._open_recall(logs, queries or QueryEmbedding(embedder), count_tokens)
+        self.thread_lock: ThreadLock = ThreadLock(documents, clock)
+        self.idempotency: IdempotentTurns = IdempotentTurns(documents, clock)
+        self.usage: UsageLedger = UsageLedger(documents, self.sessions, clock)
+        self.audit: AuditLog = AuditLog(documents, clock)
+        self._open_removal(documents, logs, encrypted)
+        self._register_derived(logs, embedder)
+
+    def _open_conversations(self, documents: Documents, logs: Logs, count_tokens: TokenCounter) -> None:
+        """Sessions, their transcripts and what is read of both, and the preferences and state of a session."""
+        deletion = EpisodeDeletion(self.episodes, self.derived, logs)
         self.sessions: Sessions = Sessions(
             documents,
             logs,
-            clock,
+            self.clock,
             terms=SessionTerms(self.policy.session_lifetime, self.policy.session_ids),
             rule_titles_final=self.policy.rule_titles_final,
             on_cut=self._on_cut,
@@ -135,23 +148,18 @@ class Memory:
             on_truncate=deletion.around,
         )
         self.preferences: PreferenceBook = PreferenceBook(documents, default_language=self.policy.language)
-        self.states: StateBook = StateBook(documents, clock, self.policy.business)
-        self.traces: TraceArchive = TraceArchive(documents, clock, self.policy.retention)
+        self.states: StateBook = StateBook(documents, self.clock, self.policy.business)
+        self.traces: TraceArchive = TraceArchive(documents, self.clock, self.policy.retention)
         self.threads: ThreadListing = ThreadListing(documents, logs)
         self.history: History = History(self.sessions, self.transcript, self.preferences)
         self.summaries: Summaries = Summaries(
             documents, logs, self.transcript, window=self.policy.window, count_tokens=count_tokens
         )
-        questions = queries or QueryEmbedding(embedder)
-        self.recalls: Recall = Recall(
-            episodes,
-            questions,
-            logs,
-            self.sessions,
-            RecentMessages(self.sessions, self.history),
-            clock,
-            count_tokens,
-        )
+
+    def _open_recall(self, logs: Logs, questions: QueryEmbedding, count_tokens: TokenCounter) -> None:
+        """Recall, and the contexts that it is part of."""
+        recent = RecentMessages(self.sessions, self.history)
+        self.recalls: Recall = Recall(self.episodes, questions, logs, self.sessions, recent, self.clock, count_tokens)
         self.contexts: ContextBuilder = ContextBuilder(
             self.transcript,
             self.preferences,
@@ -161,9 +169,21 @@ class Memory:
             weights=self.policy.block_weights,
             count_tokens=count_tokens,
         )
-        self.thread_lock: ThreadLock = ThreadLock(documents, clock)
-        self.idempotency: IdempotentTurns = IdempotentTurns(documents, clock)
-        self.usage: UsageLedger = UsageLedger(documents, self.sessions, clock)
+
+    def _open_removal(self, documents: Documents, logs: Logs, encrypted: "EncryptedStore | None") -> None:
+        """Erasure and retention."""
+        # Removed is also what cannot be decrypted any more.
+        stored = (encrypted and encrypted.stored.documents) or documents
+        keys = None if encrypted is None else encrypted.keys
+        data = UserData(stored, logs, self.episodes, self.usage, keys)
+        self.erasures: Erasures = Erasures(stored, data, self.audit, self.clock)
+        self.retention: RetentionSweep = RetentionSweep(
+            stored, logs, self.sessions, self.episodes, self.clock, self.policy.retention
+        )
+        self.usage.was_erased = self.erasures.was_erased_lately
+
+    def _register_derived(self, logs: Logs, embedder: Embedder | None) -> None:
+        """Everything that is made from transcripts in the background."""
         self.first_questions: DerivedFirstQuestion = DerivedFirstQuestion(self.sessions, logs)
         self.derived.register(self.first_questions)
         inferred = DerivedPreferences(
@@ -175,25 +195,14 @@ class Memory:
         )
         self.derived.register(inferred)
         self.derived.register(self.summaries)
-        self.episodes: EpisodeIndex | None = episodes
-        self.audit: AuditLog = AuditLog(documents, clock)
-        # Removed is also what cannot be decrypted any more.
-        stored = (encrypted and encrypted.stored.documents) or documents
-        keys = None if encrypted is None else encrypted.keys
-        data = UserData(stored, logs, episodes, self.usage, keys)
-        self.erasures: Erasures = Erasures(stored, data, self.audit, clock)
-        self.retention: RetentionSweep = RetentionSweep(
-            stored, logs, self.sessions, episodes, clock, self.policy.retention
-        )
-        self.usage.was_erased = self.erasures.was_erased_lately
         self.word_functions: list[str] = []
         self.vector_functions: list[str] = []
-        if episodes is not None:
-            words = Episodes(episodes)
+        if self.episodes is not None:
+            words = Episodes(self.episodes)
             self.derived.register(words, leased=False)
             self.word_functions.append(words.name)
             if embedder is not None:
-                vectors = EpisodeVectors(episodes, words, self.derived.watermarks, embedder)
+                vectors = EpisodeVectors(self.episodes, words, self.derived.watermarks, embedder)
                 self.derived.register(vectors)
                 self.vector_functions.append(vectors.name)
 

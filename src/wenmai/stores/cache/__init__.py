@@ -13,7 +13,7 @@ without the durable store a read is answered by an entry, if there is one, and w
 import asyncio
 import logging
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from functools import partial
@@ -116,15 +116,14 @@ async def open_cache(
     read_through = ReadThrough(lru, resilient, freshness, durable.name)
     write_through = WriteThrough(lru, resilient, now)
     await _check(link)
-    background: dict[str, Callable[[], Awaitable[object]]] = {
-        "listening to cache invalidations": partial(listen, link, keys.changes, redis, breaker, freshness, lru.drop),
-        "sending cache invalidations": resilient.send_pending,
-        "probe of Redis": resilient.probe,
-    }
-    tasks = [
-        asyncio.create_task(repeat_forever(what, step, seconds=0.0, retry_after=RETRY_SECONDS))
-        for what, step in background.items()
-    ]
+    listening = partial(listen, link, keys.changes, redis, breaker, freshness, lru.drop)
+    tasks = _start(
+        {
+            "listening to cache invalidations": listening,
+            "sending cache invalidations": resilient.send_pending,
+            "probe of Redis": resilient.probe,
+        }
+    )
     try:
         yield CachedStore(
             durable,
@@ -139,6 +138,14 @@ async def open_cache(
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await link.close()
+
+
+def _start(steps: Mapping[str, Callable[[], Awaitable[object]]]) -> list[asyncio.Task[None]]:
+    """Tasks that repeat the steps, each under its name."""
+    return [
+        asyncio.create_task(repeat_forever(what, step, seconds=0.0, retry_after=RETRY_SECONDS))
+        for what, step in steps.items()
+    ]
 
 
 async def _store_identity(documents: Documents) -> str:

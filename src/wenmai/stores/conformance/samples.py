@@ -164,6 +164,13 @@ def full_records() -> list[Record]:
     return [
         *_records_of_a_session(),
         *_records_of_a_site(),
+        *_records_derived_from_a_session(),
+        *_records_of_an_administrator(),
+    ]
+
+
+def _records_derived_from_a_session() -> list[Record]:
+    return [
         Watermark(
             ref="preferences/i/elder", session_id="session-full", function="preferences", persona_id="elder", seq=2**40
         ),
@@ -187,6 +194,11 @@ def full_records() -> list[Record]:
             changes=[STATE_CHANGE],
         ),
         StateAudit(ref="i/1", session_id="session-full", changes=[STATE_CHANGE]),
+    ]
+
+
+def _records_of_an_administrator() -> list[Record]:
+    return [
         ApiKeyRecord(
             key_id="0123456789ab",
             name="严氏宗祠 ‘网站’",
