@@ -198,6 +198,40 @@ async def test_limits_select_messages(world: World) -> None:
         await memory.recall("museum", scope=ANN, top_k=0)
 
 
+async def test_times_that_no_index_holds_hide_nothing(world: World) -> None:
+    """Neither the message of a wrong clock nor those beside it, and a bound may be any time."""
+    memory = world.process()
+    session = await memory.session("s", scope=ANN)
+    times = [datetime(2, 1, 1, tzinfo=UTC), world.clock(), datetime(9998, 12, 31, tzinfo=UTC)]
+    for time in times:
+        await say(session, "yesterday, tomorrow, 2000 years ago and next year we saw the museum", timestamp=time)
+    await memory.derived.catch_up(10)
+    assert memory.derived.lag.threads == 0
+    everything = {"s-0", "s-1", "s-2"}
+    assert set(await ids_of(memory, "museum")) == everything
+    least, most = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
+    assert set(await ids_of(memory, "museum", after=least, before=most)) == everything
+    assert await ids_of(memory, "museum", before=least) == await ids_of(memory, "museum", after=most) == []
+    assert set(await ids_of(memory, "museum", after=times[1])) == {"s-1", "s-2"}
+    assert await ids_of(memory, "museum", before=times[1]) == ["s-0"]
+    assert await ids_of(memory, "museum", before=times[0], after=times[2]) == []
+
+
+@pytest.mark.parametrize(
+    ("field", "limits"),
+    [
+        ("before", {"before": datetime(2026, 3, 1)}),  # noqa: DTZ001 — such a time is refused
+        ("after", {"after": datetime(2026, 3, 1)}),  # noqa: DTZ001
+        ("query", {"query": "museum \ud800"}),
+    ],
+)
+async def test_a_query_that_cannot_be_asked_is_named(world: World, field: str, limits: dict[str, Any]) -> None:
+    """Not a field of the search below it."""
+    with pytest.raises(InvalidInput) as refused:
+        await world.process().recall(**{"query": "museum", "scope": ANN, **limits})
+    assert refused.value.field == field
+
+
 async def test_a_query_that_only_points_back_recalls_what_was_said_last(world: World) -> None:
     """Of the session asked about, else the latest; newest first, indexed or not, and never of an incognito turn."""
     memory = world.process()

@@ -9,9 +9,9 @@ from datetime import datetime
 from itertools import islice
 from typing import Any
 
-from wenmai.clock import Clock, to_micros
+from wenmai.clock import Clock
 from wenmai.errors import InvalidInput
-from wenmai.memory.episode_entries import is_indexed, parsed_id
+from wenmai.memory.episode_entries import index_time, is_indexed, parsed_id
 from wenmai.memory.episode_excerpts import CANDIDATES, excerpts, shortened_turn
 from wenmai.memory.episodes import EpisodeIndex
 from wenmai.memory.message_search import AskedQuestion, search_messages
@@ -214,7 +214,7 @@ class Recall:
         if asked.persona_id is not None:
             where["persona"] = asked.persona_id
         if asked.before is not None or asked.after is not None:
-            low, high = (None if at is None else to_micros(at) for at in (asked.after, asked.before))
+            low, high = (None if at is None else index_time(at) for at in (asked.after, asked.before))
             where["at"] = Range(low=low, high=high)
         return where
 
