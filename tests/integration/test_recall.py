@@ -304,6 +304,29 @@ async def test_a_long_message_is_shortened_not_dropped(world: World) -> None:
     assert len(turn.text) < 10_000
 
 
+async def test_the_answer_of_a_turn_of_many_tool_calls_is_recalled_with_its_turn(world: World) -> None:
+    """Whichever message of the turn is found; not more of it than is read at once."""
+    memory = world.process()
+    session = await memory.session("s", scope=ANN)
+    call = {"type": "function", "function": {"name": "look", "arguments": "{}"}}
+    steps = [
+        message
+        for number in range(40)
+        for message in (
+            {"role": "assistant", "content": f"step {number}", "tool_calls": [{"id": f"c{number}", **call}]},
+            {"role": "tool", "content": "nothing", "tool_call_id": f"c{number}"},
+        )
+    ]
+    answer = {"role": "assistant", "content": "The cat sleeps in the boathouse", "id": "answer"}
+    await session.append([{"role": "user", "content": "Find Momo", "id": "question"}, *steps, answer])
+    await memory.derived.catch_up(10)
+    [turn] = await memory.recall("boathouse", scope=ANN, unit="turn", top_k=1)
+    assert turn.message_ids[-1] == "answer"
+    assert len(turn.message_ids) <= 50
+    [turn] = await memory.recall("Momo", scope=ANN, unit="turn", top_k=1)
+    assert turn.message_ids[0] == "question"
+
+
 async def test_meaning_arrives_after_the_words(world: World) -> None:
     """A message is found by its words while its vector is on the way; no text is embedded twice."""
     embedder = WordVectors()

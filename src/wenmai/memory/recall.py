@@ -51,7 +51,7 @@ _LARGE = 5_000
 """From so many characters on, turns are excerpted in a worker thread."""
 
 TURN_MESSAGES = 50
-"""Of a turn, in one read; a longer turn is recalled without its further messages."""
+"""Of a turn, in one read; of a longer one its first messages are recalled, or the last ones up to the one found."""
 
 
 _Item = tuple[ThreadKey, list[Message], Why]
@@ -258,11 +258,9 @@ class Recall:
 def _part(hit: Hit, unit: Unit) -> ThreadPart:
     """The message of a hit, or its turn."""
     thread, seq = parsed_id(hit.id)
-    return (
-        ThreadPart(thread, seq, 1)
-        if unit == "message"
-        else ThreadPart(thread, number(hit, "turn_first"), TURN_MESSAGES)
-    )
+    if unit == "message":
+        return ThreadPart(thread, seq, 1)
+    return ThreadPart(thread, max(number(hit, "turn_first"), seq - TURN_MESSAGES + 1), TURN_MESSAGES)
 
 
 def _current(hit: Hit, read: Sequence[Message]) -> list[Message]:
