@@ -1,5 +1,7 @@
 """A model that helps recall: it may reorder what is recalled and split a question, and nothing else."""
 
+import asyncio
+import threading
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -10,7 +12,9 @@ from scripted_model import ScriptedModel, scripted_model
 from support import engine_at
 from tiny_cross_encoder import write_cross_encoder
 from wenmai.engine import Engine
+from wenmai.errors import ModelError
 from wenmai.memory.recalled_items import RecalledItem, RecallQuery
+from wenmai.providers.rerankers import CrossEncoder
 from wenmai.resilience.degradation import collected_degradation
 from wenmai.scope import Scope
 from wenmai.stores.structs import Hit, SearchQuery
@@ -164,3 +168,63 @@ async def test_a_cross_encoder_that_cannot_be_loaded_changes_nothing(tmp_path: P
         items, degraded = await recall(engine, "boat in the harbour")
     assert degraded == ["reranker"]
     assert len(items) >= 3
+
+
+class Scores:
+    """What a runtime gives for each text; it waits until it may."""
+
+    def __init__(self, *scores: float) -> None:
+        self.scores = scores
+        self.calls = 0
+        self.texts: list[str] = []
+        self.may = threading.Event()
+
+    def rerank(self, _query: str, texts: list[str]) -> list[float]:
+        """The same scores, whatever the texts."""
+        self.calls += 1
+        self.texts = texts
+        assert self.may.wait(20)
+        return list(self.scores)
+
+
+def encoder_of(scores: Scores, monkeypatch: pytest.MonkeyPatch) -> CrossEncoder:
+    """A cross-encoder on that runtime."""
+    monkeypatch.setattr(CrossEncoder, "_load", lambda _: scores)
+    return CrossEncoder("slow")
+
+
+async def test_a_cross_encoder_that_hangs_holds_up_no_other_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Calls that were given up hold one thread in all, of its own; when it ends, the next call is answered."""
+    runtime = Scores(1.0)
+    encoder = encoder_of(runtime, monkeypatch)
+    for _ in range(50):
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(encoder.scores("q", ["t"]), 0.01)
+    assert await asyncio.wait_for(asyncio.to_thread(lambda: 1), 5) == 1
+    assert runtime.calls == 1
+    runtime.may.set()
+    assert await encoder.scores("q", ["t"]) == [1.0]
+    assert runtime.calls == 2
+
+
+@pytest.mark.parametrize("scores", [[float("nan"), 1.0], [float("inf"), 1.0], [1.0], [1.0, 2.0, 3.0]])
+async def test_scores_that_are_no_numbers_are_an_error(scores: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half precision overflows; recall then goes on without them."""
+    runtime = Scores(*scores)
+    runtime.may.set()
+    with pytest.raises(ModelError):
+        await encoder_of(runtime, monkeypatch).scores("q", ["a", "b"])
+
+
+async def test_a_cross_encoder_gets_no_more_of_a_text_than_it_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Twenty messages of a megabyte are not split into words to read the first five hundred."""
+    runtime = Scores(1.0, 2.0)
+    runtime.may.set()
+    monkeypatch.setattr(CrossEncoder, "_load", lambda _: runtime)
+    async with engine_at("memory://", reranker="cross-encoder:long") as engine:
+        session = await engine.memory.session("s", scope=ANN)
+        await session.append([{"role": "user", "content": f"boat {n} " + "x" * 900_000} for n in range(2)])
+        await engine.memory.derived.catch_up()
+        items, degraded = await recall(engine, "boat")
+    assert (len(items), degraded) == (2, [])
+    assert max(map(len, runtime.texts)) < 2_000

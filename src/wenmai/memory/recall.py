@@ -11,7 +11,7 @@ from typing import Any
 
 from wenmai.clock import Clock
 from wenmai.errors import InvalidInput
-from wenmai.memory.episode_entries import index_time, is_indexed, parsed_id
+from wenmai.memory.episode_entries import EMBEDDED_CHARACTERS, index_time, is_indexed, parsed_id, shortened
 from wenmai.memory.episode_excerpts import CANDIDATES, excerpts, shortened_turn
 from wenmai.memory.episodes import EpisodeIndex
 from wenmai.memory.message_search import AskedQuestion, search_messages
@@ -185,7 +185,10 @@ class Recall:
         """The items, the best of them in the order of the reranker."""
         best = [item async for item in _first(items, RERANKED)] if self.reranker is not None else []
         if self.reranker is not None and len(best) > 1:
-            texts = ["\n".join(message.content for message in messages) for _, messages, _ in best]
+            texts = [
+                shortened("\n".join(message.content for message in messages), EMBEDDED_CHARACTERS)
+                for _, messages, _ in best
+            ]
             try:
                 scores = [why.total for _, _, why in best]
                 order = await self.reranker.order(scope, asked.session_id, asked.query, texts, scores)
