@@ -165,8 +165,9 @@ class EpisodeIndex:
         if site in self._listed:
             return
         name = _MARKER + self._collection
-        if await self._documents.get(scope, Marker, name) is None:
-            await self._documents.put(scope, Marker(name=name, value=self._collection))
+        shared = scope._replace(user_id="")  # a marker is of all users, and outlives the one who happened to be first
+        if await self._documents.get(shared, Marker, name) is None:
+            await self._documents.put(shared, Marker(name=name, value=self._collection))
         self._listed.add(site)
 
 
