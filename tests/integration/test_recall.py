@@ -17,11 +17,12 @@ from wenmai.errors import InvalidInput, ModelError, SessionNotFound
 from wenmai.memory import derived
 from wenmai.memory.episodes import EpisodeIndex
 from wenmai.memory.library import Memory, SessionMemory, open_memory, required
+from wenmai.resilience.degradation import collected_degradation
 from wenmai.retrieval.query_embedding import QueryEmbedding
 from wenmai.scope import Scope
 from wenmai.stores.contracts import Search, Store
 from wenmai.stores.opening import open_store
-from wenmai.stores.structs import SearchQuery
+from wenmai.stores.structs import CollectionSize, SearchQuery
 
 pytestmark = pytest.mark.xdist_group("postgresql")
 
@@ -267,6 +268,40 @@ async def test_a_failing_embedder_opens_the_breaker_that_is_shared(world: World)
     assert (await ids_of(memory, "museum"))[0] == "s-0"
     assert queries.breaker.status.failures == 1
     await memory.derived.stop(1)
+
+
+@pytest.mark.parametrize("vector", [[], [float("nan"), 1.0], [float("inf"), 1.0], [1.0], [1.0] * 5])
+async def test_a_vector_that_is_none_leaves_recall_by_words(world: World, vector: list[float]) -> None:
+    """Not finite, empty, or of another length than those that are stored: degraded, and no error of the caller."""
+
+    class Broken(WordVectors):
+        async def embed_query(self, text: str) -> list[float]:  # noqa: ARG002 — of the protocol
+            return vector
+
+    memory = world.process(Broken())
+    await say(await memory.session("s", scope=ANN), MUSEUM, "ok")
+    await memory.derived.catch_up(10)
+    with collected_degradation() as degraded:
+        assert (await ids_of(memory, "museum"))[0] == "s-0"
+    assert list(degraded) == ["embedder"]
+
+
+async def test_a_text_without_a_vector_holds_up_no_other(world: World) -> None:
+    """A model of half precision overflows for some texts; those are found by words alone."""
+
+    class Overflowing(WordVectors):
+        async def embed_passages(self, texts: Sequence[str]) -> list[list[float]]:
+            vectors = await super().embed_passages(texts)
+            return [
+                [float("nan")] * 4 if "river" in text else vector for text, vector in zip(texts, vectors, strict=True)
+            ]
+
+    memory = world.process(Overflowing())
+    await say(await memory.session("s", scope=ANN), "the river rose", MUSEUM, CAT)
+    await memory.derived.catch_up(10)
+    assert memory.episodes is not None
+    assert await memory.episodes.size(ANN) == CollectionSize(3, 2)
+    assert "s-0" in await ids_of(memory, "river")
 
 
 async def test_marginal_relevance_is_the_order_of_the_answer(world: World) -> None:
