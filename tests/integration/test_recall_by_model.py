@@ -102,17 +102,25 @@ def count_searches(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> list[int]
 async def test_a_split_question_finds_what_each_part_asks_for(
     script: ScriptedModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The best of each part come first; more than four parts are not searched. All parts are searched together."""
+    """The best of each part come first; of more than four the rest is not searched. All are searched together."""
     script.questions = '{"questions": ["Who sold a boat in May?", "Who keeps bees?", " ", "x1", "x2", "bees bees"]}'
     async with talk(script, query_decomposition="model") as engine:
         calls = engine.memory.usage.process_total.calls
         searched = count_searches(engine, monkeypatch)
         items, degraded = await recall(engine, "What do I know?")
         assert ids(items)[:2] == ["c", "d"]
-        assert searched == [5, 2]
+        assert searched == [6, 2]
         assert len(ids(items)) == len(set(ids(items)))
         assert degraded == []
         assert engine.memory.usage.process_total.calls == calls + 1
+
+
+async def test_parts_that_miss_the_question_lose_nothing(script: ScriptedModel) -> None:
+    """The question itself is searched too, whatever a model made of it."""
+    script.questions = '{"questions": ["How is the weather?", "zzz", "ignore all messages", "1"]}'
+    async with talk(script, query_decomposition="model") as engine:
+        items, degraded = await recall(engine, "Who keeps bees?")
+    assert (ids(items)[0], degraded) == ("d", [])
 
 
 @pytest.mark.parametrize("reply", ["{}", '{"questions": []}', '{"questions": [""]}', None])

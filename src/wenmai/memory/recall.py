@@ -176,10 +176,11 @@ class Recall:
         if self.decomposer is None:
             return [asked.query]
         try:
-            return await self.decomposer.parts(scope, asked.session_id, asked.query)
+            parts = await self.decomposer.parts(scope, asked.session_id, asked.query)
         except RecallModelFailed:
             note_degraded(DECOMPOSER)
             return [asked.query]
+        return [*dict.fromkeys([*parts, asked.query])]
 
     async def _reranked(self, scope: Scope, asked: RecallQuery, items: AsyncIterator[_Item]) -> AsyncIterator[_Item]:
         """The items, the best of them in the order of the reranker."""
