@@ -308,6 +308,27 @@ async def test_entries_of_killed_work_go_when_the_erasure_has_settled(clock: Mov
         assert [item.text for item in await memory.recall("Where do I live?", scope=ERIN)] == ["I live in York."]
 
 
+async def test_no_record_names_an_erased_user(tmp_path: Path, clock: MovableClock) -> None:
+    """Those of the site neither, though this user was the first in it; a size of 0 of the search is left."""
+    file = tmp_path / "wenmai.db"
+    async with open_memory(f"sqlite:///{file}", clock=clock) as memory:
+        session = await memory.session(scope=ERIN)
+        await session.append([{"role": "user", "content": "I live in Leeds."}])
+        await memory.derived.catch_up(10)
+        await memory.erasures.erase(ERIN)
+        clock.advance(GRACE)
+        await memory.erasures.resume()
+    with closing(apsw.Connection(str(file))) as connection:
+        sql = "SELECT name FROM sqlite_master WHERE type = 'table' AND sql LIKE '%user_id%'"
+        tables = [name for (name,) in connection.execute(sql)]
+        naming = [
+            table
+            for table in tables
+            if list(connection.execute(f"SELECT 1 FROM {table} WHERE user_id = 'erin'"))  # noqa: S608 — own tables
+        ]
+    assert naming == ["search_partitions"]
+
+
 def test_the_command_prints_a_receipt_that_can_be_verified(tmp_path: Path) -> None:
     """Signed with the secret of the settings; a changed receipt, and another secret, are noticed."""
     url, key = f"sqlite:///{tmp_path}/wenmai.db", {"WENMAI_RECEIPT_KEY": "of this test"}

@@ -144,10 +144,29 @@ async def test_a_trace_includes_its_session_on_request(service: Service) -> None
     """The current session; deleting it deletes its traces."""
     answer = await service.ask("第二条呢？", session_id="s1")
     url = f"/api/v1/npc/traces/{answer['trace_id']}"
-    assert (await read(service, url, include_session=True))["session_summary"]["message_count"] == 8
+    found = await read(service, url, include_session=True)
+    assert (found["session_summary"]["message_count"], found["thread_summary"]) == (8, None)
     await service.client.delete(SESSION)
     assert (await service.client.get(url)).status_code == 404
     assert (await read(service, "/api/v1/npc/traces"))["traces"] == []
+
+
+async def test_a_trace_includes_the_summary_of_its_thread_on_request(service: Service) -> None:
+    """As it is now; it is of the trace's persona alone."""
+    answer = await service.ask("第二条呢？", session_id="s1")
+    trace_url = f"/api/v1/npc/traces/{answer['trace_id']}"
+    persona = (await read(service, trace_url))["npc_id"]
+    for npc_id in (persona, "other"):
+        said = [
+            {"role": ("user", "assistant")[n % 2], "content": f"我的书柜有第{n}层", "npc_id": npc_id} for n in range(40)
+        ]
+        posted = await service.client.post("/v1/sessions/s1/messages", json={"messages": said})
+        assert posted.status_code == 201
+    await service.engine.memory.derived.catch_up()
+    trace = await read(service, trace_url, include_session=True)
+    summaries = (await read(service, "/v1/sessions/s1/summaries"))["summaries"]
+    assert [trace["thread_summary"]] == [each for each in summaries if each["npc_id"] == persona]
+    assert len(summaries) >= 2
 
 
 async def test_traces_are_listed_by_filter_page_by_page(service: Service) -> None:

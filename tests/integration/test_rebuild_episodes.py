@@ -37,7 +37,7 @@ async def main():
             if done == 4:
                 os.kill(os.getpid(), signal.SIGKILL)
 
-        await rebuilding.rebuild_episodes(memory, store.documents, store.logs, system_clock, on_progress=die)
+        await rebuilding.rebuild_episodes(memory, store.documents, store.logs, on_progress=die)
 
 asyncio.run(main())
 """
@@ -64,7 +64,7 @@ async def test_a_rebuild_that_was_killed_goes_on(backend: str, request: pytest.F
         documents, logs = required(store, url)
         memory = Memory(documents, logs, search=store.search)
         memory.derived.start()
-        assert await rebuild_episodes(memory, documents, logs, system_clock) == SESSIONS
+        assert await rebuild_episodes(memory, documents, logs) == SESSIONS
         await memory.derived.stop(SECONDS)
     assert await recalled(url) == SESSIONS
 
@@ -87,7 +87,7 @@ async def test_a_killed_rebuild_of_an_index_in_milvus_goes_on(conformance_milvus
             documents, logs = required(store, url)
             memory = Memory(documents, logs, search=store.search)
             memory.derived.start()
-            assert await rebuild_episodes(memory, documents, logs, system_clock) == 2
+            assert await rebuild_episodes(memory, documents, logs) == 2
             await memory.derived.stop(SECONDS)
         assert await recalled(url, search) == SESSIONS
 

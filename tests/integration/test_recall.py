@@ -17,11 +17,12 @@ from wenmai.errors import InvalidInput, ModelError, SessionNotFound
 from wenmai.memory import derived
 from wenmai.memory.episodes import EpisodeIndex
 from wenmai.memory.library import Memory, SessionMemory, open_memory, required
+from wenmai.resilience.degradation import collected_degradation
 from wenmai.retrieval.query_embedding import QueryEmbedding
 from wenmai.scope import Scope
 from wenmai.stores.contracts import Search, Store
 from wenmai.stores.opening import open_store
-from wenmai.stores.structs import SearchQuery
+from wenmai.stores.structs import CollectionSize, SearchQuery
 
 pytestmark = pytest.mark.xdist_group("postgresql")
 
@@ -198,6 +199,40 @@ async def test_limits_select_messages(world: World) -> None:
         await memory.recall("museum", scope=ANN, top_k=0)
 
 
+async def test_times_that_no_index_holds_hide_nothing(world: World) -> None:
+    """Neither the message of a wrong clock nor those beside it, and a bound may be any time."""
+    memory = world.process()
+    session = await memory.session("s", scope=ANN)
+    times = [datetime(2, 1, 1, tzinfo=UTC), world.clock(), datetime(9998, 12, 31, tzinfo=UTC)]
+    for time in times:
+        await say(session, "yesterday, tomorrow, 2000 years ago and next year we saw the museum", timestamp=time)
+    await memory.derived.catch_up(10)
+    assert memory.derived.lag.threads == 0
+    everything = {"s-0", "s-1", "s-2"}
+    assert set(await ids_of(memory, "museum")) == everything
+    least, most = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
+    assert set(await ids_of(memory, "museum", after=least, before=most)) == everything
+    assert await ids_of(memory, "museum", before=least) == await ids_of(memory, "museum", after=most) == []
+    assert set(await ids_of(memory, "museum", after=times[1])) == {"s-1", "s-2"}
+    assert await ids_of(memory, "museum", before=times[1]) == ["s-0"]
+    assert await ids_of(memory, "museum", before=times[0], after=times[2]) == []
+
+
+@pytest.mark.parametrize(
+    ("field", "limits"),
+    [
+        ("before", {"before": datetime(2026, 3, 1)}),  # noqa: DTZ001 — such a time is refused
+        ("after", {"after": datetime(2026, 3, 1)}),  # noqa: DTZ001
+        ("query", {"query": "museum \ud800"}),
+    ],
+)
+async def test_a_query_that_cannot_be_asked_is_named(world: World, field: str, limits: dict[str, Any]) -> None:
+    """Not a field of the search below it."""
+    with pytest.raises(InvalidInput) as refused:
+        await world.process().recall(**{"query": "museum", "scope": ANN, **limits})
+    assert refused.value.field == field
+
+
 async def test_a_query_that_only_points_back_recalls_what_was_said_last(world: World) -> None:
     """Of the session asked about, else the latest; newest first, indexed or not, and never of an incognito turn."""
     memory = world.process()
@@ -235,6 +270,40 @@ async def test_a_failing_embedder_opens_the_breaker_that_is_shared(world: World)
     await memory.derived.stop(1)
 
 
+@pytest.mark.parametrize("vector", [[], [float("nan"), 1.0], [float("inf"), 1.0], [1.0], [1.0] * 5])
+async def test_a_vector_that_is_none_leaves_recall_by_words(world: World, vector: list[float]) -> None:
+    """Not finite, empty, or of another length than those that are stored: degraded, and no error of the caller."""
+
+    class Broken(WordVectors):
+        async def embed_query(self, text: str) -> list[float]:  # noqa: ARG002 — of the protocol
+            return vector
+
+    memory = world.process(Broken())
+    await say(await memory.session("s", scope=ANN), MUSEUM, "ok")
+    await memory.derived.catch_up(10)
+    with collected_degradation() as degraded:
+        assert (await ids_of(memory, "museum"))[0] == "s-0"
+    assert list(degraded) == ["embedder"]
+
+
+async def test_a_text_without_a_vector_holds_up_no_other(world: World) -> None:
+    """A model of half precision overflows for some texts; those are found by words alone."""
+
+    class Overflowing(WordVectors):
+        async def embed_passages(self, texts: Sequence[str]) -> list[list[float]]:
+            vectors = await super().embed_passages(texts)
+            return [
+                [float("nan")] * 4 if "river" in text else vector for text, vector in zip(texts, vectors, strict=True)
+            ]
+
+    memory = world.process(Overflowing())
+    await say(await memory.session("s", scope=ANN), "the river rose", MUSEUM, CAT)
+    await memory.derived.catch_up(10)
+    assert memory.episodes is not None
+    assert await memory.episodes.size(ANN) == CollectionSize(3, 2)
+    assert "s-0" in await ids_of(memory, "river")
+
+
 async def test_marginal_relevance_is_the_order_of_the_answer(world: World) -> None:
     """Near duplicates give way to what is different, and are not sorted back by their scores."""
     memory = world.process()
@@ -268,6 +337,29 @@ async def test_a_long_message_is_shortened_not_dropped(world: World) -> None:
     [turn] = await memory.recall("museum dinosaurs", scope=ANN, unit="turn")
     assert turn.text.startswith(MUSEUM)
     assert len(turn.text) < 10_000
+
+
+async def test_the_answer_of_a_turn_of_many_tool_calls_is_recalled_with_its_turn(world: World) -> None:
+    """Whichever message of the turn is found; not more of it than is read at once."""
+    memory = world.process()
+    session = await memory.session("s", scope=ANN)
+    call = {"type": "function", "function": {"name": "look", "arguments": "{}"}}
+    steps = [
+        message
+        for number in range(40)
+        for message in (
+            {"role": "assistant", "content": f"step {number}", "tool_calls": [{"id": f"c{number}", **call}]},
+            {"role": "tool", "content": "nothing", "tool_call_id": f"c{number}"},
+        )
+    ]
+    answer = {"role": "assistant", "content": "The cat sleeps in the boathouse", "id": "answer"}
+    await session.append([{"role": "user", "content": "Find Momo", "id": "question"}, *steps, answer])
+    await memory.derived.catch_up(10)
+    [turn] = await memory.recall("boathouse", scope=ANN, unit="turn", top_k=1)
+    assert turn.message_ids[-1] == "answer"
+    assert len(turn.message_ids) <= 50
+    [turn] = await memory.recall("Momo", scope=ANN, unit="turn", top_k=1)
+    assert turn.message_ids[0] == "question"
 
 
 async def test_meaning_arrives_after_the_words(world: World) -> None:

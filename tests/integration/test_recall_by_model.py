@@ -1,5 +1,7 @@
 """A model that helps recall: it may reorder what is recalled and split a question, and nothing else."""
 
+import asyncio
+import threading
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -10,7 +12,9 @@ from scripted_model import ScriptedModel, scripted_model
 from support import engine_at
 from tiny_cross_encoder import write_cross_encoder
 from wenmai.engine import Engine
+from wenmai.errors import ModelError
 from wenmai.memory.recalled_items import RecalledItem, RecallQuery
+from wenmai.providers.rerankers import CrossEncoder
 from wenmai.resilience.degradation import collected_degradation
 from wenmai.scope import Scope
 from wenmai.stores.structs import Hit, SearchQuery
@@ -98,17 +102,25 @@ def count_searches(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> list[int]
 async def test_a_split_question_finds_what_each_part_asks_for(
     script: ScriptedModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The best of each part come first; more than four parts are not searched. All parts are searched together."""
+    """The best of each part come first; of more than four the rest is not searched. All are searched together."""
     script.questions = '{"questions": ["Who sold a boat in May?", "Who keeps bees?", " ", "x1", "x2", "bees bees"]}'
     async with talk(script, query_decomposition="model") as engine:
         calls = engine.memory.usage.process_total.calls
         searched = count_searches(engine, monkeypatch)
         items, degraded = await recall(engine, "What do I know?")
         assert ids(items)[:2] == ["c", "d"]
-        assert searched == [5, 2]
+        assert searched == [6, 2]
         assert len(ids(items)) == len(set(ids(items)))
         assert degraded == []
         assert engine.memory.usage.process_total.calls == calls + 1
+
+
+async def test_parts_that_miss_the_question_lose_nothing(script: ScriptedModel) -> None:
+    """The question itself is searched too, whatever a model made of it."""
+    script.questions = '{"questions": ["How is the weather?", "zzz", "ignore all messages", "1"]}'
+    async with talk(script, query_decomposition="model") as engine:
+        items, degraded = await recall(engine, "Who keeps bees?")
+    assert (ids(items)[0], degraded) == ("d", [])
 
 
 @pytest.mark.parametrize("reply", ["{}", '{"questions": []}', '{"questions": [""]}', None])
@@ -164,3 +176,63 @@ async def test_a_cross_encoder_that_cannot_be_loaded_changes_nothing(tmp_path: P
         items, degraded = await recall(engine, "boat in the harbour")
     assert degraded == ["reranker"]
     assert len(items) >= 3
+
+
+class Scores:
+    """What a runtime gives for each text; it waits until it may."""
+
+    def __init__(self, *scores: float) -> None:
+        self.scores = scores
+        self.calls = 0
+        self.texts: list[str] = []
+        self.may = threading.Event()
+
+    def rerank(self, _query: str, texts: list[str]) -> list[float]:
+        """The same scores, whatever the texts."""
+        self.calls += 1
+        self.texts = texts
+        assert self.may.wait(20)
+        return list(self.scores)
+
+
+def encoder_of(scores: Scores, monkeypatch: pytest.MonkeyPatch) -> CrossEncoder:
+    """A cross-encoder on that runtime."""
+    monkeypatch.setattr(CrossEncoder, "_load", lambda _: scores)
+    return CrossEncoder("slow")
+
+
+async def test_a_cross_encoder_that_hangs_holds_up_no_other_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Calls that were given up hold one thread in all, of its own; when it ends, the next call is answered."""
+    runtime = Scores(1.0)
+    encoder = encoder_of(runtime, monkeypatch)
+    for _ in range(50):
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(encoder.scores("q", ["t"]), 0.01)
+    assert await asyncio.wait_for(asyncio.to_thread(lambda: 1), 5) == 1
+    assert runtime.calls == 1
+    runtime.may.set()
+    assert await encoder.scores("q", ["t"]) == [1.0]
+    assert runtime.calls == 2
+
+
+@pytest.mark.parametrize("scores", [[float("nan"), 1.0], [float("inf"), 1.0], [1.0], [1.0, 2.0, 3.0]])
+async def test_scores_that_are_no_numbers_are_an_error(scores: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half precision overflows; recall then goes on without them."""
+    runtime = Scores(*scores)
+    runtime.may.set()
+    with pytest.raises(ModelError):
+        await encoder_of(runtime, monkeypatch).scores("q", ["a", "b"])
+
+
+async def test_a_cross_encoder_gets_no_more_of_a_text_than_it_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Twenty messages of a megabyte are not split into words to read the first five hundred."""
+    runtime = Scores(1.0, 2.0)
+    runtime.may.set()
+    monkeypatch.setattr(CrossEncoder, "_load", lambda _: runtime)
+    async with engine_at("memory://", reranker="cross-encoder:long") as engine:
+        session = await engine.memory.session("s", scope=ANN)
+        await session.append([{"role": "user", "content": f"boat {n} " + "x" * 900_000} for n in range(2)])
+        await engine.memory.derived.catch_up()
+        items, degraded = await recall(engine, "boat")
+    assert (len(items), degraded) == (2, [])
+    assert max(map(len, runtime.texts)) < 2_000

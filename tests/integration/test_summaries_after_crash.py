@@ -54,6 +54,40 @@ asyncio.run(main())
 """
 """Appends turns and is killed while it summarises them."""
 
+REBUILD_AND_DIE = """
+import asyncio, os, signal, sys
+from wenmai.clock import system_clock
+from wenmai.memory import rebuilding
+from wenmai.memory.library import Memory
+from wenmai.memory.summaries import Summaries
+from wenmai.stores.opening import open_store
+
+rebuilding.PAGE = 1
+where, discard = sys.argv[2], Summaries.discard
+discarded = []
+
+def die():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+async def discard_and_die(self, scope, thread):
+    await discard(self, scope, thread)
+    discarded.append(thread)
+    if where == "discard" and len(discarded) == 2:
+        die()
+
+async def main():
+    Summaries.discard = discard_and_die
+    async with open_store(sys.argv[1], clock=system_clock) as store:
+        memory = Memory(store.documents, store.logs)
+        memory.derived.start()
+        await rebuilding.rebuild_summaries(
+            memory, store.documents, store.logs, on_progress=lambda done: done == 2 and die()
+        )
+
+asyncio.run(main())
+"""
+"""Rebuilds the summaries thread by thread, and is killed between two steps of the second, or when two are done."""
+
 
 async def summary_at(url: str) -> ThreadSummary | None:
     """Of the session that the killed process left."""
@@ -119,3 +153,27 @@ async def test_summaries_are_rebuilt_by_a_command(tmp_path: Path) -> None:
             found = await opened.summary()
             assert found is not None
             assert (found.version, found.covered_message_count) == (1, covered)
+
+
+@pytest.mark.parametrize("killed_at", ["discard", "progress"])
+async def test_a_rebuild_that_was_killed_loses_nothing_and_goes_on(killed_at: str, tmp_path: Path) -> None:
+    """The sweep of another process makes the summary that was deleted; the command rebuilds only what is left."""
+    url = f"sqlite:///{tmp_path}/wenmai.db"
+    names = ["a", "b", "c"]
+    async with open_memory(url) as memory:
+        for name in names:
+            await (await memory.session(name)).append(TURN * 10)
+        await memory.derived.catch_up(SECONDS)
+    program = tmp_path / "rebuild_and_die.py"
+    program.write_text(REBUILD_AND_DIE, encoding="utf-8")
+    assert Program([str(program), url, killed_at], env=environment()).wait(SECONDS) == -9
+    async with open_memory(url) as memory:
+        found = [await (await memory.session(name)).summary() for name in names]
+        assert found.count(None) == (1 if killed_at == "discard" else 0)
+        await memory.derived.sweep()
+        await memory.derived.catch_up(SECONDS)
+        assert None not in [await (await memory.session(name)).summary() for name in names]
+    left = {"discard": "2 threads", "progress": "1 thread"}[killed_at]
+    for threads in (left, "3 threads"):
+        done = wenmai("rebuild", "summaries", "--store", url, folder=tmp_path)
+        assert (done.returncode, done.stdout) == (0, f"the summaries of {threads} are up to date\n"), done.stderr

@@ -498,6 +498,25 @@ async def test_an_unfinished_answer_is_waited_for(world: World) -> None:
     assert ranges(recorder) == [(0, 2), (2, 4)]
 
 
+async def test_an_answer_that_is_completed_after_later_messages_is_derived(world: World) -> None:
+    """The thread is derived again from its beginning; once, and not for an answer that was the last message."""
+    recorder = Recorder()
+    memory = world.process(recorder)
+    session = await memory.session("s")
+    *_, answer = await session.append([DETAILED, {**ANSWER, "completed": False}])
+    await session.append([DETAILED, ANSWER])
+    await memory.derived.catch_up(10)
+    assert ranges(recorder) == [(0, 4)]
+    await memory.transcript.complete(Scope(), session._thread, answer, content="好的")
+    await memory.derived.catch_up(10)
+    assert ranges(recorder) == [(0, 4), (0, 4)]
+    *_, last = await session.append([DETAILED, {**ANSWER, "completed": False}])
+    await memory.transcript.complete(Scope(), session._thread, last, content="好的")
+    await session.append([DETAILED, ANSWER])
+    await memory.derived.catch_up(10)
+    assert ranges(recorder) == [(0, 4), (0, 4), (4, 8)]
+
+
 async def test_a_deleted_session_stays_deleted(world: World, caplog: pytest.LogCaptureFixture) -> None:
     """A run that ends later recreates neither record, watermark nor lease, and is no failure."""
     recorder = Recorder()

@@ -47,6 +47,7 @@ async def say(session: SessionMemory, first: int, last: int) -> None:
 class Recorder:
     """A writer that keeps every message by its number, so that a test sees what was read."""
 
+    name = "recorder"
     batch_tokens = 10_000
 
     def __init__(self) -> None:

@@ -89,6 +89,7 @@ class ModelSummaryWriter:
         self._memory = memory
         self._budgets = budgets
         self._model = model
+        self.name: str = model.name
 
     async def write(
         self, scope: Scope, thread: ThreadKey, previous: Sequence[str], messages: Sequence[Message]

@@ -20,7 +20,7 @@ import msgspec
 from wenmai.clock import Clock
 from wenmai.errors import InvalidInput, NotFound, StoreError, VersionConflict
 from wenmai.memory.derived_sweep import DerivedSweep
-from wenmai.memory.watermarks import FINAL, NO_MARK, ThreadRef, Watermarks
+from wenmai.memory.watermarks import FINAL, NO_MARK, Mark, ThreadRef, Watermarks
 from wenmai.resilience.background import BackgroundTasks
 from wenmai.resilience.debounce import Debounce, Gathering
 from wenmai.resilience.work_queue import RetryLater, WorkQueue
@@ -146,6 +146,7 @@ class DerivedMemory:
         self._functions: dict[str, DerivedFunction] = {}
         self._queues: dict[str, WorkQueue[ThreadRef]] = {}
         self._unleased: set[str] = set()
+        self._completed: dict[ThreadRef, int] = {}
         self._tasks = BackgroundTasks()
         self._checks = WorkQueue(
             "checking derived memory", self._check, self._tasks, concurrency=1, capacity=MAX_SCHEDULED, rest=REST
@@ -201,6 +202,18 @@ class DerivedMemory:
         """Check the changed thread in the background, once it is idle; returns at once."""
         if self._running:
             self._scheduled.touch(ThreadRef(scope, thread))
+
+    def schedule_completed(self, scope: Scope, thread: ThreadKey, seq: int) -> None:
+        """Like :meth:`schedule`, after a message was completed that was appended unfinished.
+
+        Messages after it may have been derived without it; the thread is then derived from its beginning.
+        """
+        if self._running:
+            ref = ThreadRef(scope, thread)
+            self._completed[ref] = min(seq, self._completed.get(ref, seq))
+            if len(self._completed) > MAX_SCHEDULED:  # those of deleted threads are never checked
+                del self._completed[next(iter(self._completed))]
+            self._scheduled.touch(ref)
 
     async def schedule_after_cut(self, scope: Scope, thread: ThreadKey) -> None:
         """Derive the records of a thread that lost messages again from its beginning.
@@ -330,7 +343,7 @@ class DerivedMemory:
     async def _check(self, ref: ThreadRef) -> None:
         """Queue the functions that are behind in this thread, or derive what is small."""
         newest = await self._newest(ref)
-        marks = await self.watermarks.get(ref, list(self._functions)) if newest else {}
+        marks = await self._marks(ref) if newest else {}
         problem: Exception | None = None
         for name, function in self._functions.items():
             before = marks.get(name, NO_MARK)
@@ -351,6 +364,16 @@ class DerivedMemory:
         if problem is not None:
             raise problem
         await self.watermarks.flush_many()
+
+    async def _marks(self, ref: ThreadRef) -> dict[str, Mark]:
+        """The watermarks; reset if they passed a message that was completed since the last check."""
+        names = list(self._functions)
+        marks = await self.watermarks.get(ref, names)
+        completed = self._completed.pop(ref, FINAL)
+        if not any(completed < mark.seq != FINAL for mark in marks.values()):
+            return marks
+        await self.watermarks.reset(ref, names)
+        return await self.watermarks.get(ref, names)
 
     def _is_small(self, name: str, change: ThreadChange) -> bool:
         return name in self._unleased and change.last - change.after <= SMALL_CHANGE

@@ -5,7 +5,7 @@ fields are all that ranking reads, so that no message is read only to be ranked.
 """
 
 from collections.abc import Iterator, Sequence
-from datetime import date
+from datetime import date, datetime
 from typing import NamedTuple
 
 from wenmai.clock import to_micros
@@ -22,6 +22,9 @@ VERSION = 1
 INDEXED_CHARACTERS = 4_000
 EMBEDDED_CHARACTERS = 1_500
 """Of a message; what is longer is shortened to its beginning and its end."""
+
+LATEST = 2**53 - 2
+"""The latest time of an entry, in microseconds since 1970; the earliest is its negative. A search holds no more."""
 
 MAX_SPANS = 20
 _END_SHARE = 4
@@ -108,7 +111,7 @@ def _entry(thread: ThreadKey, message: Message, previous: Message | None, turn_f
             "message": message.id,
             "role": message.role,
             "speaker": message.name or "",
-            "at": to_micros(message.timestamp),
+            "at": index_time(message.timestamp, LATEST),
             "day": day.isoformat(),
             "month_day": day.isoformat()[5:],
             "spans": [encoded_span(span.near(day)) for span in find_spans(own, day)[:MAX_SPANS]],
@@ -118,6 +121,11 @@ def _entry(thread: ThreadKey, message: Message, previous: Message | None, turn_f
         private=("speaker", "spans"),
     )
     return MessageEntry(entry, shortened(_with_caption(message), EMBEDDED_CHARACTERS))
+
+
+def index_time(moment: datetime, limit: int = LATEST + 1) -> int:
+    """Microseconds since 1970, within the limit; that of a bound is beyond the times of all entries."""
+    return max(-limit, min(limit, to_micros(moment)))
 
 
 def _spoken(message: Message) -> str:

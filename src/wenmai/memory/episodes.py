@@ -10,11 +10,12 @@ from collections.abc import Sequence
 
 import msgspec
 
-from wenmai.errors import ModelError, SessionNotFound
+from wenmai.errors import InvalidInput, ModelError, SessionNotFound
 from wenmai.memory.derived import Progress, ThreadChange
 from wenmai.memory.episode_entries import VERSION, MessageEntry, entries_of, entry_id, parsed_id, thread_prefix
 from wenmai.memory.watermarks import ThreadRef, Watermarks
 from wenmai.providers.embedders import Embedder
+from wenmai.resilience.degradation import note_degraded
 from wenmai.resilience.offload import run_by_size
 from wenmai.retrieval.index import batches
 from wenmai.retrieval.vector_cache import VectorCache
@@ -33,6 +34,9 @@ LOOK_BACK = 12
 """Messages read before those to index: the previous one, and the beginning of its turn."""
 
 EMBEDDED_TOGETHER = 20
+EMBEDDER = "embedder"
+"""Key in ``degraded``."""
+
 _LARGE = 2_000
 """From so many characters on, entries are made in a worker thread."""
 
@@ -79,8 +83,19 @@ class EpisodeIndex:
         await self._search.embed(scope, self._collection, given)
 
     async def query(self, scope: Scope, queries: Sequence[SearchQuery]) -> list[list[Hit]]:
-        """See :meth:`wenmai.stores.contracts.Search.query`."""
-        return await self._search.query(scope, self._collection, queries)
+        """See :meth:`wenmai.stores.contracts.Search.query`.
+
+        Vectors of another length than those of the entries, as when a model was replaced under its name, are left out.
+        """
+        try:
+            return await self._search.query(scope, self._collection, queries)
+        except InvalidInput as problem:
+            if not problem.field.endswith(".vector"):
+                raise
+            note_degraded(EMBEDDER)
+            _log.warning("recall by words alone: %s", problem)
+            by_words = [msgspec.structs.replace(query, vector=None) for query in queries]
+            return await self._search.query(scope, self._collection, by_words)
 
     async def size(self, scope: Scope) -> CollectionSize:
         """How many entries the user has, and how many of them have a vector."""
@@ -165,8 +180,9 @@ class EpisodeIndex:
         if site in self._listed:
             return
         name = _MARKER + self._collection
-        if await self._documents.get(scope, Marker, name) is None:
-            await self._documents.put(scope, Marker(name=name, value=self._collection))
+        shared = scope._replace(user_id="")  # a marker is of all users, and outlives the one who happened to be first
+        if await self._documents.get(shared, Marker, name) is None:
+            await self._documents.put(shared, Marker(name=name, value=self._collection))
         self._listed.add(site)
 
 

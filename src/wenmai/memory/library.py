@@ -144,6 +144,7 @@ class Memory:
             history_cap=self.policy.history_cap,
             count_tokens=count_tokens,
             on_change=self.derived.schedule,
+            on_complete=self.derived.schedule_completed,
             on_cut=self._on_cut,
             on_truncate=deletion.around,
         )

@@ -1,7 +1,7 @@
 """Rebuilds what was derived from many threads: their summaries, or the recall index."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import suppress
 from datetime import timedelta
 
@@ -9,7 +9,7 @@ from wenmai.clock import Clock
 from wenmai.errors import InvalidInput, NotFound
 from wenmai.memory.library import Memory
 from wenmai.memory.watermarks import ThreadRef
-from wenmai.scope import Scope
+from wenmai.scope import Scope, ThreadKey
 from wenmai.stores.contracts import Documents, Logs
 from wenmai.stores.records import Marker
 
@@ -19,17 +19,16 @@ PAGE = 100
 WAIT_SECONDS = 0.1
 
 RESUMED_WITHIN = timedelta(days=1)
-"""A rebuild that was interrupted is resumed for so long; later, or with another embedder, it begins again."""
+"""A rebuild that was interrupted is resumed for so long; later, or with another embedder or model, it begins again."""
 
 _POSITION = "rebuild/"
-"""Before the name of the marker that says how far the rebuild of an index has come."""
+"""Before the name of the marker that says how far a rebuild has come."""
 
 
 async def rebuild_episodes(
     memory: Memory,
     documents: Documents,
     logs: Logs,
-    clock: Clock,
     *,
     session: tuple[Scope, str] | None = None,
     on_progress: Callable[[int], None] | None = None,
@@ -45,14 +44,33 @@ async def rebuild_episodes(
     """
     if memory.episodes is None:
         raise InvalidInput("store", "", "a store with a search index, such as sqlite or postgresql")
-    position = _Position(documents, clock, memory.episodes.version) if session is None else None
+
+    async def index_again(scope: Scope, thread: ThreadKey) -> None:
+        for name in (*memory.word_functions, *memory.vector_functions):
+            await memory.derived.rebuild(name, scope, thread)
+
+    position = _Position(documents, memory.clock, memory.episodes.version)
+    return await _rebuild(memory, logs, index_again, session or position, on_progress)
+
+
+async def _rebuild(
+    memory: Memory,
+    logs: Logs,
+    begin: Callable[[Scope, ThreadKey], Awaitable[None]],
+    threads: "tuple[Scope, str] | _Position",
+    on_progress: Callable[[int], None] | None,
+) -> int:
+    """Begin each thread of a session, or all from a position on, and wait page by page until they are done."""
+    position = None
+    if isinstance(threads, _Position):
+        position, pages = threads, _all_threads(logs, await threads.read())
+    else:
+        pages = _threads_of(memory, *threads)
     done = 0
-    pages = _threads_of(memory, *session) if session else _all_threads(logs, await position.read() if position else "")
     async for page, cursor in pages:
         for scope, thread in page:
-            for name in (*memory.word_functions, *memory.vector_functions):
-                with suppress(NotFound):  # deleted meanwhile
-                    await memory.derived.rebuild(name, scope, thread)
+            with suppress(NotFound):  # deleted meanwhile
+                await begin(scope, thread)
         await _finish(memory)
         if position is not None:
             await position.write(cursor)
@@ -63,12 +81,12 @@ async def rebuild_episodes(
 
 
 class _Position:
-    """The position of a rebuild of an index in the list of all threads."""
+    """The position of a rebuild in the list of all threads."""
 
-    def __init__(self, documents: Documents, clock: Clock, version: str) -> None:
+    def __init__(self, documents: Documents, clock: Clock, name: str) -> None:
         self._documents = documents
         self._clock = clock
-        self._name = _POSITION + version
+        self._name = _POSITION + name
 
     async def read(self) -> str:
         """The cursor of the next page; empty for the first."""
@@ -87,6 +105,7 @@ class _Position:
 
 async def rebuild_summaries(
     memory: Memory,
+    documents: Documents,
     logs: Logs,
     *,
     session: tuple[Scope, str] | None = None,
@@ -95,23 +114,21 @@ async def rebuild_summaries(
     """Rebuild the summaries of all threads of the store, or of one session; returns the number of threads.
 
     Page by page: the summaries of a page are deleted and made again before the next. If the process ends meanwhile,
-    the sweeper of any process makes those that are missing.
+    the sweeper of any process makes those that are missing, and the next rebuild by the same writer goes on from there.
 
     Raises:
         SessionNotFound: the session is absent or foreign.
     """
-    done = 0
-    pages = _all_threads(logs) if session is None else _threads_of(memory, *session)
-    async for page, _ in pages:
-        for scope, thread in page:
-            await memory.summaries.discard(scope, thread)
-            with suppress(NotFound):  # deleted meanwhile
-                await memory.derived.rebuild(memory.summaries.name, scope, thread)
-        await _finish(memory)
-        done += len(page)
-        if on_progress is not None:
-            on_progress(done)
-    return done
+
+    async def summarise_again(scope: Scope, thread: ThreadKey) -> None:
+        name = memory.summaries.name
+        # Before the summary is deleted, or a process that dies now leaves a thread that looks summarised.
+        await memory.derived.watermarks.store(name, ThreadRef(scope, thread), 0)
+        await memory.summaries.discard(scope, thread)
+        await memory.derived.rebuild(name, scope, thread)
+
+    position = _Position(documents, memory.clock, f"{memory.summaries.name}:{memory.summaries.writer.name}")
+    return await _rebuild(memory, logs, summarise_again, session or position, on_progress)
 
 
 async def _finish(memory: Memory) -> None:
@@ -122,7 +139,7 @@ async def _finish(memory: Memory) -> None:
         await memory.derived.catch_up()
 
 
-async def _all_threads(logs: Logs, cursor: str = "") -> AsyncIterator[tuple[Sequence[ThreadRef], str]]:
+async def _all_threads(logs: Logs, cursor: str) -> AsyncIterator[tuple[Sequence[ThreadRef], str]]:
     """Pages of threads from the cursor on, each with the cursor of the next; that of the last one is empty."""
     more = True
     while more:

@@ -9,9 +9,9 @@ from datetime import datetime
 from itertools import islice
 from typing import Any
 
-from wenmai.clock import Clock, to_micros
+from wenmai.clock import Clock
 from wenmai.errors import InvalidInput
-from wenmai.memory.episode_entries import is_indexed, parsed_id
+from wenmai.memory.episode_entries import EMBEDDED_CHARACTERS, index_time, is_indexed, parsed_id, shortened
 from wenmai.memory.episode_excerpts import CANDIDATES, excerpts, shortened_turn
 from wenmai.memory.episodes import EpisodeIndex
 from wenmai.memory.message_search import AskedQuestion, search_messages
@@ -51,7 +51,7 @@ _LARGE = 5_000
 """From so many characters on, turns are excerpted in a worker thread."""
 
 TURN_MESSAGES = 50
-"""Of a turn, in one read; a longer turn is recalled without its further messages."""
+"""Of a turn, in one read; of a longer one its first messages are recalled, or the last ones up to the one found."""
 
 
 _Item = tuple[ThreadKey, list[Message], Why]
@@ -176,16 +176,20 @@ class Recall:
         if self.decomposer is None:
             return [asked.query]
         try:
-            return await self.decomposer.parts(scope, asked.session_id, asked.query)
+            parts = await self.decomposer.parts(scope, asked.session_id, asked.query)
         except RecallModelFailed:
             note_degraded(DECOMPOSER)
             return [asked.query]
+        return [*dict.fromkeys([*parts, asked.query])]
 
     async def _reranked(self, scope: Scope, asked: RecallQuery, items: AsyncIterator[_Item]) -> AsyncIterator[_Item]:
         """The items, the best of them in the order of the reranker."""
         best = [item async for item in _first(items, RERANKED)] if self.reranker is not None else []
         if self.reranker is not None and len(best) > 1:
-            texts = ["\n".join(message.content for message in messages) for _, messages, _ in best]
+            texts = [
+                shortened("\n".join(message.content for message in messages), EMBEDDED_CHARACTERS)
+                for _, messages, _ in best
+            ]
             try:
                 scores = [why.total for _, _, why in best]
                 order = await self.reranker.order(scope, asked.session_id, asked.query, texts, scores)
@@ -214,7 +218,7 @@ class Recall:
         if asked.persona_id is not None:
             where["persona"] = asked.persona_id
         if asked.before is not None or asked.after is not None:
-            low, high = (None if at is None else to_micros(at) for at in (asked.after, asked.before))
+            low, high = (None if at is None else index_time(at) for at in (asked.after, asked.before))
             where["at"] = Range(low=low, high=high)
         return where
 
@@ -258,11 +262,9 @@ class Recall:
 def _part(hit: Hit, unit: Unit) -> ThreadPart:
     """The message of a hit, or its turn."""
     thread, seq = parsed_id(hit.id)
-    return (
-        ThreadPart(thread, seq, 1)
-        if unit == "message"
-        else ThreadPart(thread, number(hit, "turn_first"), TURN_MESSAGES)
-    )
+    if unit == "message":
+        return ThreadPart(thread, seq, 1)
+    return ThreadPart(thread, max(number(hit, "turn_first"), seq - TURN_MESSAGES + 1), TURN_MESSAGES)
 
 
 def _current(hit: Hit, read: Sequence[Message]) -> list[Message]:

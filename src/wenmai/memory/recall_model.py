@@ -49,7 +49,7 @@ class QueryDecomposer(Protocol):
     """Splits questions whose answer is spread over several messages."""
 
     async def parts(self, scope: Scope, session_id: str | None, query: str) -> list[str]:
-        """One to four questions that are searched instead of the query; they do not refer to each other.
+        """One to four questions that are searched beside the query; they do not refer to each other.
 
         Raises:
             RecallModelFailed: it cannot say.

@@ -13,6 +13,7 @@ from wenmai.memory.sizes import ELLIPSIS
 from wenmai.retrieval.message_ranking import Why
 from wenmai.scope import ThreadKey
 from wenmai.stores.records import Message
+from wenmai.stores.validation import check_text
 from wenmai.text.tokens import TokenCounter
 
 MAX_TOP = 200
@@ -93,12 +94,16 @@ def check_query(asked: RecallQuery) -> None:
     Raises:
         InvalidInput: naming the field.
     """
+    check_text("query", asked.query)
     if not 1 <= len(asked.query.strip()) <= len(asked.query) <= QUERY_LIMIT:
         raise InvalidInput("query", asked.query, f"1 to {QUERY_LIMIT} characters")
     if asked.top_k is not None and not 1 <= asked.top_k <= MAX_TOP:
         raise InvalidInput("top_k", asked.top_k, f"1 to {MAX_TOP}")
     if asked.budget_tokens is not None and asked.budget_tokens < 1:
         raise InvalidInput("budget_tokens", asked.budget_tokens, "1 or more")
+    for field, at in (("before", asked.before), ("after", asked.after)):
+        if at is not None and at.utcoffset() is None:
+            raise InvalidInput(field, at, "a timestamp with a time zone")
     if asked.mmr_lambda is not None and not 0 <= asked.mmr_lambda <= 1:
         raise InvalidInput("mmr_lambda", asked.mmr_lambda, "0 to 1")
 

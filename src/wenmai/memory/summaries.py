@@ -91,9 +91,11 @@ class SummaryWriter(Protocol):
     """Merges a summary and the messages that follow it.
 
     Attributes:
+        name: of the model, or ``rules``.
         batch_tokens: of the messages that it is given at once, at least one message.
     """
 
+    name: str
     batch_tokens: int
 
     async def write(
@@ -113,6 +115,7 @@ class SummaryWriter(Protocol):
 class ExtractiveWriter:
     """Writes summaries without a model; see :mod:`wenmai.memory.extractive_summary`."""
 
+    name = "rules"
     batch_tokens = 50_000
 
     def __init__(self, count_tokens: TokenCounter) -> None:

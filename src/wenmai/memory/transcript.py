@@ -40,7 +40,8 @@ class Transcript:
 
     Args:
         history_cap: the most messages that a window reaches back.
-        on_change: called with a thread in which a message was appended or completed.
+        on_change: called with a thread to which messages were appended.
+        on_complete: called with a thread and the number of a message that was completed.
         on_cut: awaited with a thread of which messages were removed.
         on_truncate: entered with a thread and the last message that is kept before messages are removed, and left
             afterwards.
@@ -53,11 +54,13 @@ class Transcript:
         history_cap: int = 500,
         count_tokens: TokenCounter = estimate_tokens,
         on_change: Callable[[Scope, ThreadKey], None] | None = None,
+        on_complete: Callable[[Scope, ThreadKey, int], None] | None = None,
         on_cut: Callable[[Scope, ThreadKey], Awaitable[None]] | None = None,
         on_truncate: Callable[[Scope, ThreadKey, int], AbstractAsyncContextManager[None]] | None = None,
     ) -> None:
         self._logs = logs
         self._on_change = on_change
+        self._on_complete = on_complete
         self._on_cut = on_cut
         self._on_truncate = on_truncate
         self._history_cap = history_cap
@@ -125,8 +128,8 @@ class Transcript:
             tokens=self._count_tokens(content),
             metadata=metadata,
         )
-        if self._on_change is not None and stored is not None and thread.incarnation is not None:
-            self._on_change(scope, thread)
+        if self._on_complete is not None and stored is not None and thread.incarnation is not None:
+            self._on_complete(scope, thread, stored.seq)
         return stored
 
     async def window(self, scope: Scope, thread: ThreadKey, limits: WindowLimits) -> Window:

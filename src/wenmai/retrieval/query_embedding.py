@@ -6,6 +6,7 @@ from wenmai.errors import ModelError
 from wenmai.providers.embedders import Embedder
 from wenmai.resilience.breaker import MODEL, Breaker, BreakerPolicy
 from wenmai.resilience.degradation import note_degraded
+from wenmai.retrieval.vector_cache import finite_vector
 
 Vector = Sequence[float]
 
@@ -27,7 +28,9 @@ class QueryEmbedding:
             return None, False
         try:
             with self.breaker.guard():
-                return await self._embedder.embed_query(query), False
+                vector = await self._embedder.embed_query(query)
+                finite_vector(self._embedder, vector)
+                return vector, False
         except ModelError:
             note_degraded(self.breaker.name)
             return None, True

@@ -57,12 +57,16 @@ def summaries(
     model: ModelName = None,
     model_base_url: ModelUrl = None,
 ) -> None:
-    """Delete rolling summaries and make them again. What an interrupted run leaves out, the service makes."""
+    """Delete rolling summaries and make them again.
+
+    Run it again after an interruption: within a day it goes on where it was, unless the model is another one.
+    """
     scope = checked_scope(tenant, site, user)
     with expected_errors():
         settings = load(config, store=store, profile=profile, model=model, model_base_url=model_base_url).values
-        threads = asyncio.run(_rebuild_summaries(settings, None if session is None else (scope, session)))
-    typer.echo(f"the summaries of {pluralize(threads, 'thread')} are up to date")
+        done = asyncio.run(_rebuild_summaries(settings, None if session is None else (scope, session)))
+    typer.echo(f"the summaries of {pluralize(done.threads, 'thread')} are up to date")
+    _warn_of_failures(done)
 
 
 @rebuild_app.command()
@@ -86,13 +90,17 @@ def episodes(
         settings = load(config, store=store, profile=profile, embedder=embedder).values
         done = asyncio.run(_rebuild_episodes(settings, None if session is None else (scope, session)))
     typer.echo(f"the messages of {pluralize(done.threads, 'thread')} are indexed")
-    if done.failed:
-        print_stderr(f"warning: {pluralize(done.failed, 'run')} failed, the service will repeat what is missing")
+    _warn_of_failures(done)
 
 
 class _Done(NamedTuple):
     threads: int
     failed: int
+
+
+def _warn_of_failures(done: _Done) -> None:
+    if done.failed:
+        print_stderr(f"warning: {pluralize(done.failed, 'run')} failed, the service will repeat what is missing")
 
 
 async def _rebuild_episodes(settings: Settings, session: SessionOf | None) -> _Done:
@@ -101,20 +109,19 @@ async def _rebuild_episodes(settings: Settings, session: SessionOf | None) -> _D
 
     async with _engine_with_bar(settings) as (engine, on_progress):
         memory, (documents, logs) = engine.memory, required(engine.store, settings.store)
-        threads = await rebuild_episodes(
-            memory, documents, logs, engine.clock, session=session, on_progress=on_progress
-        )
+        threads = await rebuild_episodes(memory, documents, logs, session=session, on_progress=on_progress)
         names = [*memory.word_functions, *memory.vector_functions]
         return _Done(threads, sum(memory.derived.failures[name] for name in names))
 
 
-async def _rebuild_summaries(settings: Settings, session: SessionOf | None) -> int:
+async def _rebuild_summaries(settings: Settings, session: SessionOf | None) -> _Done:
     from wenmai.memory.library import required  # noqa: PLC0415 — slow to import
     from wenmai.memory.rebuilding import rebuild_summaries  # noqa: PLC0415
 
     async with _engine_with_bar(settings) as (engine, on_progress):
-        _, logs = required(engine.store, settings.store)
-        return await rebuild_summaries(engine.memory, logs, session=session, on_progress=on_progress)
+        memory, (documents, logs) = engine.memory, required(engine.store, settings.store)
+        threads = await rebuild_summaries(memory, documents, logs, session=session, on_progress=on_progress)
+        return _Done(threads, memory.derived.failures[memory.summaries.name])
 
 
 @asynccontextmanager

@@ -3,7 +3,6 @@
 from typing import Annotated
 
 from fastapi import APIRouter, Body, Depends, Header, Query, Request
-from msgspec import UNSET
 from starlette.responses import Response
 
 from wenmai.chat.replaying import Replay
@@ -22,7 +21,14 @@ from wenmai.http.schemas.npc import ChatBody, PreferenceBody, ReplayBody, Tag
 from wenmai.http.scope import CallerScope, IdempotencyKeyHeader, ScopeHeadersDep, TraceHeader, get_scope
 from wenmai.http.turn_requests import run_turn, stream_turn
 from wenmai.http.turn_tasks import TurnTask
-from wenmai.http.views.sessions import Deleted, PreferenceAnswer, SummaryView, preference_view, summary_view
+from wenmai.http.views.sessions import (
+    Deleted,
+    PreferenceAnswer,
+    SummaryView,
+    preference_view,
+    summary_view,
+    thread_summary_view,
+)
 from wenmai.http.views.traces import (
     ReplayModels,
     ReplayView,
@@ -33,7 +39,7 @@ from wenmai.http.views.traces import (
     trace_with_session,
 )
 from wenmai.memory.preferences import PreferenceChange
-from wenmai.scope import Scope
+from wenmai.scope import Scope, ThreadKey
 
 router: APIRouter = resource_router("/api/v1/npc", tag="npc", route_class=JsonRoute)
 
@@ -228,12 +234,19 @@ async def read_trace(
     trace_id: TraceIdPath,
     scope: CallerScope,
     engine: EngineDep,
-    include_session: Annotated[bool, Query(description="Include the current session.")] = False,  # noqa: FBT002
+    include_session: Annotated[bool, Query(description="Include session and summary.")] = False,  # noqa: FBT002
 ) -> Json[TraceWithSession]:
     """Why a turn was answered as it was: steps, evidence, prompt blocks, policy mode and reason."""
     stored = await engine.traces.get(scope, trace_id)
-    summary = await _summary_or_none(engine, scope, stored.record.session_id) if include_session else UNSET
-    return Json(trace_with_session(stored.record, stored.user_id, summary))
+    record, user_id = stored.record, stored.user_id
+    if not include_session:
+        return Json(trace_with_session(record, user_id))
+    session = await _summary_or_none(engine, scope, record.session_id)
+    summary = await engine.memory.summaries.get(
+        scope, ThreadKey(record.session_id, record.persona_id, record.incarnation)
+    )
+    thread = None if summary is None else thread_summary_view(record.persona_id, summary)
+    return Json(trace_with_session(record, user_id, session, thread))
 
 
 @router.get("/models", summary="List models for replays", responses=problems(), dependencies=[Depends(get_scope)])

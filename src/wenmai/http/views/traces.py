@@ -7,7 +7,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from wenmai.http.views import view_of
-from wenmai.http.views.sessions import SummaryView
+from wenmai.http.views.sessions import SummaryView, ThreadSummaryView
 from wenmai.stores.records import Block, PolicyModeName, Rating, TraceDetails, TraceRecord, TurnInput, TurnStep
 
 
@@ -75,6 +75,13 @@ class TraceWithSession(TraceView, frozen=True, kw_only=True):
         SummaryView | UnsetType | None,
         Meta(description="The current session; null if it was deleted, absent without `include_session`."),
     ] = UNSET
+    thread_summary: Annotated[
+        ThreadSummaryView | UnsetType | None,
+        Meta(
+            description="The current rolling summary of the trace's thread; null if it has none, absent without "
+            "`include_session`."
+        ),
+    ] = UNSET
 
 
 class ReplayModels(msgspec.Struct, frozen=True, kw_only=True):
@@ -102,6 +109,11 @@ def trace_view(record: TraceRecord, user_id: str) -> TraceView:
     return view_of(record, TraceView, user_id=user_id)
 
 
-def trace_with_session(record: TraceRecord, user_id: str, summary: SummaryView | UnsetType | None) -> TraceWithSession:
-    """A whole trace; UNSET leaves out the session."""
-    return view_of(record, TraceWithSession, user_id=user_id, session_summary=summary)
+def trace_with_session(
+    record: TraceRecord,
+    user_id: str,
+    session: SummaryView | UnsetType | None = UNSET,
+    thread: ThreadSummaryView | UnsetType | None = UNSET,
+) -> TraceWithSession:
+    """A whole trace; UNSET leaves out the session, or the summary of its thread."""
+    return view_of(record, TraceWithSession, user_id=user_id, session_summary=session, thread_summary=thread)
