@@ -64,6 +64,7 @@ class ConnectionThreads:
         writer = connect()
         self._busy_seconds: float = fetch(writer, "PRAGMA busy_timeout")[0][0] / 1000
         fetch(writer, "SELECT 1 FROM sqlite_schema LIMIT 1")  # opens the write-ahead log, if nothing has yet
+        fetch(writer, "PRAGMA temp_store = MEMORY")  # for the journal of a statement that writes many rows
         self._file = FileIdentity(writer)
         self._checkpoints = Checkpointer(writer, connect(), self._file)
         writer.set_busy_timeout(0)  # from now on each write waits for its own remaining time
