@@ -27,7 +27,7 @@ _UNSCREENED = _IDS | _PUBLIC
 _PUBLIC_BLOCKS = frozenset({"system", "evidence"})
 """Blocks of a prompt that the site's editors and sources wrote."""
 
-_PLAIN = frozenset({type(None), bool, int, float, datetime})
+_PLAIN = frozenset({type(None), bool, int, float, datetime, msgspec.UnsetType})
 """Types of values without a text; most of a record's values are texts or these."""
 
 _LABELLED = 200
@@ -133,7 +133,8 @@ class Screening:
         if (type(value), encoded) in self._clean:
             return value
         fields = {name: getattr(value, name) for name in value.__struct_fields__ if name not in _UNSCREENED}
-        screened = _with_changes(value, {name: self.value(each, depth + 1) for name, each in fields.items()})
+        texts = {name: each for name, each in fields.items() if type(each) not in _PLAIN}
+        screened = _with_changes(value, {name: self.value(each, depth + 1) for name, each in texts.items()})
         if screened is value and encoded is not None and len(encoded) <= _CLEAN_BYTES:
             if len(self._clean) >= _CLEAN:
                 self._clean.clear()

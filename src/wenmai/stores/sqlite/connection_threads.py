@@ -212,19 +212,24 @@ class ConnectionThreads:
     def _run_reader(self, connection: apsw.Connection) -> None:
         for jobs in batches(self._reads, READS_PER_BATCH):
             with self._checkpoints.reads:
-                outcomes = [_read(connection, job) for job in jobs]
+                outcomes = _read(connection, jobs)
             self._deliver(outcomes)
         close(connection, self._file)
 
 
-def _read(connection: apsw.Connection, job: Job) -> Outcome:
-    """Run the work in its own transaction, so that all its statements see one snapshot."""
-    try:
-        connection.execute("BEGIN")
+def _read(connection: apsw.Connection, jobs: Sequence[Job]) -> list[Outcome]:
+    """Run the works in a transaction, so that all their statements see one snapshot, later than their submission."""
+    outcomes = []
+    for job in jobs:
         try:
-            return Outcome(job.future, job.work(connection), None)
-        finally:
-            if connection.in_transaction:
-                connection.execute("COMMIT")
-    except Exception as problem:  # noqa: BLE001 — handed to the caller, who awaits the future
-        return failed([job], problem)[0]
+            if not connection.in_transaction:  # the first one, or after an error that has ended it
+                connection.execute("BEGIN")
+            outcomes.append(Outcome(job.future, job.work(connection), None))
+        except Exception as problem:  # noqa: BLE001 — handed to the caller, who awaits the future
+            outcomes += failed([job], problem)
+    try:
+        if connection.in_transaction:
+            connection.execute("COMMIT")
+    except apsw.Error as problem:
+        return failed(jobs, problem)
+    return outcomes

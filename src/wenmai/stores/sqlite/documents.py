@@ -20,7 +20,7 @@ from wenmai.stores.identity import (
     preserved_fields,
 )
 from wenmai.stores.records import RECORDS, Record, Session
-from wenmai.stores.sql.columns import Column, columns_of, make_cursor, parse_cursor, same
+from wenmai.stores.sql.columns import Column, Convert, columns_of, make_cursor, parse_cursor, same
 from wenmai.stores.sqlite.connection_threads import ConnectionThreads, fetch
 from wenmai.stores.sqlite.purging import purge
 from wenmai.stores.sqlite.schema import SQL_TYPES
@@ -36,6 +36,9 @@ class _Table(NamedTuple):
     """The SQL statements of one record type."""
 
     columns: list[Column]
+    fields: list[str]
+    decoders: list[tuple[int, str, Convert]]
+    """Position, field and decoder of the columns whose values are not those of the fields."""
     select: str
     find: str
     find_own: str
@@ -62,6 +65,8 @@ def _table(of: type[Record]) -> _Table:
     )
     return _Table(
         columns,
+        [column.field for column in columns],
+        [(at, column.field, column.decode) for at, column in enumerate(columns) if column.decode is not same],
         f"SELECT {names}, version, user_id, created_at, updated_at FROM {spec.collection}",
         find,
         f"{find} AND user_id = ?",
@@ -82,10 +87,9 @@ def _find_many(of: type[Record], keys: int) -> str:
 
 
 def _stored(of: type[R], table: _Table, row: tuple[Any, ...]) -> Stored[R]:
-    fields = {
-        column.field: value if column.decode is same else column.decode(value)
-        for column, value in zip(table.columns, row, strict=False)
-    }
+    fields = dict(zip(table.fields, row, strict=False))
+    for at, field, decode in table.decoders:
+        fields[field] = decode(row[at])
     version, user_id, created, updated = row[len(table.columns) :]
     return Stored(of(**fields), version, user_id, from_micros(created), from_micros(updated))
 
