@@ -38,7 +38,7 @@ LONGEST_IDLE_SECONDS = 30.0
 GATHER_SECONDS = 0.5
 """Interval at which threads are checked in which the chat has answered: together, so that they share commits."""
 
-ANSWERING_SECONDS, LONGEST_ANSWERING_SECONDS = 0.4, 5.0
+ANSWERING_SECONDS, LONGEST_ANSWERING_SECONDS = 0.4, 2.0
 """A thread in which the chat answers at shorter intervals is checked after the last one, or so long after the first."""
 
 SMALL_CHANGE = 20
