@@ -14,7 +14,7 @@ from wenmai.clock import MovableClock, system_clock
 from wenmai.errors import InvalidInput, SessionNotFound, StoreTooNew, StoreUnavailable, UnsupportedUrl
 from wenmai.scope import Scope, ThreadKey
 from wenmai.stores.opening import open_store
-from wenmai.stores.records import NewMessage, Session
+from wenmai.stores.records import Lease, NewMessage, Preferences, Session
 from wenmai.stores.sqlite import SqliteStore, checkpoints, connection_threads
 from wenmai.stores.sqlite import open_store as open_sqlite
 from wenmai.stores.sqlite.jobs import Job, Outcome
@@ -22,6 +22,8 @@ from wenmai.stores.sqlite.schema import SCHEMA_VERSION, connect
 
 SCOPE = Scope()
 THREAD = ThreadKey("session-1", "assistant")
+PAGE_IN_LOG = 4_096 + 24
+"""Bytes of a page in the write-ahead log, with its header."""
 
 
 def session(session_id: str = "session-1") -> Session:
@@ -53,6 +55,32 @@ async def test_a_file_of_a_newer_version_is_refused_and_not_changed(tmp_path: Pa
         async with open_store(url):
             pass
     assert (tmp_path / "wenmai.db").read_bytes() == before
+
+
+async def test_a_changed_record_takes_one_page_of_the_log(tmp_path: Path) -> None:
+    """Indexes are not written again: neither the key nor the session of a record changes."""
+    path = tmp_path / "wenmai.db"
+    async with open_sqlite(f"sqlite:///{path}", clock=system_clock) as store:
+        await store.documents.put(SCOPE, session())
+        await store.documents.put(SCOPE, Preferences(session_id="session-1"))
+        before = log_bytes(path)
+        await store.documents.put(SCOPE, Preferences(session_id="session-1", tone="casual"))
+        assert log_bytes(path) - before == PAGE_IN_LOG
+
+
+async def test_a_record_that_moves_to_another_session_ends_with_that_one(tmp_path: Path) -> None:
+    """It outlives the session that it was of."""
+    async with open_sqlite(f"sqlite:///{tmp_path}/wenmai.db", clock=system_clock) as store:
+        for session_id in ("session-1", "session-2"):
+            await store.documents.put(SCOPE, session(session_id))
+            lease = Lease(name="turn", session_id=session_id, holder="h", expires_at=system_clock())
+            await store.documents.put(SCOPE, lease)
+        await store.documents.delete(SCOPE, Session, "session-1")
+        found = await store.documents.get(SCOPE, Lease, "turn")
+        assert found is not None
+        assert found.record.session_id == "session-2"
+        await store.documents.delete(SCOPE, Session, "session-2")
+        assert await store.documents.get(SCOPE, Lease, "turn") is None
 
 
 async def test_another_programs_database_is_refused_and_not_changed(tmp_path: Path) -> None:

@@ -41,14 +41,18 @@ class RuleWords:
     def __init__(self, rules: BusinessRules) -> None:
         self._by_start: dict[str, list[tuple[str, Kind, str]]] = {}
         self._shortened: dict[str, set[tuple[str, str]]] = {}
-        self._lengths: set[int] = set()
+        self._lengths: list[int] = []
+        self._initials: set[str] = set()
+        lengths: set[int] = set()
         for kind, name, word in _words(rules):
             form = plain(word)
             self._by_start.setdefault(form[0], []).append((form, kind, name))
             if kind == "object" and len(form) >= (MIN_TYPO_CJK if has_cjk(form) else MIN_TYPO_LATIN):
-                self._lengths.add(len(form))
+                lengths |= {len(form) - 1, len(form), len(form) + 1}
+                self._initials.add(form[0])
                 for shorter in _shorter(form):
                     self._shortened.setdefault(shorter, set()).add((form, name))
+        self._lengths += sorted(lengths, reverse=True)
         for forms in self._by_start.values():
             forms.sort(key=lambda form: -len(form[0]))
 
@@ -68,9 +72,9 @@ class RuleWords:
 
     def find_misspelt(self, text: str) -> list[Mention]:
         """Objects whose word stands in a :func:`plain` text with one character wrong, missing, added or swapped."""
-        if len(text) > MAX_TYPO_TEXT or not self._lengths:
+        if len(text) > MAX_TYPO_TEXT:
             return []
-        for start, end in _windows(text, self._lengths):
+        for start, end in self._windows(text):
             given = text[start:end]
             near = [
                 (form, name)
@@ -81,6 +85,16 @@ class RuleWords:
             if len({name for _, name in near}) == 1:
                 return [Mention(start, end, "object", near[0][1], given)]
         return []
+
+    def _windows(self, text: str) -> Iterator[tuple[int, int]]:
+        """Where a misspelt word may stand, its first character right: Latin words, and stretches, longest first."""
+        for start, character in enumerate(text):
+            if character not in self._initials:
+                continue
+            for length in self._lengths:
+                end = start + length
+                if end <= len(text) and _whole(text, start, end):
+                    yield start, end
 
 
 def _words(rules: BusinessRules) -> Iterator[tuple[Kind, str, str]]:
@@ -130,16 +144,6 @@ def _covers(one: Mention, other: Mention) -> bool:
 def _shorter(word: str) -> Iterator[str]:
     """The word without each of its characters but the first."""
     return (word[:at] + word[at + 1 :] for at in range(1, len(word)))
-
-
-def _windows(text: str, lengths: set[int]) -> Iterator[tuple[int, int]]:
-    """Where a misspelt word may stand: Latin words, and stretches of as many characters, longest first."""
-    wanted = sorted({length + by for length in lengths for by in (-1, 0, 1)}, reverse=True)
-    for start in range(len(text)):
-        for length in wanted:
-            end = start + length
-            if end <= len(text) and _whole(text, start, end):
-                yield start, end
 
 
 def _one_edit(word: str, given: str) -> bool:

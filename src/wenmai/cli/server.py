@@ -36,6 +36,10 @@ SWITCH_SECONDS = 0.001
 """Interval at which threads take turns, a fifth of Python's: a thread of the store that has read a row waits for so
 long while the event loop computes, and the turn waits for all its rows."""
 
+YOUNG_OBJECTS = 5_000
+"""New objects at which the youngest are collected, seven times Python's: the objects of a running turn are not garbage
+yet, and looking at them again and again takes a twentieth of the time."""
+
 EXIT_SHUTDOWN_TIMEOUT = 1
 """Exit status if the shutdown timed out, for example because the store hangs."""
 
@@ -86,6 +90,7 @@ async def _serve(settings: Settings, listening: socket.socket, worker: int) -> i
         # What is loaded by now stays: full collections need not visit it, which would stop all turns for 0.1 s.
         gc.collect()
         gc.freeze()
+        gc.set_threshold(YOUNG_OBJECTS, *gc.get_threshold()[1:])
         sys.setswitchinterval(SWITCH_SECONDS)
         await server.serve(sockets=[listening])
     return INTERRUPTED if signal.SIGINT in server.signals else 0

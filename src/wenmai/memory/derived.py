@@ -35,8 +35,11 @@ IDLE_SECONDS = 1.5
 LONGEST_IDLE_SECONDS = 30.0
 """A thread that is never idle is checked at such intervals."""
 
-GATHER_SECONDS = 0.75
+GATHER_SECONDS = 0.5
 """Interval at which threads are checked in which the chat has answered: together, so that they share commits."""
+
+ANSWERING_SECONDS, LONGEST_ANSWERING_SECONDS = 0.4, 2.0
+"""A thread in which the chat answers at shorter intervals is checked after the last one, or so long after the first."""
 
 SMALL_CHANGE = 20
 """New messages that a check derives itself if the function needs no lease; more are queued."""
@@ -161,7 +164,12 @@ class DerivedMemory:
         self._scheduled = Debounce(
             self._checks.submit, idle=IDLE_SECONDS, longest=LONGEST_IDLE_SECONDS, capacity=MAX_SCHEDULED
         )
-        self._answered = Gathering(self._urgent_checks.submit, seconds=GATHER_SECONDS)
+        self._answered = Gathering(
+            self._urgent_checks.submit,
+            seconds=GATHER_SECONDS,
+            quiet=ANSWERING_SECONDS,
+            longest=LONGEST_ANSWERING_SECONDS,
+        )
         self._sweep = DerivedSweep(
             logs, self.watermarks, clock, self._functions, self._checks, self._scheduled, self._was_incomplete
         )
@@ -237,7 +245,7 @@ class DerivedMemory:
             await self.watermarks.reset(ThreadRef(scope, thread), list(self._functions))
 
     def schedule_soon(self, scope: Scope, thread: ThreadKey) -> None:
-        """Check the thread in the background within a second; turns that follow each other quickly share a check."""
+        """Check the thread in the background within a second, or after a few if the next turns follow at once."""
         if self._running:
             ref = ThreadRef(scope, thread)
             self._answered.add(ref, self._scheduled.pop(ref))

@@ -83,41 +83,60 @@ class Debounce(Generic[K]):
 
 
 class Gathering(Generic[K]):
-    """Passes keys on together, ``seconds`` after the first of them, so that their work is shared.
+    """Passes keys on together, at intervals, so that their work is shared; a key that is added again and again waits.
 
     Args:
         pass_on: called with each key, and the loop's time at which it was added first.
-        seconds: the longest that a key waits.
+        seconds: the interval.
+        quiet: a key is passed on when it was not added for so many seconds,
+        longest: or when it waits for so many.
     """
 
-    def __init__(self, pass_on: Callable[[K, float], None], *, seconds: float) -> None:
+    def __init__(self, pass_on: Callable[[K, float], None], *, seconds: float, quiet: float, longest: float) -> None:
         self._pass_on = pass_on
         self._seconds = seconds
-        self._keys: dict[K, float] = {}
+        self._quiet = quiet
+        self._longest = longest
+        self._keys: dict[K, tuple[float, float]] = {}
         self._timer: asyncio.TimerHandle | None = None
 
     def add(self, key: K, since: float | None = None) -> None:
         """Pass the key on soon; ``since`` is the loop's time since which it is behind, None for now."""
         loop = asyncio.get_running_loop()
-        self._keys.setdefault(key, loop.time() if since is None else since)
+        now = loop.time()
+        first, _ = self._keys.get(key, (now if since is None else since, now))
+        self._keys[key] = (first, now)
         if self._timer is None:
-            self._timer = loop.call_later(self._seconds, self.flush)
+            self._timer = loop.call_later(self._seconds, self._tick)
 
     def pending(self) -> dict[K, float]:
         """The keys that are not passed on yet, with the loop's time since which they are behind."""
-        return dict(self._keys)
+        return {key: first for key, (first, _) in self._keys.items()}
 
     def flush(self) -> None:
         """Pass all keys on now."""
         keys, self._keys = self._keys, {}
         self._cancel()
-        for key, since in keys.items():
+        for key, (since, _) in keys.items():
             self._pass_on(key, since)
 
     def close(self) -> None:
         """Forget all keys."""
         self._keys.clear()
         self._cancel()
+
+    def _tick(self) -> None:
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        due = {
+            key: first
+            for key, (first, last) in self._keys.items()
+            if now - last >= self._quiet or now - first >= self._longest
+        }
+        for key, since in due.items():
+            del self._keys[key]
+            self._pass_on(key, since)
+        self._timer = loop.call_later(self._seconds, self._tick) if self._keys else None
 
     def _cancel(self) -> None:
         if self._timer is not None:

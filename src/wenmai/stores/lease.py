@@ -12,7 +12,7 @@ import asyncio
 import logging
 import secrets
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import datetime, timedelta
 
 from wenmai.clock import Clock, from_micros
@@ -32,6 +32,9 @@ RETRY_SECONDS = 0.03
 
 MAX_WATCHED = 1_000
 """Leases of other holders that are watched between attempts to take them."""
+
+MAX_RELEASED = 1_000
+"""Leases that this process held last, whose versions are kept."""
 
 EXPIRED = from_micros(0)
 """Expiry of a released lease: in the past for every clock, also a wrong one."""
@@ -53,6 +56,8 @@ class Leases:
         self._documents = documents
         self._clock = clock
         self._watches: dict[tuple[Scope, str], LeaseWatch] = {}
+        self._released: dict[tuple[Scope, str], int] = {}
+        """Versions of the leases that this process released; one that nobody has taken since needs no read."""
 
     @asynccontextmanager
     async def hold(self, scope: Scope, work: str, thread: ThreadKey, *, wait: bool) -> AsyncIterator[None]:
@@ -71,7 +76,8 @@ class Leases:
         # Kept between attempts that do not wait, so that a dead holder's lease expires for them too.
         watched = scope, lease_name(work, thread)
         watch = self._watches.get(watched) or LeaseWatch(self._clock, LEASE)
-        held = HeldLease(self._documents, self._clock, scope, work, thread, watch)
+        released = self._released.pop(watched, 0)
+        held = HeldLease(self._documents, self._clock, scope, work, thread, watch, released=released)
         try:
             try:
                 await held.acquire(wait=wait)
@@ -89,10 +95,18 @@ class Leases:
                 await asyncio.wait([renewal])
         finally:
             await held.release()
+            if held.released:
+                self._released[watched] = held.released
+                if len(self._released) > MAX_RELEASED:
+                    del self._released[next(iter(self._released))]
 
 
 class HeldLease:
-    """One holder's lease."""
+    """One holder's lease.
+
+    Attributes:
+        released: the version at which the lease was released last; 0 if it was not.
+    """
 
     def __init__(
         self,
@@ -102,6 +116,8 @@ class HeldLease:
         work: str,
         thread: ThreadKey,
         watch: LeaseWatch | None = None,
+        *,
+        released: int = 0,
     ) -> None:
         self._documents = documents
         self._clock = clock
@@ -111,6 +127,7 @@ class HeldLease:
         self._holder = secrets.token_hex(8)
         self._version = 0
         self._watch = watch or LeaseWatch(clock, LEASE)
+        self.released: int = released
 
     async def acquire(self, *, wait: bool) -> None:
         """Take the lease.
@@ -134,8 +151,14 @@ class HeldLease:
         """Release the lease, if it is held, so that the next holder starts at once."""
         if self._version:
             await self._change(EXPIRED)
+            self.released = self._version
 
     async def _try_to_acquire(self) -> bool:
+        if self.released:
+            expected, self.released = self.released, 0
+            with suppress(VersionConflict):
+                await self._put(self._clock() + LEASE, expected=expected)
+                return True
         found = await self._documents.get(self._scope, Lease, self._name)
         mine = found is not None and found.record.holder == self._holder
         if found is not None and not mine and self._watch.is_held(found, found.record.expires_at):

@@ -8,9 +8,13 @@ A million characters take about 20 ms, so that no message blocks an event loop: 
 """
 
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 
 TokenCounter = Callable[[str], int]
 """Number of tokens of a text, as a model counts them."""
+
+_CACHED_TEXTS, _CACHED_LENGTH = 4_096, 1_000
+"""How many estimates are kept, and of texts up to which length: passages and messages come in turn after turn."""
 
 _PER_MARKS = 0.76
 _PER_HAN = 0.70
@@ -88,6 +92,10 @@ def estimate_tokens(text: str) -> int:
     A Latin word counts one token per ten letters, a number one per two digits, a run of marks 0.76, a Han
     character 0.70. The tokens that a chat template adds to each message are not included.
     """
+    return _cached_estimate(text) if len(text) <= _CACHED_LENGTH else _estimate(text)
+
+
+def _estimate(text: str) -> int:
     if not text:
         return 0
     if text.isascii():
@@ -95,6 +103,9 @@ def estimate_tokens(text: str) -> int:
     characters = text.encode("utf-8", "surrogatepass").translate(None, _TRAILING_BYTES)
     ascii_tokens = _ascii_tokens(characters) if characters.translate(None, _BEYOND_ASCII) else 0.0
     return max(1, round(ascii_tokens + _wide_tokens(text)))
+
+
+_cached_estimate = lru_cache(_CACHED_TEXTS)(_estimate)
 
 
 def _ascii_tokens(characters: bytes) -> float:

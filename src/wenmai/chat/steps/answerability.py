@@ -1,6 +1,7 @@
 """Answerability check before the model, question by question."""
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 
 import msgspec
 
@@ -165,7 +166,12 @@ def _in_focus(passage: Passage, asked: set[str]) -> Passage:
 
 def _coverage(passage: Passage, asked: set[str]) -> float:
     """The share of index terms that a passage holds."""
-    return len(asked & set(terms(f"{passage.title} {passage.text}"))) / max(1, len(asked))
+    return len(asked & _terms_of(passage.title, passage.text)) / max(1, len(asked))
+
+
+@lru_cache(maxsize=512)
+def _terms_of(title: str, text: str) -> frozenset[str]:
+    return frozenset(terms(f"{title} {text}"))
 
 
 def _renumbered(parts: Sequence[AnswerPart]) -> Iterator[AnswerPart]:

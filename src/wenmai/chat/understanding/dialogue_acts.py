@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 import msgspec
 
@@ -75,6 +76,7 @@ def answer_type_of(question: str) -> AnswerType | None:
     return AnswerType(str(match.lastgroup)) if match else None
 
 
+@lru_cache(maxsize=1_024)
 def is_about_conversation(question: str) -> bool:
     """Whether a message is only a greeting, a courtesy or a preference, by the built-in patterns alone."""
     return classify(question, words={}, in_conversation=True).dialogue_act in (

@@ -1,6 +1,7 @@
 """Ranking of passages by what is known of them beyond their score (:mod:`wenmai.retrieval.ranking`)."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 from wenmai.grounding.evidence.fields import primary_language
 from wenmai.stores.records import EvidenceRecord
@@ -27,7 +28,7 @@ def drop_translations(records: Sequence[EvidenceRecord]) -> list[EvidenceRecord]
     """
     first: dict[str, EvidenceRecord] = {}
     for record in records:
-        first.setdefault(_stem(record), record)
+        first.setdefault(_stem(record.evidence_id, record.language), record)
     return list(first.values())
 
 
@@ -35,9 +36,10 @@ def _yields(unverified: EvidenceRecord, verified: EvidenceRecord, score: dict[st
     return not unverified.verified and score[unverified.evidence_id] <= score[verified.evidence_id] + VERIFIED_MARGIN
 
 
-def _stem(record: EvidenceRecord) -> str:
-    language = primary_language(record.language)
+@lru_cache(maxsize=8_192)
+def _stem(evidence_id: str, language: str) -> str:
+    primary = primary_language(language)
     for mark in "-_.:":
-        if record.evidence_id.endswith(mark + language):
-            return record.evidence_id.removesuffix(mark + language)
-    return record.evidence_id
+        if evidence_id.endswith(mark + primary):
+            return evidence_id.removesuffix(mark + primary)
+    return evidence_id

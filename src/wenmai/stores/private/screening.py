@@ -27,7 +27,7 @@ _UNSCREENED = _IDS | _PUBLIC
 _PUBLIC_BLOCKS = frozenset({"system", "evidence"})
 """Blocks of a prompt that the site's editors and sources wrote."""
 
-_PLAIN = frozenset({type(None), bool, int, float, datetime})
+_PLAIN = frozenset({type(None), bool, int, float, datetime, msgspec.UnsetType})
 """Types of values without a text; most of a record's values are texts or these."""
 
 _LABELLED = 200
@@ -57,7 +57,7 @@ class Screening:
     def __init__(self, redactor: Redactor) -> None:
         self._redactor = redactor
         self._recent = lru_cache(_RECENT)(redactor.redact)
-        self._clean: set[tuple[type, bytes]] = set()
+        self._clean: set[tuple[type, bytes | None]] = set()
 
     def record(self, record: R) -> R:
         """The record with its declared private fields screened."""
@@ -113,6 +113,9 @@ class Screening:
         pairs = value.items() if isinstance(value, Mapping) else enumerate(value)
         screened = []
         for key, each in pairs:
+            if isinstance(each, msgspec.Struct) and self._is_clean(each):
+                screened.append(each)
+                continue
             nested = isinstance(each, Mapping | list | tuple) and key not in _UNSCREENED
             screened.append(self.value(each, depth + 1) if nested else self.member(key, each, depth))
         if isinstance(value, Mapping):
@@ -127,15 +130,20 @@ class Screening:
         if _is_public(value):
             return value
         encoded = _encoded(value)
-        if encoded is not None and (type(value), encoded) in self._clean:
+        if (type(value), encoded) in self._clean:
             return value
         fields = {name: getattr(value, name) for name in value.__struct_fields__ if name not in _UNSCREENED}
-        screened = _with_changes(value, {name: self.value(each, depth + 1) for name, each in fields.items()})
+        texts = {name: each for name, each in fields.items() if type(each) not in _PLAIN}
+        screened = _with_changes(value, {name: self.value(each, depth + 1) for name, each in texts.items()})
         if screened is value and encoded is not None and len(encoded) <= _CLEAN_BYTES:
             if len(self._clean) >= _CLEAN:
                 self._clean.clear()
             self._clean.add((type(value), encoded))
         return screened
+
+    def _is_clean(self, value: msgspec.Struct) -> bool:
+        """Whether the struct is known to have no private values."""
+        return (type(value), _encoded(value)) in self._clean
 
     def _single(self, value: Any, depth: int) -> Any:
         """A struct, a text, or another value that JSON has a form for."""
@@ -204,7 +212,7 @@ def _with_changes(value: T, fields: Mapping[str, Any]) -> T:
 
 
 def size_of(value: Any, most: int, depth: int = 0) -> int:
-    """About how many characters a value has; counted up to ``most``, in structs of structs as encoded."""
+    """About how many characters a value has; counted up to ``most``, in structs as encoded."""
     if type(value) in _PLAIN:
         return 0
     if isinstance(value, str):
@@ -212,8 +220,8 @@ def size_of(value: Any, most: int, depth: int = 0) -> int:
     if depth > MAX_DEPTH or _is_public(value):
         return 0
     if isinstance(value, msgspec.Struct):
-        encoded = _encoded(value) if depth else None
-        if encoded is not None:
+        encoded = _encoded(value)
+        if encoded is not None and (depth or len(encoded) <= most):
             return len(encoded)
         value = [getattr(value, name) for name in value.__struct_fields__]
     parts: Any = ()

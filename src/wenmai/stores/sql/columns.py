@@ -87,7 +87,7 @@ def _column(name: str, field: str, hint: Any, sql_types: Mapping[Kind, SqlType])
         field,
         sql_type.name,
         lambda value: sql_type.encode(encoder.encode(value).decode()),
-        lambda text: decoder.decode(sql_type.decode(text)),
+        decoder.decode if sql_type.decode is same else lambda text: decoder.decode(sql_type.decode(text)),
     )
 
 

@@ -19,7 +19,7 @@ import apsw
 from wenmai.errors import StoreUnavailable, WenmaiError
 from wenmai.stores.sqlite.checkpoints import Checkpointer, close
 from wenmai.stores.sqlite.file_identity import FileIdentity
-from wenmai.stores.sqlite.jobs import Job, JobQueue, Outcome, batches, deliver, failed
+from wenmai.stores.sqlite.jobs import Delivery, Job, JobQueue, Outcome, batches, failed
 
 T = TypeVar("T")
 
@@ -57,6 +57,7 @@ class ConnectionThreads:
 
     def __init__(self, connect: Callable[[], apsw.Connection]) -> None:
         self._loop = asyncio.get_running_loop()
+        self._delivery = Delivery(self._loop)
         self._writes = JobQueue()
         self._reads = JobQueue()
         self._closing = False
@@ -64,6 +65,7 @@ class ConnectionThreads:
         writer = connect()
         self._busy_seconds: float = fetch(writer, "PRAGMA busy_timeout")[0][0] / 1000
         fetch(writer, "SELECT 1 FROM sqlite_schema LIMIT 1")  # opens the write-ahead log, if nothing has yet
+        fetch(writer, "PRAGMA temp_store = MEMORY")  # for the journal of a statement that writes many rows
         self._file = FileIdentity(writer)
         self._checkpoints = Checkpointer(writer, connect(), self._file)
         writer.set_busy_timeout(0)  # from now on each write waits for its own remaining time
@@ -134,10 +136,6 @@ class ConnectionThreads:
         for thread in (*self._threads, self._checkpoints.thread):
             await asyncio.to_thread(thread.join)
 
-    def _deliver(self, outcomes: list[Outcome]) -> None:
-        if outcomes:
-            self._loop.call_soon_threadsafe(deliver, outcomes)
-
     def _run_writer(self, connection: apsw.Connection) -> None:
         for jobs in batches(self._writes, WRITES_PER_COMMIT):
             self._write_batch(connection, jobs)
@@ -150,12 +148,12 @@ class ConnectionThreads:
         if not begun:
             return
         try:
-            self._deliver(self._commit(connection, begun))
+            self._delivery.add(self._commit(connection, begun))
         except Exception as problem:  # noqa: BLE001 — handed to the caller, who awaits the future
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
             if len(begun) == 1 or self._file.lost is not None:
-                self._deliver(failed(begun, problem))
+                self._delivery.add(failed(begun, problem))
                 return
             for job in begun:
                 self._write_batch(connection, [job])
@@ -169,7 +167,7 @@ class ConnectionThreads:
         except apsw.BusyError:
             return self._begin_before_timeout(connection, jobs)
         except Exception as problem:  # noqa: BLE001 — handed to the callers, who await the futures
-            self._deliver(failed(jobs, problem))
+            self._delivery.add(failed(jobs, problem))
             return []
         return jobs
 
@@ -185,11 +183,11 @@ class ConnectionThreads:
                 except apsw.BusyError as problem:
                     refused = [job for job in jobs if job.submitted_at <= first + TIMEOUT_GROUP_SECONDS]
                     jobs = jobs[len(refused) :]
-                    self._deliver(failed(refused, problem))
+                    self._delivery.add(failed(refused, problem))
                 else:
                     break
         except apsw.Error as problem:
-            self._deliver(failed(jobs, problem))
+            self._delivery.add(failed(jobs, problem))
             return []
         finally:
             connection.set_busy_timeout(0)
@@ -211,19 +209,24 @@ class ConnectionThreads:
     def _run_reader(self, connection: apsw.Connection) -> None:
         for jobs in batches(self._reads, READS_PER_BATCH):
             with self._checkpoints.reads:
-                outcomes = [_read(connection, job) for job in jobs]
-            self._deliver(outcomes)
+                outcomes = _read(connection, jobs)
+            self._delivery.add(outcomes)
         close(connection, self._file)
 
 
-def _read(connection: apsw.Connection, job: Job) -> Outcome:
-    """Run the work in its own transaction, so that all its statements see one snapshot."""
-    try:
-        connection.execute("BEGIN")
+def _read(connection: apsw.Connection, jobs: Sequence[Job]) -> list[Outcome]:
+    """Run the works in a transaction, so that all their statements see one snapshot, later than their submission."""
+    outcomes = []
+    for job in jobs:
         try:
-            return Outcome(job.future, job.work(connection), None)
-        finally:
-            if connection.in_transaction:
-                connection.execute("COMMIT")
-    except Exception as problem:  # noqa: BLE001 — handed to the caller, who awaits the future
-        return failed([job], problem)[0]
+            if not connection.in_transaction:  # the first one, or after an error that has ended it
+                connection.execute("BEGIN")
+            outcomes.append(Outcome(job.future, job.work(connection), None))
+        except Exception as problem:  # noqa: BLE001 — handed to the caller, who awaits the future
+            outcomes += failed([job], problem)
+    try:
+        if connection.in_transaction:
+            connection.execute("COMMIT")
+    except apsw.Error as problem:
+        return failed(jobs, problem)
+    return outcomes

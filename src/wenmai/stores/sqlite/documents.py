@@ -10,9 +10,17 @@ import apsw
 from wenmai.clock import Clock, from_micros, to_micros
 from wenmai.errors import SessionNotFound, VersionConflict
 from wenmai.scope import Scope
-from wenmai.stores.identity import as_changed, as_created, bind_to, bound_session, preserved_fields
+from wenmai.stores.identity import (
+    INCARNATION,
+    SESSION_ID,
+    as_changed,
+    as_created,
+    bind_to,
+    bound_session,
+    preserved_fields,
+)
 from wenmai.stores.records import RECORDS, Record, Session
-from wenmai.stores.sql.columns import Column, columns_of, make_cursor, parse_cursor, same
+from wenmai.stores.sql.columns import Column, Convert, columns_of, make_cursor, parse_cursor, same
 from wenmai.stores.sqlite.connection_threads import ConnectionThreads, fetch
 from wenmai.stores.sqlite.purging import purge
 from wenmai.stores.sqlite.schema import SQL_TYPES
@@ -28,11 +36,17 @@ class _Table(NamedTuple):
     """The SQL statements of one record type."""
 
     columns: list[Column]
+    fields: list[str]
+    decoders: list[tuple[int, str, Convert]]
+    """Position, field and decoder of the columns whose values are not those of the fields."""
     select: str
     find: str
     find_own: str
     insert: str
     update: str
+    rebind: str
+    changeable: list[Column]
+    """The columns that ``update`` sets: SQLite writes the indexes of every column that is set, changed or not."""
 
 
 @cache
@@ -40,7 +54,9 @@ def _table(of: type[Record]) -> _Table:
     spec, columns = of.spec, columns_of(of, SQL_TYPES)
     names = ", ".join(column.name for column in columns)
     marks = ", ".join("?" * len(columns))
-    changes = ", ".join(f"{column.name} = ?" for column in columns)
+    fixed = (spec.key, SESSION_ID, INCARNATION) if spec.bound_to else (spec.key,)
+    changeable = [column for column in columns if column.name not in fixed]
+    changes = "".join(f"{column.name} = ?, " for column in changeable)
     preserved = "".join(f", {field}" for field in preserved_fields(spec))
     session_columns = ", session_id, incarnation" if spec.bound_to else ""
     find = (
@@ -49,12 +65,16 @@ def _table(of: type[Record]) -> _Table:
     )
     return _Table(
         columns,
+        [column.field for column in columns],
+        [(at, column.field, column.decode) for at, column in enumerate(columns) if column.decode is not same],
         f"SELECT {names}, version, user_id, created_at, updated_at FROM {spec.collection}",
         find,
         f"{find} AND user_id = ?",
         f"INSERT INTO {spec.collection} (tenant_id, site_id, user_id, {names}, version, created_at, updated_at, "
         f"keep_until) VALUES (?, ?, ?, {marks}, 1, ?, ?, ?)",
-        f"UPDATE {spec.collection} SET {changes}, version = ?, updated_at = ?, keep_until = ? WHERE row = ?",
+        f"UPDATE {spec.collection} SET {changes}version = ?, updated_at = ?, keep_until = ? WHERE row = ?",
+        f"UPDATE {spec.collection} SET {SESSION_ID} = ?, {INCARNATION} = ? WHERE row = ?",
+        changeable,
     )
 
 
@@ -67,10 +87,9 @@ def _find_many(of: type[Record], keys: int) -> str:
 
 
 def _stored(of: type[R], table: _Table, row: tuple[Any, ...]) -> Stored[R]:
-    fields = {
-        column.field: value if column.decode is same else column.decode(value)
-        for column, value in zip(table.columns, row, strict=False)
-    }
+    fields = dict(zip(table.fields, row, strict=False))
+    for at, field, decode in table.decoders:
+        fields[field] = decode(row[at])
     version, user_id, created, updated = row[len(table.columns) :]
     return Stored(of(**fields), version, user_id, from_micros(created), from_micros(updated))
 
@@ -211,7 +230,7 @@ class _Found(NamedTuple):
 
     Attributes:
         expired: past its ``keep_until``, or bound to a session that no longer exists.
-        extra: the values of the statement's additional columns.
+        extra: the values of the statement's additional columns: preserved fields, and the session of a bound record.
     """
 
     row: int
@@ -228,11 +247,34 @@ class _Found(NamedTuple):
         decode = {column.field: column.decode for column in _table(of).columns if column.name in fields}
         return {field: decode[field](value) for field, value in zip(fields, self.extra, strict=False)}
 
+    @property
+    def session(self) -> tuple[str, str]:
+        """Id and incarnation of the session that a bound record belongs to."""
+        session_id, incarnation = self.extra[-2:]
+        return session_id, incarnation
+
 
 def _find(
-    connection: apsw.Connection, scope: Scope, of: type[Record], key: str, now: int, *, own: bool = False
+    connection: apsw.Connection,
+    scope: Scope,
+    of: type[Record],
+    key: str,
+    now: int,
+    *,
+    own: bool = False,
+    session: tuple[str, str] | None = None,
 ) -> _Found | None:
-    """The row under the key; with ``own`` a foreign record takes as long as an absent one."""
+    """The row under the key.
+
+    Args:
+        connection: reads it.
+        scope: the owner.
+        of: the record type.
+        key: of the record.
+        now: in microseconds.
+        own: a foreign record takes as long as an absent one.
+        session: id and incarnation of one that the scope has, which need not be looked up again.
+    """
     table = _table(of)
     place = (scope.tenant_id, scope.site_id, key)
     rows = fetch(connection, table.find_own, (*place, scope.user_id)) if own else fetch(connection, table.find, place)
@@ -240,10 +282,13 @@ def _find(
         return None
     row, version, created_at, user_id, keep_until, *extra = rows[0]
     expired = keep_until is not None and keep_until <= now
-    if of.spec.bound_to and not expired:
-        session_id, incarnation = extra
-        expired = bool(session_id) and _incarnation(connection, scope, session_id, now) != (user_id, incarnation)
-    return _Found(row, version, created_at, user_id, of.spec.shared or user_id == scope.user_id, expired, extra)
+    visible = of.spec.shared or user_id == scope.user_id
+    found = _Found(row, version, created_at, user_id, visible, expired, extra)
+    if not of.spec.bound_to or expired or (visible and found.session == session):
+        return found
+    session_id, incarnation = found.session
+    gone = bool(session_id) and _incarnation(connection, scope, session_id, now) != (user_id, incarnation)
+    return found._replace(expired=gone)
 
 
 def _incarnation(connection: apsw.Connection, scope: Scope, session_id: str, now: int) -> tuple[str, str] | None:
@@ -281,7 +326,8 @@ def _put(
     table, now_micros = _table(of), to_micros(now)
     end = None if keep_until is None else to_micros(keep_until)
     record = _bound_to_session(connection, scope, record, now_micros)
-    found = _find(connection, scope, of, record.key, now_micros)
+    session = bound_session(record)
+    found = _find(connection, scope, of, record.key, now_micros, session=session)
     current = found if found is not None and not found.expired else None
     if current is not None and not current.visible:
         raise VersionConflict(of.spec.collection, record.key, expected=expected or 0)
@@ -291,11 +337,16 @@ def _put(
         record = as_created(record, expected=expected)
     else:
         record = as_changed(record, current.preserved(of), expected=expected)
-    values = [column.encode(getattr(record, column.field)) for column in table.columns]
     if current is None:
         if found is not None:
             connection.execute(f"DELETE FROM {of.spec.collection} WHERE row = ?", (found.row,))
+        values = [column.encode(getattr(record, column.field)) for column in table.columns]
         connection.execute(table.insert, (*scope, *values, now_micros, now_micros, end))
         return Stored(record, 1, scope.user_id, now, now)
+    values = [column.encode(getattr(record, column.field)) for column in table.changeable]
     connection.execute(table.update, (*values, current.version + 1, now_micros, end, current.row))
+    if of.spec.bound_to:
+        named = getattr(record, SESSION_ID), getattr(record, INCARNATION)
+        if current.session != named:
+            connection.execute(table.rebind, (*named, current.row))
     return Stored(record, current.version + 1, current.user_id, from_micros(current.created_at), now)

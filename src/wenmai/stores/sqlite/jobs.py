@@ -1,6 +1,7 @@
 """Jobs queued for a connection thread, and their outcomes."""
 
 import asyncio
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple, TypeAlias
@@ -38,15 +39,32 @@ def failed(jobs: Sequence[Job], problem: Exception) -> list[Outcome]:
     return [Outcome(job.future, None, error) for job in jobs]
 
 
-def deliver(outcomes: list[Outcome]) -> None:
-    """Resolve the futures; runs in the event loop's thread."""
-    for future, result, error in outcomes:
-        if future.done():
-            continue
-        if error is None:
-            future.set_result(result)
-        else:
-            future.set_exception(error)
+class Delivery:
+    """Resolves futures in the event loop's thread; the loop is woken once for all outcomes that wait for it."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._lock = threading.Lock()
+        self._waiting: list[Outcome] = []
+
+    def add(self, outcomes: Sequence[Outcome]) -> None:
+        """Resolve the futures soon; from any thread."""
+        with self._lock:
+            is_first = not self._waiting
+            self._waiting += outcomes
+        if is_first and outcomes:
+            self._loop.call_soon_threadsafe(self._resolve)
+
+    def _resolve(self) -> None:
+        with self._lock:
+            outcomes, self._waiting = self._waiting, []
+        for future, result, error in outcomes:
+            if future.done():
+                continue
+            if error is None:
+                future.set_result(result)
+            else:
+                future.set_exception(error)
 
 
 def batches(queue: JobQueue, limit: int) -> Iterator[list[Job]]:
