@@ -1,7 +1,6 @@
 """Shared fixtures: the engine over each store, and servers, each started on first use."""
 
 import asyncio
-import gc
 import os
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -9,7 +8,7 @@ from zlib import crc32
 
 import pytest
 
-from heap import freeze_heap
+from heap import resume_collections, suspend_collections
 from model_server import ModelServer
 from opensearch_server import JavaMissingError, OpenSearchServer
 from postgres_server import PostgresServer
@@ -17,6 +16,7 @@ from redis_server import RedisServer, cluster_of_three
 from support import STORES, URLS, engine_at, engine_settings_of, settings_of
 from wenmai.engine import Engine
 
+suspend_collections()
 os.environ["WENMAI_EMBEDDER"] = "none"  # for programs of the tests; the embedder has tests of its own
 
 EMBEDDED: tuple[str, ...] = ("memory", "sqlite")
@@ -43,7 +43,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Let full garbage collections look at what the tests make, not at the modules and at thousands of tests too.
+    """Begin to collect the garbage that tests make.
 
     Raises:
         pytest.UsageError: xdist does not keep the tests of a server in one process, so that each would start its own.
@@ -53,8 +53,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         grouped = [item for item in session.items if item.get_closest_marker("xdist_group")]
         if not all("@" in item.nodeid for item in grouped):
             raise pytest.UsageError("pytest-xdist does not group the tests: use another version of pytest")
-    gc.collect()
-    freeze_heap()
+    resume_collections()
 
 
 @pytest.fixture

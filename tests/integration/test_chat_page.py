@@ -12,9 +12,9 @@ from typing import Any, TypeVar
 import httpx
 import pytest
 from http_service import listening, profile_settings, settings_in
-from playwright.sync_api import Browser, Page, Route, ViewportSize, expect
+from playwright.sync_api import Page, Route, ViewportSize, expect
 
-from browser import PHONE, VIEWPORTS, WIDE, Watched, chromium
+from browser import ON_PHONE, ON_WIDE, PHONE, WIDE, SharedBrowser, Watched, chromium
 from identity_provider import AUDIENCE, ISSUER, identity_provider
 from support import make_sampled_file
 from wenmai.auth.keys import ApiKeys
@@ -39,10 +39,17 @@ def in_thread(function: Callable[..., T], *arguments: Any) -> T:
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
+def running_browser() -> Iterator[SharedBrowser]:
     """A running Chromium."""
     with chromium() as running:
-        yield running
+        yield SharedBrowser(running)
+
+
+@pytest.fixture
+def browser(running_browser: SharedBrowser) -> Iterator[SharedBrowser]:
+    """The same for one test."""
+    yield running_browser
+    running_browser.end_test()
 
 
 @pytest.fixture
@@ -61,17 +68,10 @@ def assistant(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield running
 
 
-@pytest.fixture(params=VIEWPORTS, ids=["wide", "phone"])
-def viewport(request: pytest.FixtureRequest) -> ViewportSize:
-    """The size of a screen, and then of a phone."""
-    size: ViewportSize = request.param
-    return size
-
-
-def opened(browser: Browser, url: str, **context: Any) -> Watched:
-    """The chat page in a new context, in Chinese and wide unless said otherwise."""
+def opened(browser: SharedBrowser, url: str, *, alone: bool = False, **context: Any) -> Watched:
+    """The chat page, in Chinese and wide unless said otherwise; ``alone`` in a context for this test."""
     settings: dict[str, Any] = {"viewport": WIDE, "locale": "zh-CN", **context}
-    made = browser.new_context(**settings)
+    made = browser.new_context(**settings) if alone else browser.context(**settings)
     made.set_default_timeout(10_000)
     watched = Watched(made.new_page(), url)
     watched.page.goto(url)
@@ -107,7 +107,9 @@ def enter_key(page: Page, key: str) -> None:
     ],
     ids=["wide, light, Chinese", "phone, dark, English"],
 )
-def test_the_page_is_accessible(context: dict[str, Any], names: tuple[str, str], browser: Browser, url: str) -> None:
+def test_the_page_is_accessible(
+    context: dict[str, Any], names: tuple[str, str], browser: SharedBrowser, url: str
+) -> None:
     """With an answer, with each dialog and on a phone with the list: no serious issue, no error, no other host."""
     watched = opened(browser, url, **context)
     page = watched.page
@@ -134,7 +136,10 @@ def test_the_page_is_accessible(context: dict[str, Any], names: tuple[str, str],
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
-def test_a_conversation_with_two_personas_survives_a_reload(viewport: ViewportSize, browser: Browser, url: str) -> None:
+@pytest.mark.parametrize("viewport", ON_WIDE)
+def test_a_conversation_with_two_personas_survives_a_reload(
+    viewport: ViewportSize, browser: SharedBrowser, url: str
+) -> None:
     """Three turns, a citation, a persona switch; after a reload the same messages with their sources."""
     page = opened(browser, url, viewport=viewport).page
     expect(page.locator(".message.assistant")).to_have_count(1)
@@ -156,11 +161,12 @@ def test_a_conversation_with_two_personas_survives_a_reload(viewport: ViewportSi
     expect(page.get_by_role("radio", name="村中长者")).to_have_attribute("aria-checked", "true")
 
 
+@pytest.mark.parametrize("viewport", ON_PHONE)
 def test_conversations_are_listed_renamed_and_deleted_with_undo(
-    viewport: ViewportSize, browser: Browser, url: str
+    viewport: ViewportSize, browser: SharedBrowser, url: str
 ) -> None:
     """Switching, searching, renaming; undo brings one back, without it the service has it no more."""
-    page = opened(browser, url, viewport=viewport).page
+    page = opened(browser, url, alone=True, viewport=viewport).page
     ask(page, QUESTION)
     show_list(page)
     page.get_by_role("button", name="新对话").first.click()
@@ -199,7 +205,7 @@ def test_conversations_are_listed_renamed_and_deleted_with_undo(
     assert titles == ["祠堂是什么时候建的？"]
 
 
-def test_a_long_list_is_searched_scrolled_and_exported(browser: Browser, url: str) -> None:
+def test_a_long_list_is_searched_scrolled_and_exported(browser: SharedBrowser, url: str) -> None:
     """A search finds what was not loaded yet; scrolling loads the rest; an export has the messages."""
     with httpx.Client(base_url=url) as client:
         for number in range(120):
@@ -222,9 +228,9 @@ def test_a_long_list_is_searched_scrolled_and_exported(browser: Browser, url: st
     expect(items).to_have_count(120)
 
 
-def test_a_lost_connection_is_resumed(browser: Browser, url: str) -> None:
+def test_a_lost_connection_is_resumed(browser: SharedBrowser, url: str) -> None:
     """A question asked without a network is answered, once, when it is back; it can also be given up."""
-    page = opened(browser, url).page
+    page = opened(browser, url, alone=True).page
     expect(page.locator(".message.assistant")).to_have_count(1)
     page.clock.install()
     page.context.set_offline(True)
@@ -248,7 +254,10 @@ def test_a_lost_connection_is_resumed(browser: Browser, url: str) -> None:
     assert [each["role"] for each in messages] == ["user", "assistant"]
 
 
-def test_preferences_are_kept_and_an_incognito_turn_is_not(viewport: ViewportSize, browser: Browser, url: str) -> None:
+@pytest.mark.parametrize("viewport", ON_PHONE)
+def test_preferences_are_kept_and_an_incognito_turn_is_not(
+    viewport: ViewportSize, browser: SharedBrowser, url: str
+) -> None:
     """A choice is stored with the session; an incognito turn changes no preference."""
     page = opened(browser, url, viewport=viewport).page
     page.get_by_role("button", name="偏好").click()
@@ -275,7 +284,8 @@ def test_preferences_are_kept_and_an_incognito_turn_is_not(viewport: ViewportSiz
     assert (preference["verbosity"], preference["chosen"]) == ("normal", [])
 
 
-def test_the_inspector_shows_the_figures_of_the_trace(viewport: ViewportSize, browser: Browser, url: str) -> None:
+@pytest.mark.parametrize("viewport", ON_PHONE)
+def test_the_inspector_shows_the_figures_of_the_trace(viewport: ViewportSize, browser: SharedBrowser, url: str) -> None:
     """Blocks with their tokens, steps, evidence with scores, versions, removed statements, as the API says them."""
     page = opened(browser, url, viewport=viewport).page
     ask(page, QUESTION)
@@ -303,8 +313,9 @@ def test_the_inspector_shows_the_figures_of_the_trace(viewport: ViewportSize, br
     expect(dialog.locator("table").first).to_contain_text(trace["evidence_ids"][0])
 
 
+@pytest.mark.parametrize("viewport", ON_WIDE)
 def test_the_assistant_shows_the_stages_and_is_corrected(
-    viewport: ViewportSize, browser: Browser, assistant: str
+    viewport: ViewportSize, browser: SharedBrowser, assistant: str
 ) -> None:
     """Quick questions of the role; the current stage is marked; a click corrects it, and the next turn goes on."""
     watched = opened(browser, assistant, viewport=viewport)
@@ -333,7 +344,7 @@ def test_the_assistant_shows_the_stages_and_is_corrected(
     assert (watched.serious_issues(), watched.errors) == ([], [])
 
 
-def test_feedback_is_given_shown_and_withdrawn(browser: Browser, assistant: str) -> None:
+def test_feedback_is_given_shown_and_withdrawn(browser: SharedBrowser, assistant: str) -> None:
     """A thumb with a reason is in the trace, after a reload it is marked; the inspector shows it and the state."""
     watched = opened(browser, assistant)
     page = watched.page
@@ -368,7 +379,7 @@ HOSTILE = (
 )
 
 
-def test_stored_text_is_shown_and_does_not_act(browser: Browser, url: str) -> None:
+def test_stored_text_is_shown_and_does_not_act(browser: SharedBrowser, url: str) -> None:
     """As a message, a title and an interest: the characters are there, nothing is loaded or run."""
     session_id = httpx.post(f"{url}/v1/sessions", json={"title": HOSTILE[:60]}).json()["session_id"]
     messages = [
@@ -390,7 +401,7 @@ def test_stored_text_is_shown_and_does_not_act(browser: Browser, url: str) -> No
     assert [each for each in watched.foreign if "evil" in each] == []
 
 
-def test_long_words_stay_within_the_inspector(browser: Browser, url: str) -> None:
+def test_long_words_stay_within_the_inspector(browser: SharedBrowser, url: str) -> None:
     """As the title of a passage that is not cited, and as the reason of a thumb down; on a phone too."""
     long = "W" * 150
     passages = [
@@ -410,7 +421,7 @@ def test_long_words_stay_within_the_inspector(browser: Browser, url: str) -> Non
     assert dialog.evaluate("shown => shown.scrollWidth <= shown.clientWidth")
 
 
-def test_a_service_with_keys_asks_for_one(browser: Browser, tmp_path: Path) -> None:
+def test_a_service_with_keys_asks_for_one(browser: SharedBrowser, tmp_path: Path) -> None:
     """The page itself is public and empty; with a key it works, and the key is not kept beyond the tab."""
     in_thread(make_sampled_file, tmp_path / "wenmai.db")
     settings = settings_in(tmp_path, auth="keys")
@@ -432,7 +443,7 @@ def test_a_service_with_keys_asks_for_one(browser: Browser, tmp_path: Path) -> N
         assert text not in str(page.evaluate("JSON.stringify(localStorage)"))
 
 
-def test_a_token_signs_in_to_both_pages(browser: Browser, tmp_path: Path) -> None:
+def test_a_token_signs_in_to_both_pages(browser: SharedBrowser, tmp_path: Path) -> None:
     """They act as the token's user; an expired one is refused, and another tab begins without any."""
     in_thread(make_sampled_file, tmp_path / "wenmai.db")
     with identity_provider() as provider:
@@ -452,7 +463,7 @@ def test_a_token_signs_in_to_both_pages(browser: Browser, tmp_path: Path) -> Non
             expect(page.get_by_role("textbox", name="API 密钥或令牌")).to_be_visible()
 
 
-def test_an_answer_without_its_model_says_what_was_missing(browser: Browser, tmp_path: Path) -> None:
+def test_an_answer_without_its_model_says_what_was_missing(browser: SharedBrowser, tmp_path: Path) -> None:
     """In words, not as the name of a component."""
     in_thread(make_sampled_file, tmp_path / "wenmai.db")
     refused = "http://127.0.0.1:9/v1"
@@ -463,8 +474,9 @@ def test_an_answer_without_its_model_says_what_was_missing(browser: Browser, tmp
         expect(page.locator(".message.assistant .note.pending")).to_contain_text("暂时不可用：语言模型")
 
 
+@pytest.mark.parametrize("viewport", ON_WIDE)
 def test_a_reload_in_the_middle_of_an_answer_finds_it_completed(
-    viewport: ViewportSize, browser: Browser, url: str, monkeypatch: pytest.MonkeyPatch
+    viewport: ViewportSize, browser: SharedBrowser, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The question is there at once, and the answer when it is complete."""
     reached, go = threading.Event(), threading.Event()

@@ -11,9 +11,9 @@ import httpx
 import pytest
 from http_service import listening
 from msgspec.structs import replace
-from playwright.sync_api import Browser, Page, Route, ViewportSize, expect
+from playwright.sync_api import Page, Route, ViewportSize, expect
 
-from browser import PHONE, VIEWPORTS, WIDE, Watched, chromium
+from browser import ON_PHONE, ON_WIDE, PHONE, WIDE, SharedBrowser, Watched, chromium
 from console_data import BUSINESS, HOSTILE, LONG_USER, OTHERS, SESSION, USER, Filled, fill
 from wenmai.http.app import serve_app
 
@@ -29,10 +29,17 @@ def in_thread(function: Callable[..., T], *arguments: Any) -> T:
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
+def running_browser() -> Iterator[SharedBrowser]:
     """A running Chromium."""
     with chromium() as running:
-        yield running
+        yield SharedBrowser(running)
+
+
+@pytest.fixture
+def browser(running_browser: SharedBrowser) -> Iterator[SharedBrowser]:
+    """The same for one test."""
+    yield running_browser
+    running_browser.end_test()
 
 
 @pytest.fixture(scope="module")
@@ -49,9 +56,9 @@ def url(filled: Filled) -> Iterator[str]:
         yield running
 
 
-def opened(browser: Browser, url: str, place: str, **context: Any) -> Watched:
-    """A page of the console in a new context, in English and wide unless said otherwise."""
-    made = browser.new_context(**{"viewport": WIDE, "locale": "en-GB", **context})
+def opened(browser: SharedBrowser, url: str, place: str, **context: Any) -> Watched:
+    """A page of the console, in English and wide unless said otherwise."""
+    made = browser.context(**{"viewport": WIDE, "locale": "en-GB", **context})
     made.set_default_timeout(10_000)
     watched = Watched(made.new_page(), url)
     watched.page.goto(f"{url}/console#{place}")
@@ -62,7 +69,7 @@ def opened(browser: Browser, url: str, place: str, **context: Any) -> Watched:
 def close(watched: Watched) -> None:
     """Close the page; it had no error and asked no other host."""
     assert (watched.errors, watched.foreign) == ([], [])
-    watched.page.context.close()
+    watched.page.close()
 
 
 PLACES = {
@@ -82,7 +89,7 @@ PLACES = {
 
 
 @pytest.mark.parametrize("half", [0, 1])
-def test_every_page_is_accessible(half: int, browser: Browser, url: str) -> None:
+def test_every_page_is_accessible(half: int, browser: SharedBrowser, url: str) -> None:
     """No serious issue, no error, no other host."""
     watched = opened(browser, url, "overview")
     for place, heading in list(PLACES.items())[half::2]:
@@ -92,7 +99,7 @@ def test_every_page_is_accessible(half: int, browser: Browser, url: str) -> None
     close(watched)
 
 
-def test_every_page_fits_a_phone_in_the_dark(browser: Browser, url: str) -> None:
+def test_every_page_fits_a_phone_in_the_dark(browser: SharedBrowser, url: str) -> None:
     """Nothing is wider than the window; the colours of the dark have contrast."""
     watched = opened(browser, url, "overview", viewport=PHONE, color_scheme="dark")
     for place, heading in PLACES.items():
@@ -110,7 +117,7 @@ def cells(page: Page, table: str, column: int) -> list[str]:
     return [row.locator("td").nth(column).inner_text() for row in rows.all()]
 
 
-def test_the_overview_shows_the_figures_of_the_api(browser: Browser, url: str) -> None:
+def test_the_overview_shows_the_figures_of_the_api(browser: SharedBrowser, url: str) -> None:
     """Tokens by day with their table, the store and what is behind."""
     watched = opened(browser, url, "overview")
     page = watched.page
@@ -140,7 +147,7 @@ def test_the_overview_shows_the_figures_of_the_api(browser: Browser, url: str) -
     close(watched)
 
 
-def test_sessions_of_all_users_are_listed_filtered_and_opened(browser: Browser, url: str) -> None:
+def test_sessions_of_all_users_are_listed_filtered_and_opened(browser: SharedBrowser, url: str) -> None:
     """Page by page, by persona, title and user; a session has its messages with their traces; stored text is inert."""
     watched = opened(browser, url, "sessions")
     page = watched.page
@@ -173,9 +180,12 @@ def test_sessions_of_all_users_are_listed_filtered_and_opened(browser: Browser, 
     close(watched)
 
 
-@pytest.mark.parametrize(("viewport", "number"), [(WIDE, 10), (PHONE, 12)], ids=["wide", "phone"])
+@pytest.mark.parametrize(
+    ("viewport", "number"),
+    [pytest.param(WIDE, 10, id="wide", marks=pytest.mark.soak), pytest.param(PHONE, 12, id="phone")],
+)
 def test_a_session_is_deleted_and_a_user_erased_with_a_receipt(
-    viewport: ViewportSize, number: int, browser: Browser, url: str
+    viewport: ViewportSize, number: int, browser: SharedBrowser, url: str
 ) -> None:
     """After a question; the erasure only when the id is typed; the export has what was stored."""
     guest, other = f"guest-0{number}", f"guest-0{number + 1}"
@@ -205,7 +215,7 @@ def test_a_session_is_deleted_and_a_user_erased_with_a_receipt(
     close(watched)
 
 
-def test_the_audit_log_shows_acts_keys_and_that_its_chain_is_whole(browser: Browser, url: str) -> None:
+def test_the_audit_log_shows_acts_keys_and_that_its_chain_is_whole(browser: SharedBrowser, url: str) -> None:
     """Newest first."""
     watched = opened(browser, url, "audit")
     page = watched.page
@@ -219,7 +229,7 @@ def test_the_audit_log_shows_acts_keys_and_that_its_chain_is_whole(browser: Brow
 AS_USER = {"X-User-ID": USER}
 
 
-def test_traces_are_filtered_and_opened_with_the_figures_of_the_api(browser: Browser, url: str) -> None:
+def test_traces_are_filtered_and_opened_with_the_figures_of_the_api(browser: SharedBrowser, url: str) -> None:
     """By mode and latency; an opened one has its blocks, steps, removed statements and passages."""
     watched = opened(browser, url, f"traces?user={USER}")
     page = watched.page
@@ -263,7 +273,7 @@ def test_traces_are_filtered_and_opened_with_the_figures_of_the_api(browser: Bro
     close(watched)
 
 
-def test_the_memory_of_a_user_is_shown_and_recall_tried_out(browser: Browser, url: str) -> None:
+def test_the_memory_of_a_user_is_shown_and_recall_tried_out(browser: SharedBrowser, url: str) -> None:
     """Recall with scores and reasons, the summary with what it saves and its versions, the chain of the state."""
     watched = opened(browser, url, "memory")
     page = watched.page
@@ -297,9 +307,9 @@ def test_the_memory_of_a_user_is_shown_and_recall_tried_out(browser: Browser, ur
     close(watched)
 
 
-@pytest.mark.parametrize("viewport", VIEWPORTS, ids=["wide", "phone"])
+@pytest.mark.parametrize("viewport", ON_WIDE)
 def test_a_prompt_is_created_compared_activated_and_rolled_back(
-    viewport: ViewportSize, browser: Browser, url: str
+    viewport: ViewportSize, browser: SharedBrowser, url: str
 ) -> None:
     """The service answers with the version that the console shows as active."""
     watched = opened(browser, url, "versions?npc_id=ancestor_yan", viewport=viewport)
@@ -331,9 +341,9 @@ def test_a_prompt_is_created_compared_activated_and_rolled_back(
     close(watched)
 
 
-@pytest.mark.parametrize("viewport", VIEWPORTS, ids=["wide", "phone"])
+@pytest.mark.parametrize("viewport", ON_PHONE)
 def test_evidence_is_uploaded_found_and_deleted(
-    viewport: ViewportSize, browser: Browser, url: str, tmp_path: Path
+    viewport: ViewportSize, browser: SharedBrowser, url: str, tmp_path: Path
 ) -> None:
     """A report, a search with scores, an answer that cites it, the whole source; a refused file says why."""
     watched = opened(browser, url, "evidence", viewport=viewport)
@@ -380,11 +390,11 @@ def test_evidence_is_uploaded_found_and_deleted(
     page.get_by_role("button", name="Upload").click()
     expect(page.locator(".note.error")).to_be_visible()
     httpx.delete(f"{url}/api/v1/evidence", params={"source_ref": name}).raise_for_status()
-    page.context.close()
+    page.close()
     assert watched.foreign == []
 
 
-def test_a_store_that_goes_down_is_seen_on_the_open_page(browser: Browser, url: str) -> None:
+def test_a_store_that_goes_down_is_seen_on_the_open_page(browser: SharedBrowser, url: str) -> None:
     """With the breakers' states, within seconds; and when the service itself is gone."""
     made = browser.new_context(viewport=WIDE, locale="en-GB")
     page = made.new_page()
@@ -407,7 +417,7 @@ def test_a_store_that_goes_down_is_seen_on_the_open_page(browser: Browser, url: 
     made.close()
 
 
-def test_a_failure_is_shown_and_can_be_tried_again(browser: Browser, url: str) -> None:
+def test_a_failure_is_shown_and_can_be_tried_again(browser: SharedBrowser, url: str) -> None:
     """In Chinese; a page without anything says so."""
     watched = opened(browser, url, "sessions?user=unknown", locale="zh-CN")
     page = watched.page
@@ -420,10 +430,12 @@ def test_a_failure_is_shown_and_can_be_tried_again(browser: Browser, url: str) -
     page.unroute("**/v1/threads*")
     page.get_by_role("button", name="重试").click()
     expect(page.get_by_role("button", name="载入更多")).to_be_visible()
-    page.context.close()
+    page.close()
 
 
-def test_a_service_with_keys_asks_for_one_and_says_which_right_is_missing(browser: Browser, filled: Filled) -> None:
+def test_a_service_with_keys_asks_for_one_and_says_which_right_is_missing(
+    browser: SharedBrowser, filled: Filled
+) -> None:
     """The key is kept in the tab alone; without the right to erase, nothing is erased."""
     with listening(serve_app(replace(filled.settings, auth="keys"))) as url:
         made = browser.new_context(viewport=WIDE, locale="en-GB")

@@ -122,8 +122,8 @@ async def write_and_kill(place: Place, *, sessions: int, appends: int, kills: in
 
 
 async def test_kills_under_load_lose_duplicate_and_split_nothing(place: Place) -> None:
-    """Four processes with 16 writers each, 100 sessions of which one is hot, 8 kills."""
-    await write_and_kill(place, sessions=100, appends=3_000, kills=8, longest_life=0.4)
+    """Four processes with 16 writers each, 100 sessions of which one is hot, 5 kills."""
+    await write_and_kill(place, sessions=100, appends=1_500, kills=5, longest_life=0.4)
 
 
 @pytest.mark.soak

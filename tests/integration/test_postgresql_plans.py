@@ -145,7 +145,7 @@ async def searched(request: pytest.FixtureRequest, postgres_server: PostgresServ
             await connection.close()
 
 
-async def test_a_word_search_reads_only_the_postings_of_its_words(searched: Explain) -> None:
+async def words_read_only_their_postings(searched: Explain) -> None:
     """A connection may keep a plan made on empty tables: a rare word is still found through the index.
 
     Among all entries, by value and by range.
@@ -157,7 +157,7 @@ async def test_a_word_search_reads_only_the_postings_of_its_words(searched: Expl
         assert rows_read(plans.entries, "search_fields") == RARE * len(where), where
 
 
-async def test_a_search_reads_the_entries_of_its_pool_only(searched: Explain) -> None:
+async def only_the_pool_is_read(searched: Explain) -> None:
     """A common word is ranked by its postings, a vector in memory; only the best entries are read, and no vector."""
     plans = await searched(SearchQuery(text="祠堂", limit=10))
     blocks = rows_read(plans.postings, "search_postings")
@@ -169,10 +169,17 @@ async def test_a_search_reads_the_entries_of_its_pool_only(searched: Explain) ->
     assert rows_read(plans.postings, "search_postings") == blocks + 1
 
 
-async def test_ids_are_looked_up_alone(searched: Explain) -> None:
+async def ids_are_looked_up_alone(searched: Explain) -> None:
     """Their scores are those of the words; no other entry is read."""
     plans = await searched(SearchQuery(text="祠堂", ids=["祠堂-1", "祠堂-2", "孤本-1", "absent"]))
     assert rows_read(plans.entries, "search_entries") == 3
+
+
+async def test_a_search_reads_only_the_rows_that_it_needs(searched: Explain) -> None:
+    """With the plans of empty tables, and with all statistics."""
+    await words_read_only_their_postings(searched)
+    await only_the_pool_is_read(searched)
+    await ids_are_looked_up_alone(searched)
 
 
 async def test_a_taken_number_is_not_an_error(postgres_server: PostgresServer) -> None:

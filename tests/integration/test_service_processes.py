@@ -98,12 +98,12 @@ async def an_answer_is_stored(database: str, key: str) -> None:
 
 
 async def test_kills_of_workers_lose_and_duplicate_nothing(four_workers: ServiceProcess, database: str) -> None:
-    """Ten random kills under load, then all four workers killed between effect and response, at two points.
+    """Five random kills under load, then all four workers killed between effect and response, at two points.
 
     Every received answer is in the transcript exactly once, under its key, and no thread stays blocked. Killed before
     the answer is completed, or after that but before the key is recorded: one question, one answer.
     """
-    await kill_workers(four_workers, database, 10)
+    await kill_workers(four_workers, database, 5)
     answers = []
     for table, event in MOMENTS.items():
         async with held_at(database, table, event):

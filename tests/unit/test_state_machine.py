@@ -1,8 +1,9 @@
-"""The rules of the business state, against a plain model of them, over thousands of dialogues."""
+"""The rules of the business state, against a plain model of them, over hundreds of dialogues."""
 
 from typing import Any, NamedTuple
 
 import msgspec
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -128,19 +129,24 @@ def seen(state: BusinessState) -> list[Plain]:
     ]
 
 
-@settings(max_examples=1500, deadline=None)
-@given(st.lists(MESSAGES, max_size=12))
-def test_the_state_follows_the_rules(dialogue: list[Recognized]) -> None:
+@pytest.mark.parametrize("dialogues", [400, pytest.param(10_000, marks=pytest.mark.soak)])
+def test_the_state_follows_the_rules(dialogues: int) -> None:
     """Customer, operations and what was kept out are the model's after every message; versions have no gap."""
-    state, model, kept_out = BusinessState(session_id="s"), Model(), []
-    for number, said in enumerate(dialogue, start=1):
-        state, changes = advance(state, said, RULES, NOW, turn=f"assistant#{number}")
-        model.hear(said)
-        kept_out += [change.kept_out for change in changes]
-        assert seen(state) == model.chain[-CHAIN:]
-        assert state.current_customer_id == model.customer
-    assert kept_out == model.kept_out
-    assert [change.version for change in state.changes] == list(range(1, state.state_version + 1))
+
+    @settings(max_examples=dialogues, deadline=None)
+    @given(st.lists(MESSAGES, max_size=12))
+    def holds(dialogue: list[Recognized]) -> None:
+        state, model, kept_out = BusinessState(session_id="s"), Model(), []
+        for number, said in enumerate(dialogue, start=1):
+            state, changes = advance(state, said, RULES, NOW, turn=f"assistant#{number}")
+            model.hear(said)
+            kept_out += [change.kept_out for change in changes]
+            assert seen(state) == model.chain[-CHAIN:]
+            assert state.current_customer_id == model.customer
+        assert kept_out == model.kept_out
+        assert [change.version for change in state.changes] == list(range(1, state.state_version + 1))
+
+    holds()
 
 
 @settings(max_examples=300, deadline=None)
