@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import pairwise
 from struct import Struct
 from threading import Lock
@@ -217,7 +216,7 @@ class CachedScores:
 
 
 class CachedPostings:
-    """The postings of a store's terms, each partition's in one state; the least recently used partition goes first.
+    """The postings of a store's terms, each partition's in one state; the least recently used go first.
 
     A state is never used twice, so that a write by any process, which changes it, leaves nothing to be found here.
     """
@@ -238,38 +237,46 @@ class CachedPostings:
             if kept is None or kept.changes != changes:
                 return Sums(0, 0), {}
             self._partitions.move_to_end(partition)
-            return kept.sums, {term: kept.postings[term] for term in terms if term in kept.postings}
+            found = [term for term in terms if term in kept.postings]
+            for term in found:
+                kept.postings.move_to_end(term)
+            return kept.sums, {term: kept.postings[term] for term in found}
 
     def keep(self, partition: int, changes: int, sums: Sums, postings: Mapping[str, Postings]) -> None:
         """Keep them, instead of those of an earlier state; not if a later one is kept."""
-        size = sum(_TERM_POSTINGS + len(each.places) for each in postings.values())
         own = {term: each.copied() for term, each in postings.items()}
         with self._lock:
-            kept = self._partitions.get(partition)
-            if size > CACHED_POSTINGS or (kept is not None and kept.changes > changes):
+            kept = self._partitions.setdefault(partition, _Kept(changes, sums, OrderedDict()))
+            if kept.changes > changes:
                 return
-            if kept is None or kept.changes < changes or kept.size + size > CACHED_POSTINGS:
-                self._drop(partition)
-                kept = self._partitions[partition] = _Kept(changes, sums)
-            kept.postings |= own
-            kept.size += size
-            self._size += size
+            if kept.changes < changes:
+                self._size -= sum(map(_size, kept.postings.values()))
+                kept = self._partitions[partition] = _Kept(changes, sums, OrderedDict())
+            self._partitions.move_to_end(partition)
+            new = own.keys() - kept.postings.keys()
+            kept.postings.update(own)
+            self._size += sum(_size(own[term]) for term in new)
             while self._size > CACHED_POSTINGS:
-                self._drop(next(iter(self._partitions)))
+                self._drop_oldest()
 
-    def _drop(self, partition: int) -> None:
-        dropped = self._partitions.pop(partition, None)
-        self._size -= dropped.size if dropped is not None else 0
+    def _drop_oldest(self) -> None:
+        partition, kept = next(iter(self._partitions.items()))
+        if kept.postings:
+            self._size -= _size(kept.postings.popitem(last=False)[1])
+        else:
+            del self._partitions[partition]
 
 
-@dataclass
-class _Kept:
+class _Kept(NamedTuple):
     """The postings of a partition in one state."""
 
     changes: int
     sums: Sums
-    postings: dict[str, Postings] = field(default_factory=dict)
-    size: int = 0
+    postings: OrderedDict[str, Postings]
+
+
+def _size(postings: Postings) -> int:
+    return _TERM_POSTINGS + len(postings.places)
 
 
 def by_block(entries: Sequence[tuple[int, Mapping[str, int], int]]) -> dict[int, dict[str, bytes]]:
