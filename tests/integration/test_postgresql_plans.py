@@ -125,8 +125,15 @@ async def searched(request: pytest.FixtureRequest, postgres_server: PostgresServ
         async def run(query: SearchQuery) -> Plans:
             terms = terms_of(query)
             rows = await connection.fetch(POSTINGS, *SCOPE, False, "c", terms)
-            postings = [from_joined(row["blocks"], row["sizes"], row["postings"]) for row in rows if row["postings"]]
-            scores = WordScores(Sums(2 * COMMON, 2 * COMMON), len(rows), postings)
+            blocks = [
+                (n, block, size)
+                for n, row in enumerate(rows)
+                for block, size in zip(row["blocks"] or (), row["sizes"] or (), strict=True)
+            ]
+            numbers, places, sizes = zip(*blocks, strict=True) if blocks else ((), (), ())
+            joined = b"".join(row["postings"] or b"" for row in rows)
+            postings = from_joined(numbers, places, sizes, joined, len(rows))
+            scores = WordScores(Sums(2 * COMMON, 2 * COMMON), postings)
             rows = await connection.fetch("SELECT entry FROM search_vectors ORDER BY number LIMIT 10")
             nearest = [row["entry"] for row in rows] if query.vector else []
             best = [] if query.ids else list(scores.best(depth(query)))

@@ -29,6 +29,7 @@ LATEST = 2**53 - 2
 MAX_SPANS = 20
 _END_SHARE = 4
 _DIGITS = 16
+_MOST = 10**_DIGITS
 _ROLES = frozenset({"user", "assistant"})
 _QUESTION_MARKS = ("?", "？")
 
@@ -56,14 +57,15 @@ def parsed_id(id_: str) -> tuple[ThreadKey, int]:
     return ThreadKey(session_id, persona_id, incarnation), int(seq)
 
 
-def split_id(id_: str) -> tuple[str, int]:
-    """The prefix of the thread and the message's number of an entry."""
-    return id_[:-_DIGITS], int(id_[-_DIGITS:])
+def message_numbers(ids: Sequence[str]) -> list[int]:
+    """Numbers of entries, which differ by one only for successive messages of a thread."""
+    prefixes: dict[str, int] = {}
+    return [prefixes.setdefault(id_[:-_DIGITS], len(prefixes)) * _MOST + int(id_[-_DIGITS:]) for id_ in ids]
 
 
 def neighbour_ids(id_: str) -> tuple[str, str]:
     """The ids of the entries before and after this one, whether they exist or not."""
-    prefix, seq = split_id(id_)
+    prefix, seq = id_[:-_DIGITS], int(id_[-_DIGITS:])
     return f"{prefix}{seq - 1:0{_DIGITS}d}", f"{prefix}{seq + 1:0{_DIGITS}d}"
 
 

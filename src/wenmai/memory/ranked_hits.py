@@ -6,7 +6,7 @@ from itertools import islice
 
 import msgspec
 
-from wenmai.memory.episode_entries import decoded_span, parsed_id, split_id
+from wenmai.memory.episode_entries import decoded_span, message_numbers, parsed_id
 from wenmai.memory.recalled_items import Unit
 from wenmai.retrieval.message_ranking import Messages, Question, Ranking, Why, asks_when, named_speakers, rank
 from wenmai.retrieval.time_expressions import DAY, DaySpan, asked_end
@@ -88,10 +88,9 @@ def ranked_hits(query: str, spans: Sequence[DaySpan], hits: Sequence[Hit], near:
     question = Question(named_speakers(query, set(speakers)), spans, when, end)
     around = [*hits, *near]
     lexical, similarities = [hit.lexical for hit in around], [hit.similarity for hit in around]
-    places = {split_id(hit.id): place for place, hit in enumerate(around)}
-    before, after = (
-        [places.get((thread, seq + step)) for thread, seq in islice(places, len(hits))] for step in (-1, 1)
-    )
+    numbers = message_numbers([hit.id for hit in around])
+    places = dict(zip(numbers, range(len(around)), strict=True))
+    before, after = ([places.get(number + step) for number in islice(numbers, len(hits))] for step in (-1, 1))
     messages = Messages(
         ids=[hit.id for hit in hits],
         sessions=[each.incarnation for each in fields],

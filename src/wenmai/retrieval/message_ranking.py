@@ -6,15 +6,24 @@ before and after it, the speaker that the question names, the days that it names
 the length, and a part of the best score of the message's session. ``docs/explanation/recall.md`` has the measurements.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterable, Sequence
 from datetime import date
+from functools import reduce
 from math import exp, fsum, inf, log, sqrt
 from operator import add
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from wenmai.retrieval.time_expressions import DaySpan, End
 from wenmai.stores.fusion import descending
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Column = NDArray[np.float64]
 
 SMALLEST_DEVIATION = 1e-6
 """A smaller deviation is the rounding of equal values."""
@@ -155,11 +164,11 @@ class Ranking(NamedTuple):
     """
 
     order: Sequence[int]
-    columns: Sequence[Sequence[float]]
+    columns: Sequence[Column]
 
     def why(self, place: int) -> Why:
         """The parts of the score of the message with this place in the pool."""
-        return Why._make([column[place] for column in self.columns])
+        return Why._make([float(column[place]) for column in self.columns])
 
 
 def rank(messages: Messages, question: Question, weights: Weights | None = None) -> Ranking:
@@ -174,41 +183,41 @@ def rank(messages: Messages, question: Question, weights: Weights | None = None)
         weights = WORDS_ALONE if all(value is None for value in messages.similarity) else WITH_VECTORS
     words = _ZScore(messages.lexical, LEAST_LEXICAL_DEVIATION * max(messages.lexical, default=0.0))
     meaning = _ZScore([value for value in messages.similarity if value is not None])
-    neighbours = _sums(
+    neighbours = _sum(
         meaning.weighted(weights.meaning_before, messages.similarity_before),
         meaning.weighted(weights.meaning_after, messages.similarity_after),
         words.weighted(weights.words_before, messages.words_before),
         words.weighted(weights.words_after, messages.words_after),
     )
-    columns = (
+    columns = [
         words.weighted(weights.words, messages.lexical),
         meaning.weighted(weights.meaning, messages.similarity),
         _times(messages, question, weights),
         _speakers(messages.speakers, question, weights),
         neighbours,
-        [
-            weights.question * is_question + weights.length * log(1 + length)
-            for is_question, length in zip(messages.questions, messages.lengths, strict=True)
-        ],
-    )
+        _form(messages, weights),
+    ]
     if question.end is not None and messages.ids:
-        said = _sums(*columns[:2], *columns[3:])
-        ends = _ends(messages.times, said, weights.end, latest=question.end == "last")
-        columns = (*columns[:2], _sums(columns[2], ends), *columns[3:])
-    scores = _sums(*columns)
+        said = _sum(*columns[:2], *columns[3:])
+        columns[2] = columns[2] + _ends(messages.times, said.tolist(), weights.end, latest=question.end == "last")
+    scores = _sum(*columns)
     best: dict[str, float] = {}
-    for session, score in zip(messages.sessions, scores, strict=True):
+    for session, score in zip(messages.sessions, scores.tolist(), strict=True):
         if score > best.get(session, -inf):
             best[session] = score
-    of_session = [weights.session * best[session] for session in messages.sessions]
-    return Ranking(descending(_sums(scores, of_session), messages.ids), (*columns, of_session))
+    of_session = _array([weights.session * best[session] for session in messages.sessions])
+    return Ranking(descending((scores + of_session).tolist(), messages.ids), [*columns, of_session])
 
 
-def _sums(first: Sequence[float], *others: Sequence[float]) -> list[float]:
-    sums = list(first)
-    for column in others:
-        sums = list(map(add, sums, column))
-    return sums
+def _array(values: Sequence[float | None]) -> Column:
+    """The values, NaN for None."""
+    import numpy as np  # noqa: PLC0415 — only searches need it
+
+    return np.array(values, np.float64)
+
+
+def _sum(first: Column, *others: Column) -> Column:
+    return reduce(add, others, first)
 
 
 class _ZScore:
@@ -219,35 +228,45 @@ class _ZScore:
         deviation = sqrt(fsum([(value - self._mean) ** 2 for value in values]) / len(values)) if values else 0.0
         self._deviation = max(deviation, least)
 
-    def weighted(self, weight: float, values: Sequence[float | None]) -> list[float]:
-        mean, deviation = self._mean, self._deviation
-        if not weight or deviation < SMALLEST_DEVIATION:
-            return [0.0] * len(values)
-        return [0.0 if value is None else weight * ((value - mean) / deviation) for value in values]
+    def weighted(self, weight: float, values: Sequence[float | None]) -> Column:
+        import numpy as np  # noqa: PLC0415
+
+        if not weight or self._deviation < SMALLEST_DEVIATION:
+            return _array([0.0] * len(values))
+        scores = weight * ((_array(values) - self._mean) / self._deviation)
+        scores[np.isnan(scores)] = 0.0
+        return scores
 
 
-def _speakers(speakers: Sequence[str], question: Question, weights: Weights) -> list[float]:
+def _form(messages: Messages, weights: Weights) -> Column:
+    """By what the text is, whatever it says: a question, and its length."""
+    return weights.question * _array(messages.questions) + weights.length * _array(
+        [log(1 + length) for length in messages.lengths]
+    )
+
+
+def _speakers(speakers: Sequence[str], question: Question, weights: Weights) -> Column:
     named = question.speakers
     if not named:
-        return [0.0] * len(speakers)
-    return [weights.speaker if speaker in named else -weights.speaker for speaker in speakers]
+        return _array([0.0] * len(speakers))
+    return _array([weights.speaker if speaker in named else -weights.speaker for speaker in speakers])
 
 
-def _times(messages: Messages, question: Question, weights: Weights) -> list[float]:
+def _times(messages: Messages, question: Question, weights: Weights) -> Column:
     if not question.spans and not question.asks_when:
-        return [0.0] * len(messages.ids)
+        return _array([0.0] * len(messages.ids))
     dated = zip(messages.days, messages.spans, strict=True)
-    return [_time(day, spans, question, weights) for day, spans in dated]
+    return _array([_time(day, spans, question, weights) for day, spans in dated])
 
 
-def _ends(times: Sequence[int], scores: Sequence[float], weight: float, *, latest: bool) -> list[float]:
+def _ends(times: Sequence[int], scores: Sequence[float], weight: float, *, latest: bool) -> Column:
     """The weight for the earliest or the latest of the good messages, and for the others the less, the later."""
     least = max(scores) - GOOD
     good = sorted((-time if latest else time, place) for place, time in enumerate(times) if scores[place] >= least)
     added = [0.0] * len(scores)
     for after, (_, place) in enumerate(good):
         added[place] = weight * (1 - after / len(good))
-    return added
+    return _array(added)
 
 
 def _time(day: date, spans: Sequence[DaySpan], question: Question, weights: Weights) -> float:

@@ -6,6 +6,7 @@ the pool, and never on how many hits are wanted.
 """
 
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from math import fsum, inf, sqrt
 from typing import NamedTuple
 
@@ -30,34 +31,63 @@ def best(query: SearchQuery, candidates: Candidates) -> list[int]:
         query: valid, as checked by :mod:`wenmai.stores.search_values`.
         candidates: every one. With text or vector alone, the best ``limit`` entries are enough.
     """
-    scores: Sequence[float]
+    return descending(fused(query, candidates), candidates.ids)[: query.limit]
+
+
+def fused(query: SearchQuery, candidates: Candidates) -> Sequence[float]:
+    """The scores by which the candidates of a query are ordered; their ids are read only if :func:`needs_ids`."""
     if query.vector is None:
-        scores = candidates.lexical
-    elif query.text is None:
-        scores = [-inf if similarity is None else similarity for similarity in candidates.similarities]
-    elif isinstance(query.fusion, RankFusion):
-        scores = _by_ranks(candidates, query.fusion, len(candidates.ids) if query.ids is not None else query.pool)
-    else:
-        scores = _by_weights(candidates, query.fusion)
-    return descending(scores, candidates.ids)[: query.limit]
+        return candidates.lexical
+    if query.text is None:
+        return [-inf if similarity is None else similarity for similarity in candidates.similarities]
+    if isinstance(query.fusion, RankFusion):
+        count = query.pool if query.ids is None else len(candidates.ids)
+        return _by_ranks(candidates, query.fusion, count)
+    return _by_weights(candidates, query.fusion)
 
 
-def pool(ids: Mapping[int, str], count: int, *lists: Mapping[int, float]) -> dict[int, None]:
+def is_fused(query: SearchQuery) -> bool:
+    """Whether there are two lists, of each of which the best ``pool`` are candidates."""
+    return query.text is not None and query.vector is not None
+
+
+def needs_ids(query: SearchQuery) -> bool:
+    """Whether the scores depend on ids: ranks do, where entries are equal."""
+    return is_fused(query) and isinstance(query.fusion, RankFusion)
+
+
+def leading(scores: Sequence[float], count: int) -> Sequence[int]:
+    """The places of the best ``count``, with all that equal the last of them."""
+    if count >= len(scores):
+        return range(len(scores))
+    least = sorted(scores, reverse=True)[count - 1]
+    return [place for place, score in enumerate(scores) if score >= least]
+
+
+def pool(count: int, ids: Mapping[int, str], *lists: Mapping[int, float]) -> dict[int, None]:
     """The entries among the best ``count`` of a list; of equal ones those with the smallest ids.
 
     Args:
-        ids: of the entries that may be chosen.
         count: of each list.
-        lists: scores, which may be of other entries too.
+        ids: of the entries that are :func:`undecided`, at least.
+        lists: scores, in descending order.
     """
     chosen: dict[int, None] = {}
     for scores in lists:
-        listed = [entry for entry in scores if entry in ids]
-        if len(listed) > count:
-            order = descending([scores[entry] for entry in listed], [ids[entry] for entry in listed])
-            listed = [listed[place] for place in order[:count]]
-        chosen |= dict.fromkeys(listed)
+        equal = sorted(undecided(count, scores), key=ids.__getitem__)
+        certain = [entry for entry in islice(scores, count) if not equal or scores[entry] > scores[equal[0]]]
+        chosen |= dict.fromkeys([*certain, *equal[: count - len(certain)]])
     return chosen
+
+
+def undecided(count: int, *lists: Mapping[int, float]) -> list[int]:
+    """The entries of which ids tell which are among the best ``count``: they are equal to the last of them."""
+    found: list[int] = []
+    for scores in lists:
+        if len(scores) > count:
+            least = scores[next(islice(scores, count - 1, None))]
+            found += [entry for entry, score in scores.items() if score == least]
+    return found
 
 
 def _by_ranks(candidates: Candidates, fusion: RankFusion, count: int) -> list[float]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import pairwise
 from struct import Struct
 from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
@@ -38,6 +39,12 @@ CACHED_SCORES = 8
 CACHED_ENTRIES = 1_000_000
 """Entries whose scores are kept, in 24 MB."""
 
+CACHED_POSTINGS = 2_000_000
+"""Postings kept by a store, in 32 MB."""
+
+_TERM_POSTINGS = 25
+"""What a term itself counts as, for its text and its arrays."""
+
 
 class Scored(NamedTuple):
     """The scores of entries, see :class:`wenmai.stores.structs.Hit`: BM25, and coverage of the terms."""
@@ -57,8 +64,12 @@ class Postings(NamedTuple):
     """The postings of a term: the place, count and length of each entry that contains it."""
 
     places: NDArray[np.int64]
-    counts: NDArray[np.float64]
-    lengths: NDArray[np.float64]
+    counts: NDArray[np.uint32]
+    lengths: NDArray[np.uint32]
+
+    def copied(self) -> Postings:
+        """In memory of their own."""
+        return Postings._make([column.copy() for column in self])
 
 
 def posting(place: int, count: int, length: int) -> bytes:
@@ -75,21 +86,26 @@ def without_postings(postings: bytes, places: Iterable[int]) -> bytes:
     return postings
 
 
-def from_blocks(blocks: Sequence[tuple[int, bytes]]) -> Postings:
-    """The postings of a term in blocks, of which there is at least one."""
-    numbers, lists = zip(*blocks, strict=True)
-    return from_joined(numbers, list(map(len, lists)), b"".join(lists))
+def from_blocks(blocks: Sequence[tuple[int, int, bytes]], terms: int) -> list[Postings]:
+    """The postings of so many terms, from blocks: the number of the term, ascending, the block, and its postings."""
+    numbers, those, lists = zip(*blocks, strict=True) if blocks else ((), (), ())
+    return from_joined(numbers, those, list(map(len, lists)), b"".join(lists), terms)
 
 
-def from_joined(numbers: Sequence[int], sizes: Sequence[int], joined: bytes) -> Postings:
-    """The postings of a term in blocks with these numbers and sizes, joined."""
+def from_joined(
+    numbers: Sequence[int], blocks: Sequence[int], sizes: Sequence[int], joined: bytes, terms: int
+) -> list[Postings]:
+    """As :func:`from_blocks`, of blocks of these sizes, joined."""
     import numpy as np  # noqa: PLC0415 — only searches need it
 
     read = np.frombuffer(joined, ">u4").reshape(-1, 2)
-    packed = read[:, 0].astype(np.uint32)
-    repeats = np.asarray(sizes, np.intp) // _POSTING.size
-    places = np.repeat(np.asarray(numbers, np.int64) << BLOCK_BITS, repeats) + (packed >> _COUNT_BITS)
-    return Postings(places, (packed & _MOST).astype("f8"), read[:, 1].astype("f8"))
+    packed, lengths = read[:, 0].astype(np.uint32), read[:, 1].astype(np.uint32)
+    repeats = np.asarray(sizes, np.intp) // POSTING_BYTES
+    places = np.repeat(np.asarray(blocks, np.int64) << BLOCK_BITS, repeats) + (packed >> _COUNT_BITS)
+    counts = packed & np.uint32(_MOST)
+    found = np.bincount(np.asarray(numbers, np.intp), repeats, terms)
+    ends = [0, *np.cumsum(found).astype(np.intp).tolist()]
+    return [Postings(places[start:end], counts[start:end], lengths[start:end]) for start, end in pairwise(ends)]
 
 
 class WordScores:
@@ -97,29 +113,31 @@ class WordScores:
 
     Args:
         sums: of the partition.
-        terms: how many the query has.
-        postings: of each of them that an entry contains.
+        postings: of each term.
     """
 
-    def __init__(self, sums: Sums, terms: int, postings: Sequence[Postings]) -> None:
+    def __init__(self, sums: Sums, postings: Sequence[Postings]) -> None:
         import numpy as np  # noqa: PLC0415
 
-        held, slots = _numbered([each.places for each in postings])
-        scores, covered = np.zeros(len(held)), np.zeros(len(held))
-        self._total = (terms - len(postings)) * idf(sums.entries, 0)
-        for each, own in zip(postings, slots, strict=True):
-            weight = idf(sums.entries, len(own))
-            # In the order of operations of wenmai.stores.bm25.term_score, with few arrays.
-            by_length = each.counts + BM25_K1 * (1 - BM25_B)
-            by_length += length_factor(*sums) * each.lengths
-            score = weight * (BM25_K1 + 1) * each.counts
-            score /= by_length
-            scores[own] += np.floor(score, out=score)
-            covered[own] += weight
-            self._total += weight
+        found = [len(each.places) for each in postings]
+        idfs = [idf(sums.entries, count) for count in found]
+        self._total = sum(idfs)
+        places, counts, lengths = (
+            map(np.concatenate, zip(*postings, strict=True)) if postings else np.zeros((3, 0), np.int64)
+        )
+        weights = np.repeat(np.array(idfs, np.float64), found)
+        # In the order of operations of wenmai.stores.bm25.term_score, with few arrays.
+        by_length = counts + BM25_K1 * (1 - BM25_B)
+        by_length += length_factor(*sums) * lengths
+        scores = weights * (BM25_K1 + 1)
+        scores *= counts
+        scores /= by_length
+        held, slots = _numbered(places)
+        # Weights and scores are whole numbers, whose sums are exact.
+        covered = np.bincount(slots, weights, len(held))
         matched = np.flatnonzero(covered)
         self._places: NDArray[np.int64] = held[matched]
-        self._scores = scores[matched]
+        self._scores = np.bincount(slots, np.floor(scores, out=scores), len(held))[matched]
         self._covered = covered[matched]
 
     def __len__(self) -> int:
@@ -166,16 +184,14 @@ class WordScores:
         return self._places[positions] == places, positions
 
 
-def _numbered(lists: Sequence[NDArray[np.int64]]) -> tuple[NDArray[np.int64], list[NDArray[np.int64]]]:
-    """Ascending places, among them all of these, and the positions of those of each list; sorted only if far apart."""
+def _numbered(places: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.intp]]:
+    """Ascending places, among them all of these, and the positions of these; sorted only if they are far apart."""
     import numpy as np  # noqa: PLC0415
 
-    first = min((int(places.min()) for places in lists), default=0)
-    last = max((int(places.max()) for places in lists), default=-1)
-    if last - first < SPREAD * sum(map(len, lists)) + BLOCK:
-        return np.arange(first, last + 1), [places - first for places in lists]
-    held = np.unique(np.concatenate(lists))
-    return held, [np.searchsorted(held, places) for places in lists]
+    first, last = (int(places.min()), int(places.max())) if len(places) else (0, -1)
+    if last - first < SPREAD * len(places) + BLOCK:
+        return np.arange(first, last + 1), places - first
+    return np.unique(places, return_inverse=True)
 
 
 class CachedScores:
@@ -197,6 +213,70 @@ class CachedScores:
             entries = sum(map(len, self._scores.values()))
             while len(self._scores) > CACHED_SCORES or (entries > CACHED_ENTRIES and len(self._scores) > 1):
                 entries -= len(self._scores.popitem(last=False)[1])
+
+
+class CachedPostings:
+    """The postings of a store's terms, each partition's in one state; the least recently used go first.
+
+    A state is never used twice, so that a write by any process, which changes it, leaves nothing to be found here.
+    """
+
+    def __init__(self) -> None:
+        self._partitions: OrderedDict[int, _Kept] = OrderedDict()
+        self._size = 0
+        self._lock = Lock()
+
+    def __len__(self) -> int:
+        """What is kept, in postings."""
+        return self._size
+
+    def get(self, partition: int, changes: int, terms: Iterable[str]) -> tuple[Sums, dict[str, Postings]]:
+        """Those of the terms that are kept, in this state of the partition, and its sums if there are any."""
+        with self._lock:
+            kept = self._partitions.get(partition)
+            if kept is None or kept.changes != changes:
+                return Sums(0, 0), {}
+            self._partitions.move_to_end(partition)
+            found = [term for term in terms if term in kept.postings]
+            for term in found:
+                kept.postings.move_to_end(term)
+            return kept.sums, {term: kept.postings[term] for term in found}
+
+    def keep(self, partition: int, changes: int, sums: Sums, postings: Mapping[str, Postings]) -> None:
+        """Keep them, instead of those of an earlier state; not if a later one is kept."""
+        own = {term: each.copied() for term, each in postings.items()}
+        with self._lock:
+            kept = self._partitions.setdefault(partition, _Kept(changes, sums, OrderedDict()))
+            if kept.changes > changes:
+                return
+            if kept.changes < changes:
+                self._size -= sum(map(_size, kept.postings.values()))
+                kept = self._partitions[partition] = _Kept(changes, sums, OrderedDict())
+            self._partitions.move_to_end(partition)
+            new = own.keys() - kept.postings.keys()
+            kept.postings.update(own)
+            self._size += sum(_size(own[term]) for term in new)
+            while self._size > CACHED_POSTINGS:
+                self._drop_oldest()
+
+    def _drop_oldest(self) -> None:
+        partition, kept = next(iter(self._partitions.items()))
+        if kept.postings:
+            self._size -= _size(kept.postings.popitem(last=False)[1])
+        else:
+            del self._partitions[partition]
+
+
+class _Kept(NamedTuple):
+    """The postings of a partition in one state."""
+
+    changes: int
+    sums: Sums
+    postings: OrderedDict[str, Postings]
+
+
+def _size(postings: Postings) -> int:
+    return _TERM_POSTINGS + len(postings.places)
 
 
 def by_block(entries: Sequence[tuple[int, Mapping[str, int], int]]) -> dict[int, dict[str, bytes]]:

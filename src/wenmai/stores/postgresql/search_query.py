@@ -8,6 +8,7 @@ the length of its entry, so the scores of all entries are known before one is re
 from collections.abc import Collection, Sequence
 from typing import Any
 
+from wenmai.stores.fusion import is_fused
 from wenmai.stores.postgresql.search_filters import FILTERS, MATCHES, filters_json
 from wenmai.stores.postgresql.search_partitions import OWNER, STATE
 from wenmai.stores.postgresql.search_terms import index_term
@@ -58,7 +59,7 @@ FROM part LEFT JOIN LATERAL (
 
 def depth(query: SearchQuery) -> int:
     """How many of the best entries, by words or by vector, are candidates."""
-    return query.limit if query.text is None or query.vector is None else query.pool
+    return query.pool if is_fused(query) else query.limit
 
 
 def terms_of(query: SearchQuery) -> list[str]:

@@ -8,41 +8,33 @@ if too few of the best satisfy it.
 """
 
 import asyncio
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 
 from wenmai.resilience.offload import run_by_size
-from wenmai.stores.hits import Entry, hits_of
 from wenmai.stores.postgresql.database import Database, Row, Run
-from wenmai.stores.postgresql.search_filters import FILTERS, MATCHING, filters_json
-from wenmai.stores.postgresql.search_hits import matching, pooled
-from wenmai.stores.postgresql.search_partitions import OWNER, STATE, Owner, state_of
-from wenmai.stores.postgresql.search_query import ENTRIES, POSTINGS, arguments, depth, terms_of
+from wenmai.stores.postgresql.search_candidates import Allowed, allowed_entries
+from wenmai.stores.postgresql.search_hits import Asked, search_hits
+from wenmai.stores.postgresql.search_partitions import Owner, state_of
+from wenmai.stores.postgresql.search_query import POSTINGS, depth, terms_of
 from wenmai.stores.postgresql.search_vectors import Nearest, SnapshotVectors, Vectors
 from wenmai.stores.search_values import check_query_lengths, without_zeros
 from wenmai.stores.structs import Hit, SearchQuery
 from wenmai.stores.vector_matrices import State
-from wenmai.stores.word_scores import CachedScores, Sums, WordScores, from_joined
-
-_MANY = 1_000
-"""Candidates of which hits are made without a worker thread."""
-
-_LARGE = 2**18
-"""Bytes of postings, of 32 768 entries, that are scored without a worker thread."""
-
-# $6 filters, $7 the numbers of the queries.
-_ALLOWED = f"""
-WITH part AS MATERIALIZED (SELECT * FROM search_partitions WHERE {OWNER}),
-filters AS MATERIALIZED ({FILTERS.format("$6")}
+from wenmai.stores.word_scores import (
+    POSTING_BYTES,
+    CachedPostings,
+    CachedScores,
+    Postings,
+    Sums,
+    WordScores,
+    from_joined,
 )
-SELECT {STATE}, q.query, a.entries
-FROM part CROSS JOIN unnest($7::integer[]) AS q (query) CROSS JOIN LATERAL (
-  SELECT array_agg(m.entry) AS entries
-  FROM ({MATCHING.format(partition="part.partition", query="q.query")}
-  ) m
-) a"""
 
-Allowed = Mapping[int, Sequence[int]]
-"""The entries that satisfy the filters of some queries, by the number of the query."""
+_MANY = 2**15
+"""Postings that are scored without a worker thread."""
+
+_LARGE = _MANY * POSTING_BYTES
+"""Bytes of postings that are decoded without a worker thread."""
 
 
 class Reader:
@@ -52,6 +44,7 @@ class Reader:
         self._database = database
         self._vectors = Vectors()
         self._scores = CachedScores()
+        self._postings = CachedPostings()
 
     async def hits(self, owner: Owner, queries: Sequence[SearchQuery]) -> list[list[Hit]]:
         """The hits of each query.
@@ -79,7 +72,7 @@ class Reader:
         """The hits of each query; None if what is in memory is of another snapshot."""
         by_vector = {n for n, query in enumerate(queries) if query.vector is not None and query.ids is None}
         filtered = [n for n in by_vector if queries[n].where and vectors.state.vectors]
-        allowed = await _allowed(run, owner, queries, filtered, vectors.state)
+        allowed = await allowed_entries(run, owner, queries, filtered, vectors.state)
         if allowed is None:
             return None
         near, scoring = _nearest(run, queries, by_vector, vectors, allowed), self._scored(run, owner, queries, vectors)
@@ -88,19 +81,8 @@ class Reader:
         if scored is None:
             return None
         state, scores = scored
-        rows = await _candidates(run, owner, queries, scores, nearest, allowed, state)
-        if rows is None:
-            return None
-        hits = []
-        for query, found, words, known in zip(queries, rows, scores, nearest, strict=True):
-            similarities = known
-            if query.vector is not None:
-                others = {entry for entry, _, _ in found}.difference(known)
-                similarities = known | await vectors.similarities(run, query.vector, list(others))
-            numbers = [entry for entry, _, _ in found]
-            cosines = list(map(similarities.get, numbers))
-            hits.append(await run_by_size(len(found), _MANY, hits_of, query, found, words.at(numbers), cosines))
-        return hits
+        asked = Asked(owner, queries, scores, nearest, vectors._replace(state=state))
+        return await search_hits(run, asked, allowed)
 
     async def _scored(
         self, run: Run, owner: Owner, queries: Sequence[SearchQuery], vectors: SnapshotVectors
@@ -111,46 +93,40 @@ class Reader:
         known = {text: self._scores.get(partition, state.changes, text) for text in texts}
         scores = {text: each for text, each in known.items() if each is not None}
         terms = {text: terms_of(query) for text, query in texts.items() if text not in scores}
-        if terms:
-            asked = list(dict.fromkeys(term for each in terms.values() for term in each))
-            rows = await run(POSTINGS, *owner, asked) if asked else []
-            if asked and state_of(rows) != state:
+        asked = list(dict.fromkeys(term for each in terms.values() for term in each))
+        sums, postings = self._postings.get(partition, state.changes, asked)
+        missing = [term for term in asked if term not in postings]
+        if missing:
+            rows = await run(POSTINGS, *owner, missing)
+            if state_of(rows) != state:
                 if scores or any(query.vector is not None for query in queries):
                     return None
+                if postings:
+                    postings, missing = {}, asked
+                    rows = await run(POSTINGS, *owner, missing)
                 partition, state = rows[0]["partition"] if rows else 0, state_of(rows)
                 self._vectors.note(owner, partition, state)
+            sums = Sums(rows[0]["entries"], rows[0]["length"]) if rows else Sums(0, 0)
             size = sum(len(row["postings"] or b"") for row in rows)
-            read = await run_by_size(size, _LARGE, _scores_of, rows, asked, terms)
-            for text, each in read.items():
-                self._scores.keep(partition, state.changes, text, each)
-            scores |= read
+            read = await run_by_size(size, _LARGE, _postings_of, rows, missing)
+            if rows:
+                self._postings.keep(partition, state.changes, sums, read)
+            postings |= read
+        for text, own in terms.items():
+            found = [postings[term] for term in own]
+            size = sum(len(each.places) for each in found)
+            scores[text] = await run_by_size(size, _MANY, WordScores, sums, found)
+            self._scores.keep(partition, state.changes, text, scores[text])
         return state, [scores[query.text or ""] for query in queries]
 
 
-def _scores_of(rows: Sequence[Row], asked: Sequence[str], terms: Mapping[str, Sequence[str]]) -> dict[str, WordScores]:
-    """The scores of texts by their terms, from the postings of all terms."""
-    sums = Sums(rows[0]["entries"], rows[0]["length"]) if rows else Sums(0, 0)
-    postings = {
-        asked[row["number"] - 1]: from_joined(row["blocks"], row["sizes"], row["postings"])
-        for row in rows
-        if row["postings"] is not None
-    }
-    return {
-        text: WordScores(sums, len(own), [postings[term] for term in own if term in postings])
-        for text, own in terms.items()
-    }
-
-
-async def _allowed(
-    run: Run, owner: Owner, queries: Sequence[SearchQuery], filtered: Sequence[int], state: State
-) -> Allowed | None:
-    """What the filters of these queries allow; None if it is of another snapshot."""
-    if not filtered:
-        return {}
-    rows = await run(_ALLOWED, *owner, filters_json([query.where for query in queries]), filtered)
-    if state_of(rows) != state:
-        return None
-    return {row["query"]: row["entries"] or [] for row in rows}
+def _postings_of(rows: Sequence[Row], terms: Sequence[str]) -> dict[str, Postings]:
+    """The postings of the terms, from rows of :data:`POSTINGS`."""
+    found = [row for row in rows if row["postings"] is not None]
+    numbers = [row["number"] - 1 for row in found for _ in row["blocks"]]
+    blocks, sizes = ([each for row in found for each in row[column]] for column in ("blocks", "sizes"))
+    joined = b"".join([row["postings"] for row in found])
+    return dict(zip(terms, from_joined(numbers, blocks, sizes, joined, len(terms)), strict=True))
 
 
 async def _nearest(
@@ -168,35 +144,3 @@ async def _nearest(
     }
     found = dict(zip(wanted, await vectors.nearest(run, list(wanted.values())), strict=True)) if wanted else {}
     return [found.get(n, {}) for n in range(len(queries))]
-
-
-async def _candidates(
-    run: Run,
-    owner: Owner,
-    queries: Sequence[SearchQuery],
-    scores: Sequence[WordScores],
-    nearest: Sequence[Mapping[int, float]],
-    allowed: Allowed,
-    state: State,
-) -> list[list[Entry]] | None:
-    """Each query's candidates; None if they are of another snapshot."""
-    best: list[dict[int, int]] = [
-        {} if query.ids is not None else words.best(depth(query), allowed.get(n))
-        for n, (query, words) in enumerate(zip(queries, scores, strict=True))
-    ]
-    lists = [{**words, **vectors} for words, vectors in zip(best, nearest, strict=True)]
-    unchecked = [n for n, query in enumerate(queries) if query.where and n not in allowed]
-    read = await run(ENTRIES, *owner, *arguments(queries, lists, unchecked))
-    if state_of(read) != state:
-        return None
-    if not read:
-        return [[] for _ in queries]
-    size = len(read[0]["entries"] or ())
-    found = await run_by_size(size, _MANY, matching, queries, read[0], lists, unchecked)
-    few = [n for n in unchecked if len(found[n]) < depth(queries[n]) <= len(best[n]) < len(scores[n])]
-    if few:
-        more = await _allowed(run, owner, queries, few, state)
-        if more is None:
-            return None
-        return await _candidates(run, owner, queries, scores, nearest, {**allowed, **more}, state)
-    return await run_by_size(size, _MANY, pooled, queries, found, best, nearest)

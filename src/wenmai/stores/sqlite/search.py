@@ -28,7 +28,7 @@ from wenmai.stores.sqlite.search_query import Reader
 from wenmai.stores.sqlite.search_vectors import BYTE_ORDER, snapshot_vectors
 from wenmai.stores.structs import CollectionSize, Hit, SearchEntry, SearchQuery, Where
 from wenmai.stores.vector_matrices import VectorMatrices
-from wenmai.stores.word_scores import CachedScores
+from wenmai.stores.word_scores import CachedPostings, CachedScores
 
 _WITHOUT_VECTOR = "SELECT id FROM search_entries WHERE partition = ? AND number IS NULL AND id > ? ORDER BY id LIMIT ?"
 
@@ -40,6 +40,7 @@ class SqliteSearch:
         self._connections = connections
         self._matrices = VectorMatrices(BYTE_ORDER)
         self._scores = CachedScores()
+        self._postings = CachedPostings()
 
     async def index(
         self, scope: Scope, collection: str, entries: Sequence[SearchEntry], *, shared: bool = False
@@ -95,7 +96,7 @@ class SqliteSearch:
             vectors = None
             if partition.vectors and any(query.vector is not None for query in asked):
                 vectors = snapshot_vectors(self._matrices, connection, partition.row, partition.state)
-            reader = Reader(connection, partition, vectors, self._scores)
+            reader = Reader(connection, partition, vectors, self._scores, self._postings)
             return [reader.hits(query) for query in asked]
 
         return await self._connections.read(work)

@@ -6,14 +6,14 @@ from typing import TypeVar
 
 import apsw
 
-from wenmai.stores.fusion import pool
-from wenmai.stores.hits import Entry, hits_of
+from wenmai.stores.fusion import is_fused, needs_ids, pool, undecided
+from wenmai.stores.hits import Entry, best_scores, hits_of
 from wenmai.stores.sqlite.connection_threads import fetch
 from wenmai.stores.sqlite.search_filters import Filter, entry_matches, filters_of, matching_entries, narrowest_first
 from wenmai.stores.sqlite.search_partition import Partition, first_row, place_of
 from wenmai.stores.sqlite.search_vectors import SnapshotVectors
 from wenmai.stores.structs import Hit, SearchQuery
-from wenmai.stores.word_scores import CachedScores, Sums, WordScores, from_blocks
+from wenmai.stores.word_scores import CachedPostings, CachedScores, Postings, Sums, WordScores, from_blocks
 from wenmai.text.cjk import query_terms
 
 COUNTED = 1_000
@@ -22,9 +22,10 @@ COUNTED = 1_000
 MORE = 4
 """Factor of the next try if too few of the best satisfy the filters."""
 
-_BLOCKS = "SELECT block, postings FROM search_postings WHERE partition = ? AND term = ?"
-_BY_ROWS = """
-SELECT e.entry, e.id, e.fields FROM json_each(?) j CROSS JOIN search_entries e ON e.entry = j.value"""
+_BLOCKS = """
+SELECT j.key, p.block, p.postings FROM json_each(?) j
+CROSS JOIN search_postings p ON p.partition = ? AND p.term = j.value"""
+_BY_ROWS = "FROM json_each(?) j CROSS JOIN search_entries e ON e.entry = j.value"
 
 T = TypeVar("T")
 
@@ -37,6 +38,7 @@ class Reader:
         partition: not empty.
         vectors: None if no query needs them.
         cached: scores of earlier queries.
+        known: postings of their terms.
     """
 
     def __init__(
@@ -45,41 +47,60 @@ class Reader:
         partition: Partition,
         vectors: SnapshotVectors | None,
         cached: CachedScores,
+        known: CachedPostings,
     ) -> None:
         self._connection = connection
         self._partition = partition
         self._vectors = vectors
         self._cached = cached
+        self._known = known
 
     def hits(self, query: SearchQuery) -> list[Hit]:
         """The best entries by text, by vector, or by both."""
         filters = filters_of(query.where)
         if not all(each.bindings for each in filters):
             return []  # SQLite scans a whole index for an empty list
-        scores = self._scores(query.text or "")
+        words = self._scores(query.text or "")
+        entries: dict[int, Entry] = {}
+        similarities: dict[int, float] = {}
         if query.ids is not None:
             entries = self._named(query, filters)
-            similarities = self._similarities(query, entries)
+            rows = list(entries)
         else:
             chosen = Chosen(self._connection, self._partition.row, filters)
-            words = self._best_words(scores, chosen, _depth(query))
             similarities = self._best_vectors(query, chosen)
-            entries = self._candidates(query, words, similarities)
-            similarities |= self._similarities(query, [row for row in entries if row not in similarities])
-        scored = scores.at([place_of(row) for row in entries])
-        return hits_of(query, list(entries.values()), scored, [similarities.get(row) for row in entries])
+            rows = self._pool(query, self._best_words(words, chosen, _depth(query)), similarities)
+            if needs_ids(query):
+                entries = self._read(query, rows)
+        if not rows:
+            return []
+        similarities |= self._similarities(query, [row for row in rows if row not in similarities])
+        ids = [id_ for _, id_, _ in entries.values()]
+        scores = best_scores(query, rows, words.at(list(map(place_of, rows))), similarities, ids)
+        return hits_of(query, entries or self._read(query, scores.numbers), scores)
 
     def _scores(self, text: str) -> WordScores:
         """The scores of all entries by the words of the text."""
         partition = self._partition
         scores = self._cached.get(partition.row, partition.changes, text)
         if scores is None:
-            wanted = query_terms(text)
-            blocks = [fetch(self._connection, _BLOCKS, (partition.row, term)) for term in wanted]
-            sums = Sums(partition.entries, partition.length)
-            scores = WordScores(sums, len(wanted), [from_blocks(rows) for rows in blocks if rows])
+            sums, wanted = Sums(partition.entries, partition.length), query_terms(text)
+            postings = self._postings(sums, wanted)
+            scores = WordScores(sums, [postings[term] for term in wanted])
             self._cached.keep(partition.row, partition.changes, text, scores)
         return scores
+
+    def _postings(self, sums: Sums, terms: Sequence[str]) -> dict[str, Postings]:
+        """The postings of the terms."""
+        state = self._partition.row, self._partition.changes
+        _, known = self._known.get(*state, terms)
+        missing = [term for term in terms if term not in known]
+        if missing:
+            blocks = fetch(self._connection, _BLOCKS, (json.dumps(missing), self._partition.row))
+            read = dict(zip(missing, from_blocks(blocks, len(missing)), strict=True))
+            self._known.keep(*state, sums, read)
+            known |= read
+        return known
 
     def _by_row(self, scores: Mapping[int, int]) -> dict[int, int]:
         first = first_row(self._partition.row)
@@ -109,26 +130,30 @@ class Reader:
             return {}
         return self._vectors.similarities(query.vector, list(rows))
 
-    def _candidates(
-        self, query: SearchQuery, words: Mapping[int, int], similarities: Mapping[int, float]
-    ) -> dict[int, Entry]:
-        """The best entries by words and by vector, by row; of equal ones those with the smallest ids."""
-        rows = json.dumps(sorted(words.keys() | similarities.keys()))  # in the order of the table
-        entries: dict[int, Entry] = {row[0]: row for row in fetch(self._connection, _BY_ROWS, (rows,))}
-        ids = {row: id_ for row, id_, _ in entries.values()}
-        return {row: entries[row] for row in pool(ids, _depth(query), words, similarities)}
+    def _pool(self, query: SearchQuery, words: Mapping[int, int], similarities: Mapping[int, float]) -> list[int]:
+        """The rows of the candidates, ascending."""
+        if not is_fused(query):
+            return sorted(words or similarities)
+        tied = undecided(query.pool, words, similarities)
+        rows = fetch(self._connection, f"SELECT e.entry, e.id {_BY_ROWS}", (json.dumps(tied),)) if tied else ()
+        return sorted(pool(query.pool, dict(rows), words, similarities))
+
+    def _read(self, query: SearchQuery, rows: Sequence[int]) -> dict[int, Entry]:
+        """The entries with these rows, in the order of the rows."""
+        fields = "e.fields" if query.fields else "''"
+        read = fetch(self._connection, f"SELECT e.entry, e.id, {fields} {_BY_ROWS}", (json.dumps(rows),))
+        return {row[0]: row for row in read}
 
     def _named(self, query: SearchQuery, filters: Sequence[Filter]) -> dict[int, Entry]:
         """The entries with the ids of the query that satisfy the filters, by row."""
-        if not query.ids:
-            return {}
         matches = entry_matches(self._partition.row, filters, "e.entry")
         fields = "e.fields" if query.fields else "''"
+        # One text for any number of ids, so that it is prepared once.
         sql = (
-            f"SELECT e.entry, e.id, {fields} FROM search_entries e "
-            f"WHERE e.partition = ? AND e.id IN ({', '.join('?' * len(query.ids))}) AND {matches.text}"
+            f"SELECT e.entry, e.id, {fields} FROM json_each(?) j "
+            f"CROSS JOIN search_entries e ON e.partition = ? AND e.id = j.value WHERE {matches.text}"
         )
-        rows = fetch(self._connection, sql, (self._partition.row, *query.ids, *matches.bindings))
+        rows = fetch(self._connection, sql, (json.dumps(query.ids), self._partition.row, *matches.bindings))
         return {row[0]: row for row in rows}
 
 
@@ -177,4 +202,4 @@ class Chosen:
 
 def _depth(query: SearchQuery) -> int:
     """How many entries each list of candidates has."""
-    return query.limit if query.text is None or query.vector is None else query.pool
+    return query.pool if is_fused(query) else query.limit
