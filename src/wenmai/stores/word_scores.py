@@ -284,6 +284,7 @@ def by_block(entries: Sequence[tuple[int, Mapping[str, int], int]]) -> dict[int,
     blocks: dict[int, dict[str, bytes]] = {}
     for place, counts, length in entries:
         block = blocks.setdefault(place >> BLOCK_BITS, {})
+        packed = {count: posting(place, count, length) for count in set(counts.values())}
         for term, count in counts.items():
-            block[term] = block.get(term, b"") + posting(place, count, length)
+            block[term] = block.get(term, b"") + packed[count]
     return blocks
