@@ -9,7 +9,8 @@ import pytest
 
 from opensearch_server import OpenSearchServer
 from redis_server import RedisServer
-from wenmai.clock import Clock
+from wenmai.clock import Clock, system_clock
+from wenmai.stores.cache import open_cache
 from wenmai.stores.conformance import CASES, Case, run_case
 from wenmai.stores.conformance.harness import OpenStore
 from wenmai.stores.contracts import Capability, Store
@@ -22,6 +23,13 @@ async def open_cached(url: str, *, clock: Clock) -> AsyncIterator[Store]:
     """The store of the first of two URLs, with the Redis cache of the second in front."""
     durable, hot = url.split()
     async with open_stores(durable, hot, clock=clock) as (store, _):
+        yield store
+
+
+@asynccontextmanager
+async def open_screened(url: str, *, clock: Clock) -> AsyncIterator[Store]:
+    """The store as the service opens it: what users say is redacted."""
+    async with open_stores(url, clock=clock) as (store, _):
         yield store
 
 
@@ -123,7 +131,8 @@ BACKENDS = (
             "separators_in_thread_names_do_not_collide",
         ),
     ),
-    Backend("cached", cached_of, (pytest.mark.xdist_group("redis"),), open_cached),
+    Backend("cached", cached_of, (pytest.mark.xdist_group("redis"),), open_cached, offers=DOCUMENTS),
+    Backend("screened", lambda _: "memory://", opener=open_screened, offers=SEARCH, durable=False),
     Backend(
         "redis-cluster",
         cluster_of,
@@ -136,6 +145,13 @@ BACKENDS = (
 def marks_of(backend: Backend, case: Case) -> tuple[pytest.MarkDecorator, ...]:
     """The marks of the backend, and that of the long forms."""
     return (*backend.marks, pytest.mark.soak) if case.name in backend.long else backend.marks
+
+
+@pytest.mark.xdist_group("redis")
+async def test_the_cache_leaves_search_to_the_store(request: pytest.FixtureRequest) -> None:
+    """So that its cases need not run again behind the cache."""
+    async with open_store("memory://") as store, open_cache(store, redis_of(request), clock=system_clock) as cached:
+        assert cached.search is store.search
 
 
 @pytest.mark.parametrize(

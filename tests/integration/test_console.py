@@ -237,6 +237,7 @@ def test_traces_are_filtered_and_opened_with_the_figures_of_the_api(browser: Sha
     page.get_by_role("button", name="Filter").click()
     expect(page.locator("tbody tr", has_text="normal")).to_have_count(0)
     wanted = httpx.get(f"{url}/api/v1/npc/traces?policy_mode=conservative&limit=100", headers=AS_USER).json()["traces"]
+    expect(page.locator("tbody tr")).to_have_count(len(wanted))
     assert cells(page, "Traces", 0) == [each["query"] for each in wanted]
     page.get_by_label("Persona").select_option("ancestor_yan")
     page.get_by_role("button", name="Filter").click()
