@@ -493,6 +493,49 @@ async def test_late_background_work_resurrects_nothing(world: World, monkeypatch
     assert await world.entries(ANN) == 0
 
 
+@pytest.mark.parametrize("cut", ["not yet", "done"])
+async def test_messages_derived_during_a_cut_that_dies_are_found(
+    world: World, monkeypatch: pytest.MonkeyPatch, cut: str
+) -> None:
+    """Another process derives the thread between two steps of a cut, or appends to it; then the cutting one dies."""
+    memory, other = world.process(), world.process()
+    session = await memory.session("s", scope=ANN)
+    await say(session, CAT, "ok")
+    await memory.derived.catch_up(10)
+    remove, logs = EpisodeIndex.remove, memory.transcript._logs
+    truncate = logs.truncate
+
+    async def derive_elsewhere() -> None:
+        other.derived.schedule_soon(ANN, session._thread)
+        await other.derived.catch_up(10)
+
+    async def derived_then_removed(index: EpisodeIndex, *arguments: Any) -> None:
+        await derive_elsewhere()
+        await remove(index, *arguments)
+
+    async def cut_then_appended(*arguments: Any) -> int:
+        removed = await truncate(*arguments)
+        await say(session, MUSEUM, "ok")
+        await derive_elsewhere()
+        return removed
+
+    async def die(*_: Any) -> int:
+        raise OSError
+
+    with monkeypatch.context() as broken:
+        if cut == "not yet":
+            broken.setattr(EpisodeIndex, "remove", derived_then_removed)
+        broken.setattr(logs, "truncate", die if cut == "not yet" else cut_then_appended)
+        broken.setattr(memory.transcript, "_on_cut", die)
+        with pytest.raises(OSError):  # noqa: PT011 — the one above
+            await memory.transcript.truncate(ANN, session._thread, 0)
+    await other.derived.stop(1)
+    restarted = world.process()
+    await restarted.derived.sweep()
+    await restarted.derived.catch_up(10)
+    assert await world.entries(ANN) == len(await session.messages()) == 2
+
+
 async def test_a_deletion_that_fails_keeps_recall(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """The entries are removed first; if the process dies then, they are derived again."""
     memory = world.process()

@@ -1,6 +1,6 @@
 """Removes episodes of threads and sessions that are deleted."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 from wenmai.memory.derived import DerivedMemory
@@ -37,8 +37,17 @@ class EpisodeDeletion:
         if not thread.persona_id:
             found = await self._logs.threads(scope, thread.session_id, incarnation=thread.incarnation)
             threads = [thread._replace(persona_id=each.persona_id) for each in found]
+        await self._reset(scope, threads)
+        await self._index.remove(scope, thread, last_seq)
+        # Another process may have derived the thread between these two, whose entries are gone now.
+        await self._reset(scope, threads)
+        yield
+        if thread.persona_id:
+            # New messages may have the numbers of those that were removed.
+            newest = await self._logs.latest(scope, thread, 1)
+            last_seq = max(last_seq, newest[-1].seq) if newest else last_seq
+        await self._index.remove(scope, thread, last_seq)
+
+    async def _reset(self, scope: Scope, threads: Sequence[ThreadKey]) -> None:
         for each in threads:
             await self._derived.reset(scope, each)
-        await self._index.remove(scope, thread, last_seq)
-        yield
-        await self._index.remove(scope, thread, last_seq)
