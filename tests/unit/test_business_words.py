@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from growth import check_growth
+from wenmai.business.enumeration import enumerated
 from wenmai.business.rules import BusinessRules
 from wenmai.business.understanding import MAX_TEXT, Recognized, Vocabulary
 from wenmai.business.words import RuleWords, plain
@@ -60,6 +61,14 @@ def things(said: Recognized) -> list[tuple[str, str]]:
         ("放款怎么创建", [("放款", "创建")]),
         ("合同怎么放款", [("合同", "放款")]),
         ("客户C001怎么样", []),
+        ("合通怎么审皮", [("合同", "审批")]),
+        ("抵亚物怎么入库", [("押品", "入库")]),
+        ("我和同事怎么分工", []),
+        ("押品怎么审批，何同事来批", [("押品", "审批")]),
+        ("押品没入库能审批吗", [("押品", "审批")]),
+        ("押品没入库怎么办", [("押品", "入库")]),
+        ("要不要入库", [("", "入库")]),
+        ("合同和押品的入库分别怎么办", [("合同", "入库"), ("押品", "入库")]),
         ("今天天气怎么样", []),
     ],
 )
@@ -72,12 +81,16 @@ def test_a_word_of_both_meanings_continues_the_current_operation() -> None:
     """那放款呢 is the stage while another object is current, and the object where none is."""
     assert things(VOCABULARY.understand("那放款呢", current_object="合同")) == [("", "放款")]
     assert things(VOCABULARY.understand("那放款呢")) == [("放款", "")]
+    assert things(VOCABULARY.understand("怎么撤销放款", current_object="合同")) == [("放款", "")]
 
 
 @pytest.mark.parametrize(
     ("message", "intent", "domains", "customer"),
     [
         ("押品怎么创建", "how_to", [], ""),
+        ("押品和合同分别怎么创建", "how_to", [], ""),
+        ("押品丢了会怎么样", "", [], ""),
+        ("客戶C001怎麼樣", "", [], "C001"),
         ("制度是怎么规定的", "rule", ["policy"], ""),
         ("客户C001的押品和客户 C002的合同", "", [], "C002"),
         ("比较C001 与 C002", "", [], "C002"),
@@ -101,6 +114,44 @@ def test_steps_references_and_rejected_objects() -> None:
     ]
     assert VOCABULARY.understand("不是押品，是合同").rejected == ["押品"]
     assert not VOCABULARY.understand("谢谢").named
+
+
+@pytest.mark.parametrize(
+    ("message", "step"),
+    [
+        ("再往下一步呢？", 1),
+        ("然后下一步是什么", 1),
+        ("下一布呢", 1),
+        ("办完了呢？", 1),
+        ("之后找谁", 1),
+        ("What is the next step?", 1),
+        ("after that?", 1),
+        ("前面那步呢", -1),
+        ("the step before?", -1),
+        ("糟糕，完了", 0),
+        ("放款之后几天检查", 0),
+    ],
+)
+def test_steps_in_other_words(message: str, step: int) -> None:
+    """Some words are a step only in a message that says nothing else."""
+    said = VOCABULARY.understand(message)
+    assert (said.step, said.only_step) == (step, step != 0)
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        ("押品的评估和合同的用印有什么规定？", {"押品": "押品的评估", "合同": "合同的用印有什么规定?"}),
+        ("押品和合同各在哪里查", {"押品": "押品在哪里查", "合同": "合同在哪里查"}),
+        ("先说抵押物的保险，再说合同的用印", {"押品": "抵押物的保险", "合同": "合同的用印"}),
+        ("押品丢了，合同怎么办", {}),
+        ("不是押品和合同", {}),
+        ("押品怎么创建", {}),
+    ],
+)
+def test_a_question_that_enumerates_objects_has_a_part_for_each(message: str, expected: dict[str, str]) -> None:
+    """Where the first part says nothing of its own, it gets what is said of the last."""
+    assert enumerated(message, VOCABULARY.understand(message)) == expected
 
 
 @pytest.mark.parametrize(

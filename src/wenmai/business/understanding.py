@@ -7,6 +7,7 @@ import msgspec
 
 from wenmai.business.rules import BusinessRules
 from wenmai.business.words import Mention, RuleWords, plain
+from wenmai.text.folding import fold
 from wenmai.text.patterns import NEVER
 from wenmai.text.redact import redact
 from wenmai.text.stopwords import STOP_EN, STOP_ZH
@@ -15,20 +16,31 @@ _PLACE = "\ue000"
 """Stands for a customer while words are searched for; a private character, removed from texts."""
 
 _NEGATION = re.compile(
-    r"(?:(?<!是)不是(?:说|问|指|在问|要问)?|而不是|并非|而非|不要|不用|别|不说|不问|不谈"
+    r"(?:(?<!是)不是(?:说|问|指|在问|要问)?|而不是|并非|而非|(?<!要)不要|(?<!用)不用"
+    r"|(?<![分特个区级类差识派告辨鉴])别(?![的人处])|不说|不问|不谈"
     r"|\b(?:not|instead of|rather than|don't mean|isn't|never mind)\b)(?:的|关于|这个|那个|about|the|an?|\s)*\Z"
 )
+_NOT_YET = re.compile(r"(?:没有?|未|\bnot(?: yet)?|\bwithout)\s*\Z")
 _RHETORICAL = re.compile(r"[^。.!！;；\n]{0,40}?(?:[吗嘛]|么(?=\W|\Z))\s*[?？]?")
 _BREAK = re.compile(r"[,，;；。.?？!！\n]")
 _JOINED = re.compile(r"\s*(?:[、,，&和与跟及或]|以及|或者|还是|\band\b|\bor\b)?\s*(?:the|an?)?\s*")
 _NEXT = re.compile(
-    r"下一个?(?:步|阶段|环节|步骤)|接下来|[然之]后呢"
+    r"下一个?(?:[步布部]|阶段|环节|步骤)|接下来|[然之]后呢"
     r"|\bnext (?:step|stage)\b|\bwhat(?:'s| is)? (?:comes )?next\b|\bthen what\b"
 )
-_PREVIOUS = re.compile(r"[上前]一个?(?:步|阶段|环节|步骤)|\b(?:previous|last|prior) (?:step|stage)\b")
+_PREVIOUS = re.compile(
+    r"[上前]一个?(?:[步布部]|阶段|环节|步骤)|[前上]面那一?步"
+    r"|\b(?:previous|last|prior) (?:step|stage)\b|\b(?:step|stage) before\b"
+)
+_THEN = (
+    r"(?:再?然|再?之|再?往|再?以)后|(?:再?接|跟)着|再?往下|后[面续]|(?:[办做弄搞]完|完)了?(?:之?后|以后)|[办做弄搞]完了?(?=[呢?？])"
+    r"|after (?:that|this)|what comes after(?: that| this)?|what (?:do|should|shall|can) (?:i|we) do next|next"
+)
+"""What means the next step in a message that says nothing else."""
 _ONLY_STEP = re.compile(
-    rf"(?:那么?|请问|and |so |ok )?[,，\s]*再?(?:{_NEXT.pattern}|{_PREVIOUS.pattern})"
-    r"(?:呢|[该要]?(?:是什么|怎么办|怎么做|做什么|如何))?[\s?？!！。.]*"
+    r"(?:(?:那么?|请问|然后|接着|好的?|[嗯哦]|and|so|ok|what(?: is|'s)?|the)[,，\s]*){0,4}(?:再?往下?|再)?"
+    rf"(?:{_NEXT.pattern}|{_PREVIOUS.pattern}|(?P<then>{_THEN}))"
+    r"(?:[呢嘞哩呀啊]|[就又还]?[是该要]?(?:什么|啥|哪个|怎么[办做走弄搞样]?|做什么|干[什嘛啥]么?|如何|到哪|去哪|找谁)[了呢呀啊]?)?[\s?？!！。.]*"
 )
 _ASKING = re.compile(
     r"(?:[那这][个么]?|它|然后|接着|接下来|之后|请问|我?(?:想|要)?[问说指](?:一?下|的是)|而?不?是|该|要"
@@ -66,6 +78,7 @@ class Recognized(msgspec.Struct, frozen=True, kw_only=True):
         step: 1 for the next stage, -1 for the one before, if no stage is named.
         only_step: whether it asks for that stage and for nothing else.
         only_names: whether it asks about objects, customers and at most one stage, and says nothing else of them.
+        says_more: whether it says something beside words of the rules and words that only ask.
         aliases: the words for objects and stages that are not the rules' names, as written but normalised, each with
             the name; customers, and what the user said not to mean, with an empty one.
         rejected: objects that the user said not to mean.
@@ -83,6 +96,7 @@ class Recognized(msgspec.Struct, frozen=True, kw_only=True):
     step: int = 0
     only_step: bool = False
     only_names: bool = False
+    says_more: bool = False
     aliases: dict[str, str] = {}
     rejected: list[str] = []
     anaphoric: bool = False
@@ -108,8 +122,9 @@ class Vocabulary:
         """What a message says, by the rules' words alone.
 
         A word of both an object and a stage is the stage if another object is named or, without another stage,
-        ``current_object`` is another. Traditional characters, full width and case do not matter. Negated words
-        (不是押品, *not the collateral*) do not count; of several intents the one with most characters counts,
+        ``current_object`` is another and the message says little else: 那放款呢, but not 怎么撤销放款. Traditional
+        characters, full width and case do not matter. Negated words (不是押品, *not the collateral*) do not count, nor
+        stages that are not reached (没入库) beside another; of several intents the one with most characters counts,
         question words as one; of several customers the last.
         """
         text = text[:MAX_TEXT]
@@ -117,13 +132,19 @@ class Vocabulary:
         normal = plain(replaced)
         found = self._words.find(normal)
         found = _with_misspelt(found, self._words.find_misspelt(normal))
+        found = _with_alike(found, self._words.find_alike(normal))
         ambiguous = _ambiguous_spans(found)
-        found = _disambiguated(found, ambiguous, current_object)
+        says_more = _ASKING.fullmatch(_without(normal, found)) is None
+        anaphoric = _ANAPHOR.search(normal.strip()) is not None
+        found = _disambiguated(found, ambiguous, current_object, elliptic=anaphoric or not says_more)
+        found = [mention for mention in found if not _asks_for_a_view(normal, mention)]
+        found = _without_open_stages(normal, found)
         rejected = [mention for mention in found if _is_negated(normal, mention)]
         kept = [mention for mention in found if mention not in rejected]
         objects = _objects(normal, kept)
         named_stage = any(each.stage for each in objects)
         customer = _last_customer(normal, customers)
+        only_step = _ONLY_STEP.fullmatch(normal.strip())
         named = [mention for mention in kept if mention.kind in ("object", "stage")]
         return Recognized(
             intent=_intent(self.rules, kept),
@@ -131,15 +152,16 @@ class Vocabulary:
             customer=customer,
             objects=objects,
             stages=_names(kept, "stage"),
-            step=0 if named_stage else 1 if _NEXT.search(normal) else -1 if _PREVIOUS.search(normal) else 0,
-            only_step=not named_stage and _ONLY_STEP.fullmatch(normal.strip()) is not None,
+            step=0 if named_stage else _step(normal, only_step),
+            only_step=not named_stage and only_step is not None,
             only_names=bool(named or customer)
             and len(_names(kept, "stage")) <= 1
             and _ASKING.fullmatch(_without(normal, [*named, *rejected])) is not None,
+            says_more=says_more,
             aliases={each.word: each.name for each in named if each.word != each.name}
             | dict.fromkeys([*written, *(_rejection(normal, each) for each in rejected)], ""),
             rejected=[name for name in _names(rejected, "object") if name not in _names(kept, "object")],
-            anaphoric=_ANAPHOR.search(normal.strip()) is not None,
+            anaphoric=anaphoric,
             ambiguous=bool(ambiguous),
             matched=list(dict.fromkeys(mention.word for mention in found))[:MAX_MATCHED] + [customer] * bool(customer),
             text=redact(" ".join(text.split()))[:LAST_ACTION],
@@ -148,12 +170,18 @@ class Vocabulary:
     def _replace_customers(self, text: str) -> tuple[str, list[str], list[str]]:
         """The text with each customer replaced by a placeholder; the customers in order, and as they are written."""
         text = text.replace(_PLACE, " ")
-        written = [plain(match[0]) for match in self._customers.finditer(text)]
-        text = self._customers.sub(lambda match: f"{_PLACE}{match[match.lastindex or 0]}{_PLACE}", text)
-        if _PLACE not in text:
-            return text, [], []
-        parts = text.split(_PLACE)
-        return _PLACE.join(parts[::2]), [part.strip() for part in parts[1::2]], written
+        found = [*self._customers.finditer(fold(text))]
+        named = [text[slice(*match.span(match.lastindex or 0))].strip() for match in found]
+        starts, ends = [match.start() for match in found], [match.end() for match in found]
+        between = [text[start:end] for start, end in zip([0, *ends], [*starts, len(text)], strict=True)]
+        return _PLACE.join(between), named, [plain(match[0]) for match in found]
+
+
+def _step(text: str, only_step: re.Match[str] | None) -> int:
+    """The step that a text asks for: 1 for the next, -1 for the one before, else 0."""
+    if _NEXT.search(text) or (only_step and only_step["then"]):
+        return 1
+    return -1 if _PREVIOUS.search(text) else 0
 
 
 def _with_misspelt(found: Sequence[Mention], misspelt: Sequence[Mention]) -> list[Mention]:
@@ -167,7 +195,33 @@ def _with_misspelt(found: Sequence[Mention], misspelt: Sequence[Mention]) -> lis
     ]
     if not misspelt or inside != objects:
         return [*found]
-    return sorted([*(mention for mention in found if mention not in inside), *misspelt])
+    covered = [each for each in found for wrong in misspelt if wrong.start <= each.start and each.end <= wrong.end]
+    return sorted([*(mention for mention in found if mention not in covered), *misspelt])
+
+
+def _asks_for_a_view(text: str, mention: Mention) -> bool:
+    """Whether a question word of an intent asks what becomes of something (会怎样, 怎么样), not how it is done."""
+    asks = mention.kind == "intent" and mention.word in _ONLY_ASKING
+    return asks and (text.startswith("样", mention.end) or text.endswith("会", 0, mention.start))
+
+
+def _without_open_stages(text: str, found: Sequence[Mention]) -> list[Mention]:
+    """Without the stages that are not reached yet (没入库), if another one is named (能放款吗)."""
+    open_ = [each for each in found if each.kind == "stage" and _NOT_YET.search(text, 0, each.start)]
+    reached = {each.name for each in found if each.kind == "stage"} - {each.name for each in open_}
+    return [each for each in found if each not in open_] if reached else [*found]
+
+
+def _with_alike(found: Sequence[Mention], alike: Sequence[Mention]) -> list[Mention]:
+    """The mentions with words that only sound like objects or stages, where none of that kind is spelt right."""
+    kinds = {mention.kind for mention in found}
+    added = [
+        mention
+        for mention in alike
+        if mention.kind not in kinds
+        and not any(each.start < mention.end and mention.start < each.end for each in found)
+    ]
+    return sorted([*found, *added]) if added else [*found]
 
 
 def _without(text: str, mentions: Sequence[Mention]) -> str:
@@ -192,13 +246,17 @@ def _ambiguous_spans(found: Sequence[Mention]) -> set[tuple[int, int]]:
     return objects & stages
 
 
-def _disambiguated(found: Sequence[Mention], both: set[tuple[int, int]], current_object: str) -> list[Mention]:
+def _disambiguated(
+    found: Sequence[Mention], both: set[tuple[int, int]], current_object: str, *, elliptic: bool
+) -> list[Mention]:
     if not both:
         return list(found)
     certain = [mention for mention in found if (mention.start, mention.end) not in both]
     others = _names(certain, "object")
     is_stage = bool(others) or (
-        not _names(certain, "stage") and current_object not in ("", *_names(_within(found, both), "object"))
+        elliptic
+        and not _names(certain, "stage")
+        and current_object not in ("", *_names(_within(found, both), "object"))
     )
     drop = "object" if is_stage else "stage"
     return [mention for mention in found if (mention.start, mention.end) not in both or mention.kind != drop]

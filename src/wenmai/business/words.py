@@ -1,4 +1,7 @@
-"""The words of business rules, found in a text in linear time; a name with one wrong character is still found."""
+"""The words of business rules, found in a text in linear time; a name with one wrong character is still found.
+
+In a long name any character may be wrong, in a short one only by a character of the same sound.
+"""
 
 import unicodedata
 from collections.abc import Iterator
@@ -7,11 +10,15 @@ from typing import Literal, NamedTuple
 from wenmai.business.rules import BusinessRules
 from wenmai.text.cjk import has_cjk, normalise
 from wenmai.text.folding import fold
+from wenmai.text.homophones import homophones
+from wenmai.text.stopwords import STOP_ZH
 
 Kind = Literal["intent", "domain", "object", "stage", "customer"]
 
 MIN_TYPO_CJK, MIN_TYPO_LATIN = 4, 6
 """Characters from which a word is recognized with one of them wrong; shorter ones are too often other words."""
+MIN_ALIKE = 2
+"""Characters from which a word is recognized with one of the same sound in the place of another."""
 MAX_TYPO_TEXT = 120
 """Characters up to which a text is searched for wrong spellings."""
 
@@ -44,6 +51,7 @@ class RuleWords:
         self._lengths: list[int] = []
         self._initials: set[str] = set()
         lengths: set[int] = set()
+        self._alike: dict[str, list[tuple[Kind, str]]] = {}
         for kind, name, word in _words(rules):
             form = plain(word)
             self._by_start.setdefault(form[0], []).append((form, kind, name))
@@ -52,6 +60,9 @@ class RuleWords:
                 self._initials.add(form[0])
                 for shorter in _shorter(form):
                     self._shortened.setdefault(shorter, set()).add((form, name))
+            if kind in ("object", "stage") and MIN_ALIKE <= len(form) < MIN_TYPO_CJK and has_cjk(form):
+                for alike in _alike(form):
+                    self._alike.setdefault(alike, []).append((kind, name))
         self._lengths += sorted(lengths, reverse=True)
         for forms in self._by_start.values():
             forms.sort(key=lambda form: -len(form[0]))
@@ -95,6 +106,17 @@ class RuleWords:
                 end = start + length
                 if end <= len(text) and _whole(text, start, end):
                     yield start, end
+
+    def find_alike(self, text: str) -> list[Mention]:
+        """Short objects and stages in a :func:`plain` text with one character replaced by one of the same sound."""
+        if len(text) > MAX_TYPO_TEXT:
+            return []
+        return [
+            Mention(start, start + length, kind, name, text[start : start + length])
+            for start in range(len(text))
+            for length in range(MIN_ALIKE, MIN_TYPO_CJK)
+            for kind, name in self._alike.get(text[start : start + length], ())
+        ]
 
 
 def _words(rules: BusinessRules) -> Iterator[tuple[Kind, str, str]]:
@@ -144,6 +166,13 @@ def _covers(one: Mention, other: Mention) -> bool:
 def _shorter(word: str) -> Iterator[str]:
     """The word without each of its characters but the first."""
     return (word[:at] + word[at + 1 :] for at in range(1, len(word)))
+
+
+def _alike(word: str) -> Iterator[str]:
+    """The word with each of its characters replaced by others of the same sound that are no words themselves."""
+    for at, character in enumerate(word):
+        for other in homophones(character) - STOP_ZH:
+            yield word[:at] + other + word[at + 1 :]
 
 
 def _one_edit(word: str, given: str) -> bool:

@@ -82,7 +82,8 @@ def compose(
     if not quotes:
         topic = topic_of(question, language, lexicon, unsupported=verdict.unsupported_premises)
         phrase = pick_phrase(persona.conservative, language, turn_id).replace("{topic}", topic)
-        return ExtractiveAnswer(text=_join([premise, phrase], language), cited=[])
+        near, cited = _quote_nearest(verdict, persona, language, turn_id)
+        return ExtractiveAnswer(text=_join([premise, phrase, near], language), cited=cited)
     opening = "" if verdict.unsupported_premises else pick_phrase(persona.openings, language, turn_id)
     closing = "" if verbosity == "brief" else pick_phrase(persona.closings, language, turn_id)
     return ExtractiveAnswer(text=_join([opening, premise, quotes, closing], language), cited=cited)
@@ -137,6 +138,21 @@ def _premise(verdict: Verdict, language: str) -> str:
         return f"You mention {premises}; the records at hand do not say so."
     premises = "、".join(f"“{premise}”" for premise in verdict.unsupported_premises)
     return f"您提到的{premises}，手边的记载没有这样写。"
+
+
+def _quote_nearest(verdict: Verdict, persona: Persona, language: str, turn_id: int) -> tuple[str, list[int]]:
+    """The passages nearest to a question that none answers, introduced as such; nothing without the persona's words."""
+    passages = {passage.number: passage for passage in verdict.passages}
+    introduction = pick_phrase(persona.nearest or {}, language, turn_id)
+    if not introduction or not verdict.nearest:
+        return "", []
+    quotes = []
+    for each in verdict.nearest:
+        passage = passages[each.number]
+        sentences = [sentence.text for sentence in analyse(passage.title, passage.text).sentences]
+        selected = _select(verdict, each, sentences, "normal")
+        quotes.append(quote_sentences(passage, _excerpts(sentences, selected), language))
+    return _join([introduction, *quotes], language), [each.number for each in verdict.nearest]
 
 
 def _quote_evidence(verdict: Verdict, language: str, verbosity: str) -> tuple[str, list[int]]:

@@ -17,7 +17,7 @@ from wenmai.chat.suggestions import Suggestions
 from wenmai.chat.trace import TraceLedger
 from wenmai.chat.understanding.dialogue_acts import Understanding
 from wenmai.chat.understanding.focus import CitedTurns
-from wenmai.chat.understanding.plan import Plan
+from wenmai.chat.understanding.plan import Plan, Search
 from wenmai.chat.understanding.rewrite import Rewrite
 from wenmai.chat.understanding_model import ModelUnderstanding
 from wenmai.chat.verifier import ModelVerifier
@@ -204,13 +204,13 @@ class Retrieved(msgspec.Struct, frozen=True, kw_only=True):
     """The passages found, best first, and the parts that failed.
 
     Attributes:
-        found_for: the passages of each text that was searched for.
-        limited: the texts whose passages are those that the business state limits the question to.
+        found_for: the passages of each search.
+        limited: the searches whose passages are those that the business state limits the question to.
     """
 
     passages: list[Passage] = []
-    found_for: dict[str, list[Passage]] = {}
-    limited: frozenset[str] = frozenset()
+    found_for: dict[Search, list[Passage]] = {}
+    limited: frozenset[Search] = frozenset()
     degraded: list[str] = []
 
 

@@ -28,6 +28,7 @@ def phrases_of(persona: Persona) -> list[str]:
         persona.openings,
         persona.closings,
         persona.conservative,
+        persona.nearest or {},
         persona.refusals,
         persona.out_of_scope,
         persona.clarifications,

@@ -37,6 +37,8 @@ class Persona(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         openings: openings of answers from evidence that no model writes.
         closings: closings of such answers; may be empty.
         conservative: answers when the evidence is insufficient; ``{topic}`` is the topic of the question.
+        nearest: introduces the passage nearest to such a question, where the business state limits what it is about;
+            without it none is quoted.
         refusals: answers to a forbidden topic.
         out_of_scope: answers to a question outside the persona's scope.
         clarifications: questions back when a question is unclear even with the conversation history.
@@ -60,6 +62,7 @@ class Persona(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     out_of_scope: Phrases
     clarifications: Phrases
     acknowledgements: Phrases
+    nearest: Phrases | None = None
     courtesies: Phrases = msgspec.field(default_factory=_default_courtesies)
     followups: dict[str, Phrases] = {}
     domains: list[str] = []

@@ -56,6 +56,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
         standalone_question: the question as rewritten for the search; sentences are compared with it.
         answer_type: the expected kind of answer.
         answers: the best sentence of each passage that answers, best first.
+        nearest: if none answers, sentences to quote with the remark that they do not answer the question.
         sources_conflict: passages give conflicting answers; the answer quotes each.
         unsupported_premises: claims of the question that no passage supports, as the user wrote them.
     """
@@ -66,6 +67,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     standalone_question: str = ""
     answer_type: AnswerType | None = None
     answers: tuple[AnswerSpan, ...] = ()
+    nearest: tuple[AnswerSpan, ...] = ()
     sources_conflict: bool = False
     unsupported_premises: tuple[str, ...] = ()
     undecided: bool = False
@@ -112,6 +114,11 @@ def check_answerability(
             mode=PolicyMode.CONSERVATIVE, reason=reason, passages=strong, standalone_question=standalone_question
         )
     return _judge(question, standalone_question, strong, known, lexicon, needs_answer=policy.min_citations > 0)
+
+
+def likely_answers(question: str, passages: Sequence[Passage], lexicon: Lexicon) -> list[AnswerSpan]:
+    """The best sentence of each passage, best first, whether it has a value of the type asked about or not."""
+    return find_answers(msgspec.structs.replace(parse_question(question, lexicon), answer_type=None), passages)
 
 
 def _is_strong(passage: Passage, policy: GroundingPolicy) -> bool:

@@ -176,7 +176,7 @@ def carried(
     if rule not in ("inherited", "customer"):
         return []
     named = rule == "inherited" and any(each.stage for each in recognized.objects)
-    return [word for word in (current.business_object, "" if named else stage) if word]
+    return [word for word in (current.business_object, "" if named or recognized.says_more else stage) if word]
 
 
 def _latest_object(state: BusinessState) -> str:

@@ -6,11 +6,14 @@ from functools import lru_cache
 import msgspec
 
 from wenmai.chat.context_verdicts import confirmation, continuation, contradiction, is_about
+from wenmai.chat.nearest_passage import QuestionTopic, nearest, of_stage_first, question_topic, without_answer
 from wenmai.chat.steps.retrieve import PASSAGES, SEARCH
 from wenmai.chat.turn import LARGE, AnswerPart, TurnRun, TurnState
+from wenmai.chat.understanding.clauses import asks
 from wenmai.chat.understanding.focus import CitedTurn
 from wenmai.chat.understanding.plan import JudgedOn, Query, QueryKind, Wording
 from wenmai.grounding.answerability import Verdict, check_answerability
+from wenmai.grounding.answers.finder import AnswerSpan
 from wenmai.grounding.policy import GroundingPolicy, merge_policies
 from wenmai.grounding.types import SEARCHING, DialogueAct, Passage, PolicyMode, count_characters
 from wenmai.resilience.offload import run_by_size
@@ -77,14 +80,43 @@ class _Judge:
                 return confirmation(message, turn, found, query.wordings[0].text, self._lexicon)
             own = query.wordings[-1]
             return contradiction(message, self.verdict(own.text, own.text, self._found(own)[:PASSAGES]))
-        verdicts = []
+        limited, tried = self._state["retrieved"].limited, []
         for wording in self._ordered(query):
             asked = wording.text if query.kind is QueryKind.CHALLENGE else query.asked
             verdict = self.verdict(asked, wording.text, self._passages(query, wording))
             if verdict.mode is PolicyMode.NORMAL:
-                return verdict
-            verdicts.append(verdict)
-        return verdicts[-1]
+                about = self._about(query) if wording.search in limited else None
+                return of_stage_first(verdict, about.stage) if about else verdict
+            tried.append((wording, verdict))
+        return self._with_nearest(query, tried)
+
+    def _with_nearest(self, query: Query, tried: Sequence[tuple[Wording, Verdict]]) -> Verdict:
+        """The last verdict, with the passage nearest to the question, if the business state limits what it is about."""
+        last, about = tried[-1][1], self._about(query)
+        refused = any(verdict.mode is not PolicyMode.CONSERVATIVE for _, verdict in tried)
+        if about is None or refused or not self._state["persona"].persona.nearest:
+            return last
+        if self._asks_on() and not asks(self._state["request"].query):
+            return last
+        within = [
+            (wording.text, self._found(wording)[:PASSAGES])
+            for wording, _ in tried
+            if wording.search in self._state["retrieved"].limited
+        ]
+        return without_answer(last, nearest(within or [(query.asked, [])], about, self._lexicon))
+
+    def _about(self, query: Query) -> QuestionTopic | None:
+        """What a question is about in the terms of the business rules; None without rules or an operation."""
+        update, rules, turn = self._state.get("business"), self._profile.business, self._state["focus"].latest
+        if update is None or rules is None or update.state.current is None:
+            return None
+        cited = [each.passage for each in turn.passages] if turn else []
+        return question_topic(query.asked, self._state["request"].query, update, rules, cited)
+
+    def _asks_on(self) -> bool:
+        """Whether the message continues the current operation without a word of the rules."""
+        update = self._state.get("business")
+        return update is not None and update.state.current is not None and not update.changes
 
     def _ordered(self, query: Query) -> Sequence[Wording]:
         """The wordings of a question that may continue the topic: by the passages that hold more of its own words."""
@@ -133,7 +165,7 @@ class _Judge:
         return bool(window) and turn is not None and turn.turn_id == window[-1].turn_id
 
     def _found(self, wording: Wording) -> list[Passage]:
-        return self._state["retrieved"].found_for.get(wording.text, [])
+        return self._state["retrieved"].found_for.get(wording.search, [])
 
     def _passages(self, query: Query, wording: Wording) -> list[Passage]:
         """The passages to judge a wording on; those in focus have the scores with which they were found."""
@@ -142,8 +174,9 @@ class _Judge:
             return found[:PASSAGES]
         as_found = {each.evidence_id: each for each in found}
         terms_asked = set(query_terms(wording.text))
-        limited = wording.text in self._state["retrieved"].limited
-        related = [each for each in turn.related if each.evidence_id in as_found or not limited]
+        limited = wording.search in self._state["retrieved"].limited
+        anywhere = not limited or self._asks_on()
+        related = [each for each in turn.related if anywhere or each.evidence_id in as_found]
         focused = [_in_focus(as_found.get(each.evidence_id, each), terms_asked) for each in related]
         others = found[:PASSAGES] if wording.judged_on is JudgedOn.BOTH else []
         chosen = [*others, *focused] if self._leads_elsewhere(query, turn, others) else [*focused, *others]
@@ -157,7 +190,8 @@ class _Judge:
         own = set(query_terms(query.asked))
         related = {each.evidence_id for each in turn.related}
         there = max((_coverage(each, own) for each in found if each.evidence_id not in related), default=0.0)
-        return there > 0 and there >= max(_coverage(each, own) for each in turn.related)
+        here = max(_coverage(each, own) for each in turn.related)
+        return there > here or (there == here > 0 and not self._asks_on())
 
 
 def _in_focus(passage: Passage, asked: set[str]) -> Passage:
@@ -185,7 +219,8 @@ def _renumbered(parts: Sequence[AnswerPart]) -> Iterator[AnswerPart]:
         }
         passages = tuple(msgspec.structs.replace(each, number=renumbered[each.number]) for each in verdict.passages)
         answers = tuple(msgspec.structs.replace(each, number=renumbered[each.number]) for each in verdict.answers)
-        verdict = msgspec.structs.replace(verdict, passages=passages, answers=answers)
+        nearest = tuple(msgspec.structs.replace(each, number=renumbered[each.number]) for each in verdict.nearest)
+        verdict = msgspec.structs.replace(verdict, passages=passages, answers=answers, nearest=nearest)
         yield msgspec.structs.replace(part, verdict=verdict)
 
 
@@ -195,15 +230,21 @@ def _combined(verdicts: Sequence[Verdict]) -> Verdict:
         return verdicts[0]
     answered = [verdict for verdict in verdicts if verdict.mode is PolicyMode.NORMAL]
     readable = [verdict for verdict in verdicts if verdict.mode is PolicyMode.NORMAL or verdict.undecided]
+    cited = [verdict for verdict in verdicts if verdict in readable or verdict.nearest]
     reasons = [verdict.reason for verdict in verdicts if verdict.reason]
     return Verdict(
         mode=PolicyMode.NORMAL if answered else verdicts[0].mode,
         reason="; ".join(dict.fromkeys(reasons)),
-        passages=tuple({each.number: each for verdict in readable or verdicts for each in verdict.passages}.values()),
+        passages=tuple({each.number: each for verdict in cited or verdicts for each in verdict.passages}.values()),
         standalone_question=" ".join(verdict.standalone_question for verdict in verdicts),
         answers=tuple(answer for verdict in answered for answer in verdict.answers),
+        nearest=() if answered else _each_once([near for verdict in verdicts for near in verdict.nearest]),
         unsupported_premises=tuple(
             dict.fromkeys(each for verdict in verdicts for each in verdict.unsupported_premises)
         ),
         undecided=not answered and bool(readable),
     )
+
+
+def _each_once(spans: Sequence[AnswerSpan]) -> tuple[AnswerSpan, ...]:
+    return tuple({span.number: span for span in reversed(spans)}.values())[::-1]

@@ -6,6 +6,7 @@ from functools import partial
 
 from msgspec.structs import replace
 
+from wenmai.business.enumeration import enumerated
 from wenmai.business.reply import InvalidReply, UnderstandingReply
 from wenmai.business.rules import BusinessRules
 from wenmai.chat.structured_reply import ReplyFailed
@@ -14,12 +15,15 @@ from wenmai.chat.understanding.plan import JudgedOn, Plan, Query, Wording
 from wenmai.errors import Conflict, SessionNotFound, StoreUnavailable
 from wenmai.memory.state import StateUpdate
 from wenmai.resilience.degradation import note_degraded
-from wenmai.text.cjk import normalise
+from wenmai.text.cjk import normalise, query_terms
 
 _log = logging.getLogger(__name__)
 
 BEGINNING = frozenset({"first", "intent", "object", "customer"})
 """Rules by which a message begins an operation, which inherits nothing."""
+
+_TERSE = 4
+"""Index terms up to which a question that names nothing of the rules is asked of the current operation only."""
 
 STATE, UNDERSTANDING = "state", "understanding"
 """Keys in ``degraded``: the business state could not be read or changed; the model's understanding was not used."""
@@ -73,26 +77,43 @@ def with_state(plan: Plan, update: StateUpdate, *, in_conversation: bool) -> Pla
     """The plan, with what the message takes from the state.
 
     A message that only points to an object and a stage is replaced by them, or if it names one of them also asked as it
-    is. One that names several objects with a stage each asks about each. Otherwise a wording with the carried words is
-    tried: first, or last if the message names nothing of the rules, since the conversation then explains it better. A
-    new operation is not asked about in the passages cited last. A wording in the rules' own names is tried last.
+    is. One that names several objects with a stage each, or enumerates objects, asks about each. Otherwise a wording
+    with the carried words is tried: first, or last if the message names nothing of the rules, since the conversation
+    then explains it better. A new operation is not asked about in the passages cited last. A wording in the rules' own
+    names is tried last. A message that names nothing of the rules is asked within the current operation first.
     """
     words, said = update.carried, update.recognized
     if update.restated and not (said.only_names and len(plan.queries) == 1):
         return Plan(queries=(_query([*words]),), carried=words)
     pairs = _asked_separately(update, len(plan.queries))
     if pairs:
-        return replace(plan, queries=tuple(_query(pair) for pair in pairs))
+        return replace(plan, queries=tuple(_query(pair, about=pair[0]) for pair in pairs))
+    if parts := enumerated(said.text, said):
+        return replace(plan, queries=tuple(_query([part], about=name) for name, part in parts.items()))
     first = bool(update.changes) or not in_conversation
     queries = [_with_wording(query, words, first=first) if words else query for query in plan.queries]
     if update.changes and update.changes[-1].rule in BEGINNING:
         queries = [_without_focus(query) for query in queries]
     queries = [_in_own_words(query, words, update) for query in queries]
+    if not update.changes:
+        queries = [_continuing(query, update) for query in queries]
     if update.restated:
         restated = Wording(text=" ".join(words))
         queries = [replace(queries[0], wordings=(restated, *queries[0].wordings))]
     carried = [*words, *(word for word in plan.carried if word not in words)]
     return replace(plan, queries=tuple(queries), carried=carried)
+
+
+def _continuing(query: Query, update: StateUpdate) -> Query:
+    """A question that names nothing of the rules: asked of the current operation first, then of everything."""
+    if update.state.current is None:
+        return query
+    within = [
+        replace(wording, judged_on=JudgedOn.BOTH) if wording.judged_on is JudgedOn.FOUND else wording
+        for wording in query.wordings
+    ]
+    beyond = [replace(wording, anywhere=True) for wording in query.wordings if wording.judged_on is not JudgedOn.FOCUS]
+    return replace(query, wordings=(*within, *(beyond if len(query_terms(query.asked)) > _TERSE else ())))
 
 
 def _asked_separately(update: StateUpdate, questions: int) -> list[tuple[str, str]]:
@@ -110,9 +131,9 @@ def _without_focus(query: Query) -> Query:
     return replace(query, wordings=wordings or query.wordings)
 
 
-def _query(words: Sequence[str]) -> Query:
+def _query(words: Sequence[str], *, about: str = "") -> Query:
     text = " ".join(words)
-    return Query(asked=text, wordings=(Wording(text=text),))
+    return Query(asked=text, wordings=(Wording(text=text, about=about),))
 
 
 def _with_wording(query: Query, words: Sequence[str], *, first: bool) -> Query:
@@ -142,8 +163,6 @@ def search_filters(update: StateUpdate | None, filters: Sequence[str], allowed: 
         allowed: the persona's domains; empty for all. Others are never searched.
     """
     if update is None or update.state.current is None:
-        return {}
-    if not (update.changes or update.recognized.anaphoric):
         return {}
     operations = [change.operation for change in update.changes if change.operation] or [update.state.current]
     limits: dict[str, list[str]] = {}

@@ -11,6 +11,7 @@ from wenmai.chat.turn import TurnAnswer, TurnRun, TurnState
 from wenmai.chat.understanding.focus import CITED
 from wenmai.config.texts import in_language
 from wenmai.errors import SessionNotFound
+from wenmai.grounding.types import SEARCHING
 from wenmai.memory.first_question import with_first_question
 from wenmai.memory.trace_archive import trace_ref
 from wenmai.resilience.shielded import all_of, run_to_completion
@@ -199,12 +200,13 @@ def _business(state: TurnState, run: TurnRun) -> StateTrace | msgspec.UnsetType:
     update, rules = state.get("business"), run.services.profile.business
     if update is None or rules is None:
         return msgspec.UNSET
+    searched = "understanding" in state and state["understanding"].dialogue_act in SEARCHING
     return StateTrace(
         version=update.state.state_version,
         current_customer_id=update.state.current_customer_id,
         operation=update.state.current,
         changes=update.changes,
-        filters=search_filters(update, rules.filters, state["persona"].persona.domains),
+        filters=search_filters(update, rules.filters, state["persona"].persona.domains) if searched else {},
         by_model=update.by_model,
     )
 

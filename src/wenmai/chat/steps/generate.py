@@ -106,7 +106,7 @@ async def compose_answer(state: TurnState, run: TurnRun) -> TurnState:
 
 def conservative_text(state: TurnState, run: TurnRun) -> str:
     """The persona's answer when no sentence is supported."""
-    verdict = msgspec.structs.replace(state["verdict"], mode=PolicyMode.CONSERVATIVE)
+    verdict = msgspec.structs.replace(state["verdict"], mode=PolicyMode.CONSERVATIVE, nearest=())
     return _composed(state, run, verdict).text
 
 

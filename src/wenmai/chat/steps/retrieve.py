@@ -4,6 +4,7 @@ import asyncio
 
 from wenmai.chat.steps.business_state import search_filters
 from wenmai.chat.turn import Retrieved, TurnRun, TurnState
+from wenmai.chat.understanding.plan import Search
 from wenmai.errors import StoreUnavailable
 from wenmai.grounding.evidence import SearchResult
 from wenmai.grounding.types import SEARCHING, Passage
@@ -25,14 +26,14 @@ async def retrieve(state: TurnState, run: TurnRun) -> TurnState:
     """
     if state["understanding"].dialogue_act not in SEARCHING:
         return {"retrieved": Retrieved()}
-    texts = state["plan"].searches
+    searches = state["plan"].searches
     limit = _WITH_FOCUS if state["focus"].turns else PASSAGES
     try:
-        found = await asyncio.gather(*(_find(state, run, text, limit) for text in texts))
+        found = await asyncio.gather(*(_find(state, run, search, limit) for search in searches))
     except StoreUnavailable:
         return {"retrieved": Retrieved(degraded=[SEARCH])}
-    found_for = {text: result.passages for text, (result, _) in zip(texts, found, strict=True)}
-    limited = frozenset(text for text, (_, within) in zip(texts, found, strict=True) if within)
+    found_for = {search: result.passages for search, (result, _) in zip(searches, found, strict=True)}
+    limited = frozenset(search for search, (_, within) in zip(searches, found, strict=True) if within)
     unique: dict[str, Passage] = {}
     for passage in (passage for passages in found_for.values() for passage in passages[:PASSAGES]):
         unique.setdefault(passage.evidence_id, passage)
@@ -42,7 +43,7 @@ async def retrieve(state: TurnState, run: TurnRun) -> TurnState:
     }
 
 
-async def _find(state: TurnState, run: TurnRun, text: str, limit: int) -> tuple[SearchResult, bool]:
+async def _find(state: TurnState, run: TurnRun, search: Search, limit: int) -> tuple[SearchResult, bool]:
     """Search within what the business state limits the question to; if nothing is found there, without this limit.
 
     Returns:
@@ -51,9 +52,11 @@ async def _find(state: TurnState, run: TurnRun, text: str, limit: int) -> tuple[
     scope, language, rules = state["request"].scope, state["recalled"].language, run.services.profile.business
     domains = state["persona"].persona.domains
     limits = search_filters(state.get("business"), rules.filters if rules else (), domains)
-    if limits:
+    if limits and not search.anywhere:
         within = {"domains": domains} | limits
-        found = await run.services.evidence.find(scope, text, **within, language=language, limit=limit)
+        if search.about in limits.get("tags", ()):
+            within["tags"] = [search.about]
+        found = await run.services.evidence.find(scope, search.text, **within, language=language, limit=limit)
         if found.passages:
             return found, True
-    return await run.services.evidence.find(scope, text, domains=domains, language=language, limit=limit), False
+    return await run.services.evidence.find(scope, search.text, domains=domains, language=language, limit=limit), False

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from enum import StrEnum
+from typing import NamedTuple
 
 import msgspec
 
@@ -50,6 +51,19 @@ class JudgedOn(StrEnum):
     BOTH = "both"
 
 
+class Search(NamedTuple):
+    """A text that is searched for.
+
+    Attributes:
+        anywhere: whether also beyond what the business state limits the question to.
+        about: the business object that it is limited to, of several that a message names.
+    """
+
+    text: str
+    anywhere: bool = False
+    about: str = ""
+
+
 class Wording(msgspec.Struct, frozen=True, kw_only=True):
     """A standalone wording of a question.
 
@@ -57,10 +71,18 @@ class Wording(msgspec.Struct, frozen=True, kw_only=True):
         text: what is searched for and judged.
         judged_on: the passages found for it; those in focus, which were cited last or follow them; or both, in this
             order: focus, found.
+        anywhere, about: as of its :class:`Search`.
     """
 
     text: str
     judged_on: JudgedOn = JudgedOn.FOUND
+    anywhere: bool = False
+    about: str = ""
+
+    @property
+    def search(self) -> Search:
+        """What is searched for it."""
+        return Search(self.text, self.anywhere, self.about)
 
 
 class Query(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,9 +116,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     carried: list[str]
 
     @property
-    def searches(self) -> list[str]:
-        """The texts to search for, each once."""
-        return list(dict.fromkeys(wording.text for query in self.queries for wording in query.wordings))
+    def searches(self) -> list[Search]:
+        """What to search for, each once."""
+        return list(dict.fromkeys(wording.search for query in self.queries for wording in query.wordings))
 
     @property
     def text(self) -> str:

@@ -20,6 +20,7 @@ _PERSONA_FIELDS = {
     "openings": "Openings of answers from evidence that no model writes.",
     "closings": "Closings of such answers; may be empty.",
     "conservative": "Answers when the evidence is insufficient; `{topic}` is the topic of the question.",
+    "nearest": "Introduces the passage nearest to such a question, where the business state limits what it is about.",
     "refusals": "Answers to a forbidden topic.",
     "out_of_scope": "Answers to a question outside the persona's scope.",
     "clarifications": "Questions back when a question is unclear even with the conversation history.",
