@@ -45,8 +45,9 @@ _ONLY_STEP = re.compile(
 _ASKING = re.compile(
     r"(?:[那这][个么]?|它|然后|接着|接下来|之后|请问|我?(?:想|要)?[问说指](?:一?下|的是)|而?不?是|该|要"
     r"|[怎咋]么?(?:[样办做弄走]|操作|办理|处理)?|如何(?:[办做]|操作|办理|处理)?"
-    r"|(?:我?[说问打]?错了?|抱歉|对不起)|[呢啊呀吧吗的哦嗯好]"
-    r"|how (?:do|can|to|about)|what about|about|and|so|ok(?:ay)?|then|please|the|an?|we|i|\W)*+"
+    r"|(?:我?[说问打搞弄写]?错了?|不对|抱歉|对不起)|[呢啊呀吧吗的哦嗯好]"
+    r"|how (?:do|can|to|about)|what about|about|and|so|ok(?:ay)?|then|please|the|an?|we|i mean(?:t)?|i"
+    r"|sorry|wrong|not?|but|rather|instead|\W)*+"
 )
 """All of a message that, beside names, only asks about them."""
 

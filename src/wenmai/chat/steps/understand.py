@@ -1,5 +1,7 @@
 """Understand the message: its questions as they are searched and judged, and its dialogue act."""
 
+from msgspec.structs import replace
+
 from wenmai.chat.steps.business_state import with_state
 from wenmai.chat.turn import LARGE, TurnRun, TurnState, TurnUnderstood
 from wenmai.chat.understanding.dialogue_acts import classify
@@ -7,6 +9,7 @@ from wenmai.chat.understanding.focus import CitedTurns, focus_of, ids_to_read
 from wenmai.chat.understanding.plan import needs_context, plan_answer
 from wenmai.chat.understanding.rewrite import Rewrite
 from wenmai.errors import StoreUnavailable
+from wenmai.grounding.types import DialogueAct
 from wenmai.resilience.offload import run_by_size
 
 
@@ -45,6 +48,8 @@ async def classify_question(state: TurnState, run: TurnRun) -> TurnState:
     understanding = classify(
         query, words=services.profile.intents, in_conversation=in_conversation, lexicon=services.lexicon
     )
+    if understanding.dialogue_act is DialogueAct.CHALLENGE and "business" in state and state["business"].restated:
+        understanding = replace(understanding, dialogue_act=DialogueAct.FACT_SEEKING)
     await run.emit(
         TurnUnderstood(
             rewritten_query=state["rewritten"].text,
