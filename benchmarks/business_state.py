@@ -1,13 +1,20 @@
-"""Times of the business state: recognition of a question, read and update; ``python -m benchmarks.business_state``.
+"""Times of the business state: recognition of a question, read and update.
 
-CPU time per call, and wall time as the median.
+::
+
+    python -m benchmarks.business_state [--dir FOLDER]
+
+CPU time per call, and wall time as the median. The file is kept in memory unless a folder is named, as those of the
+other benchmarks, since what a disk takes to sync a commit differs from one to the next.
 """
 
+import argparse
 import asyncio
 import statistics
 import tempfile
 import time
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 import wenmai
 from wenmai import MemoryPolicy
@@ -49,7 +56,7 @@ async def _sessions(url: str, rules: BusinessRules) -> None:
         await _timed(f"{store}: set a preference", prefer)
 
 
-async def main() -> None:
+async def measure(parent: Path | None) -> None:
     """Print the times; those of a preference are there to compare."""
     rules = load_profile(profile_path("assistant")).business
     assert rules is not None
@@ -59,10 +66,18 @@ async def main() -> None:
         vocabulary.understand(QUESTIONS[number % len(QUESTIONS)] + str(number))
 
     await _timed("recognition", recognize)
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(prefix="wenmai-bench-", dir=parent) as folder:
         for url in ("memory://", f"sqlite:///{folder}/state.db"):
             await _sessions(url, rules)
 
 
+def main() -> None:
+    """Measure with the file in the folder of the arguments."""
+    parser = argparse.ArgumentParser(prog="benchmarks.business_state", description=__doc__.splitlines()[0])
+    parser.add_argument("--dir", type=Path, metavar="FOLDER", help="where the file is kept; default: memory")
+    memory = Path("/dev/shm")  # noqa: S108 — a folder of ours is made in it
+    asyncio.run(measure(parser.parse_args().dir or (memory if memory.is_dir() else None)))
+
+
 if __name__ == "__main__":
-    asyncio.run(main())
+    main()
