@@ -19,7 +19,6 @@ from wenmai.chat.turn import TurnRequest
 from wenmai.cli.app import app
 from wenmai.cli.checks import check_search
 from wenmai.clock import system_clock
-from wenmai.config.settings import Settings
 from wenmai.engine import load_engine_settings, open_engine
 from wenmai.errors import InvalidInput, StoreUnavailable
 from wenmai.memory.library import Memory, SessionMemory, required
@@ -264,10 +263,10 @@ async def test_an_unreachable_server_is_refused_at_the_start() -> None:
 
 async def test_doctor_opens_the_search(tmp_path: Path) -> None:
     """A server that does not answer is a failure; a file is not created."""
-    unreachable = await check_search(Settings(search=f"milvus://127.0.0.1:{free_port()}"))
+    unreachable = await check_search("search", f"milvus://127.0.0.1:{free_port()}")
     assert (unreachable.name, unreachable.state) == ("search", "fail")
     file = tmp_path / "new.db"
-    assert (await check_search(Settings(search=f"milvus:///{file}"))).state == "ok"
+    assert (await check_search("evidence", f"milvus:///{file}")).state == "ok"
     assert not file.exists()
 
 

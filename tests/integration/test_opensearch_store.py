@@ -255,12 +255,17 @@ async def test_an_engine_runs_on_it_and_turns_do_without_its_search(
     question = TurnRequest(
         scope=Scope("default", "default", "user"), persona_id="ancestor_yan", query="严氏祠堂建于何时？"
     )
-    for flags in ({"store": url}, {"store": "memory://", "search": url.replace("timeout=20", "timeout=1")}):
+    impatient = url.replace("timeout=20", "timeout=1")
+    for flags in (
+        {"store": url},
+        {"store": "memory://", "search": impatient},
+        {"store": "memory://", "evidence": impatient},
+    ):
         settings = load_engine_settings(flags=flags | {"embedder": "none"}, environment={}).values
         async with open_engine(settings) as engine:
             answer = await engine.chat.ask(question)
             assert (answer.degraded, "1523" in answer.answer_text) == ([], True)
-            if "search" in flags:
+            if flags["store"] != url:
                 opensearch_server.process.send_signal(signal.SIGSTOP)
                 try:
                     answer = await engine.chat.ask(question)

@@ -46,7 +46,8 @@ async def run_checks(settings: Settings) -> list[CheckResult]:
     if folder is not None:
         results += [await check_folder(folder), check_space(folder)]
     results += [await check_store(settings), *([await check_cache(settings)] if settings.hot else [])]
-    results += [await check_search(settings)] if settings.search else []
+    indexes = {"search": settings.search, "evidence": settings.evidence}
+    results += [await check_search(setting, url) for setting, url in indexes.items() if url]
     results += await check_encryption(settings)
     return [*results, check_model(settings), check_embedder(settings), check_port(settings)]
 
@@ -145,18 +146,18 @@ async def check_cache(settings: Settings) -> CheckResult:
     return CheckResult("cache", "ok", shown)
 
 
-async def check_search(settings: Settings) -> CheckResult:
-    """The store of the search indexes opens; a Milvus file that does not exist is not created."""
-    shown = mask_url(settings.search)
-    file = settings.search.partition("milvus:///")[2]
+async def check_search(setting: str, url: str) -> CheckResult:
+    """A store of search indexes opens; a Milvus file that does not exist is not created."""
+    shown = mask_url(url)
+    file = url.partition("milvus:///")[2]
     if file and not _exists(Path(file)):
-        return CheckResult("search", "ok", f"{shown} does not exist yet; it is created on first use")
+        return CheckResult(setting, "ok", f"{shown} does not exist yet; it is created on first use")
     try:
-        async with open_store(settings.search) as store:
+        async with open_store(url) as store:
             await store.ping()
     except WenmaiError as problem:
-        return CheckResult("search", "fail", str(problem))
-    return CheckResult("search", "ok", shown)
+        return CheckResult(setting, "fail", str(problem))
+    return CheckResult(setting, "ok", shown)
 
 
 async def check_encryption(settings: Settings) -> list[CheckResult]:

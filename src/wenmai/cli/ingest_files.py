@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -22,7 +23,7 @@ from wenmai.providers.embedders import open_embedder
 from wenmai.retrieval.embedding import EmbeddingProgress
 from wenmai.scope import Scope
 from wenmai.stores.key_prefix import with_key_prefix
-from wenmai.stores.opening import open_stores
+from wenmai.stores.opening import open_search, open_stores
 from wenmai.stores.records import EvidenceRecord
 
 
@@ -72,9 +73,13 @@ async def ingest_files(
     personas = [persona for each in load_profiles(settings.profile) for persona in each.profile.personas]
     total, skipped = IngestReport(), list[BadLine]()
     store_url = with_key_prefix(settings.store, settings.key_prefix)
-    async with open_stores(store_url, search=settings.search) as (store, _):
+    async with AsyncExitStack() as opened:
+        store, _ = await opened.enter_async_context(open_stores(store_url, search=settings.search))
         documents, _ = required(store, settings.store)
-        evidence = EvidenceBase(documents, store.search, embedder)
+        index = store.search
+        if settings.evidence:
+            index = await opened.enter_async_context(open_search(settings.evidence, setting="evidence"))
+        evidence = EvidenceBase(documents, index, embedder)
         reach = await reach_of(PersonaRegistry(documents, personas), scope)
         try:
             with bar("ingest", len(files)) as progress:

@@ -21,6 +21,9 @@ def _scope_option(text: str) -> Any:
 
 StoreUrl = Annotated[str | None, _setting("URL of the store, such as sqlite:///wenmai.db")]
 CacheUrl = Annotated[str | None, _setting("URL of a Redis cache in front of the store")]
+EvidenceUrl = Annotated[
+    str | None, _setting("URL of another store that has the search index of the evidence, such as opensearch://…")
+]
 ProfileName = Annotated[str | None, _setting("Name of a shipped profile, or path of a profile file")]
 ConfigFile = Annotated[
     Path | None,

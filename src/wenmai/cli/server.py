@@ -156,6 +156,7 @@ def _announce(settings: Settings, listening: socket.socket) -> None:
     shown = f"[{host}]" if ":" in host else host
     cache = f"cache {mask_url(settings.hot)}, " if settings.hot else ""
     search = f"search {mask_url(settings.search)}, " if settings.search else ""
+    search += f"evidence {mask_url(settings.evidence)}, " if settings.evidence else ""
     pages = " (chat at /, console at /console, API at /docs)" if settings.pages else ""
     workers = f", {settings.workers} workers" if settings.workers > 1 else ""
     typer.echo(

@@ -86,6 +86,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         sample_sites: ``tenant/site`` pairs that get the profile's sample evidence if they have no evidence.
         hot: URL of the Redis cache in front of the store; empty for none.
         search: URL of another store that has the search indexes; empty for ``store``.
+        evidence: URL of another store that has the search index of the evidence; empty for that of the others.
         key_prefix: prefix of Redis keys, unless the URL sets another.
         log_level: log level of the service.
         shutdown_seconds: maximum duration of a shutdown; running turns get 70 % of it.
@@ -152,6 +153,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     sample_sites: tuple[Annotated[str, msgspec.Meta(pattern=r"^[^/]+/[^/]+\Z")], ...] = ("default/default",)
     hot: str = ""
     search: str = ""
+    evidence: str = ""
     key_prefix: str = "wenmai"
     log_level: Annotated[str, msgspec.Meta(pattern=r"^(debug|info|warning|error)\Z")] = "info"
     shutdown_seconds: Seconds = 10.0
@@ -187,7 +189,7 @@ ALIASES = {
 """Legacy environment variables; ``WENMAI_<KEY>`` takes precedence."""
 
 SECRETS = frozenset({"model_api_key", "key_pepper", "receipt_key", "master_keys"})
-_URLS = frozenset({"store", "hot", "search", "keys_store", "model_base_url"})
+_URLS = frozenset({"store", "hot", "search", "evidence", "keys_store", "model_base_url"})
 _HINTS = get_type_hints(Settings, include_extras=True)
 
 

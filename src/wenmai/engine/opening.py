@@ -38,7 +38,7 @@ from wenmai.resilience.breaker import Breaker, BreakerPolicy
 from wenmai.stores.contracts import Store
 from wenmai.stores.encryption.settings import Encryption
 from wenmai.stores.key_prefix import with_kept_days, with_key_prefix
-from wenmai.stores.opening import encrypted_part, open_stores
+from wenmai.stores.opening import encrypted_part, open_search, open_stores
 from wenmai.text.tokens import estimate_tokens
 
 DRAIN_SHARE = 0.1
@@ -104,7 +104,10 @@ async def open_engine(
         store, store_breakers = await closing.enter_async_context(_open_store(settings, clock, breaker_policy))
         limit = await closing.enter_async_context(limit_of_principals(settings, breaker_policy))
         documents, _ = required(store, settings.store)
-        evidence = EvidenceBase(documents, store.search, embedder, policy=breaker_policy, clock=clock)
+        index = store.search
+        if settings.evidence:
+            index = await closing.enter_async_context(open_search(settings.evidence, setting="evidence", clock=clock))
+        evidence = EvidenceBase(documents, index, embedder, policy=breaker_policy, clock=clock)
         closing.push_async_callback(evidence.close)
         closing.push_async_callback(models.close)
         memory = _memory(settings, profiles, store, evidence, embedder, models.answering, clock)

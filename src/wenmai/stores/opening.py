@@ -116,7 +116,7 @@ async def open_stores(
             )
             store, breakers = cached, (cached.breaker,)
         if search:
-            store = StoreWithSearch(store, await stack.enter_async_context(_open_search(search, clock)))
+            store = StoreWithSearch(store, await stack.enter_async_context(open_search(search, clock=clock)))
         store = await _with_encryption(stack, store, policy, encryption, clock)
         yield PrivateStore(store, Redactor()) if policy == "redact" else store, breakers
 
@@ -146,12 +146,18 @@ def encrypted_part(store: Store) -> "EncryptedStore | None":
 
 
 @asynccontextmanager
-async def _open_search(url: str, clock: Clock) -> AsyncIterator[Search]:
+async def open_search(url: str, *, setting: str = "search", clock: Clock = system_clock) -> AsyncIterator[Search]:
+    """Open the search indexes of the store at ``url``; errors name the setting.
+
+    Raises:
+        WenmaiError: as for :func:`open_store`.
+        InvalidInput: the store has no search.
+    """
     async with AsyncExitStack() as stack:
-        with _naming_the_setting("search"):
+        with _naming_the_setting(setting):
             store: Store = await stack.enter_async_context(_backend(url).open_store(url, clock=clock))
         if store.search is None:
-            raise InvalidInput("search", mask_url(url), "the URL of a store with search")
+            raise InvalidInput(setting, mask_url(url), "the URL of a store with search")
         yield store.search
 
 

@@ -10,6 +10,7 @@ from wenmai.cli.options import (
     DEFAULT_SCOPE,
     ConfigFile,
     EmbedderName,
+    EvidenceUrl,
     ProfileName,
     Site,
     StoreUrl,
@@ -32,6 +33,7 @@ def ingest(
     tenant: Tenant = DEFAULT_SCOPE.tenant_id,
     site: Site = DEFAULT_SCOPE.site_id,
     store: StoreUrl = None,
+    evidence: EvidenceUrl = None,
     profile: ProfileName = None,
     config: ConfigFile = None,
     embedder: EmbedderName = None,
@@ -41,7 +43,7 @@ def ingest(
 
     scope = checked_scope(tenant, site, DEFAULT_SCOPE.user_id)
     with expected_errors():
-        settings = load(config, store=store, profile=profile, embedder=embedder).values
+        settings = load(config, store=store, evidence=evidence, profile=profile, embedder=embedder).values
         files = ingest_files.find_files(paths)
         outcome = asyncio.run(ingest_files.ingest_files(settings, scope, files, domain or [], replace=replace))
     report_skipped(outcome.skipped, len(outcome.skipped))

@@ -8,7 +8,17 @@ from typing import Annotated
 
 import typer
 
-from wenmai.cli.options import CacheUrl, ConfigFile, EmbedderName, ModelName, ModelUrl, ProfileName, StoreUrl, load
+from wenmai.cli.options import (
+    CacheUrl,
+    ConfigFile,
+    EmbedderName,
+    EvidenceUrl,
+    ModelName,
+    ModelUrl,
+    ProfileName,
+    StoreUrl,
+    load,
+)
 from wenmai.cli.terminal.output import expected_errors
 from wenmai.errors import InvalidInput
 from wenmai.http.loopback import check_bind_host
@@ -25,6 +35,7 @@ def serve(
     ] = None,
     store: StoreUrl = None,
     hot: CacheUrl = None,
+    evidence: EvidenceUrl = None,
     profile: ProfileName = None,
     config: ConfigFile = None,
     model: ModelName = None,
@@ -46,6 +57,7 @@ def serve(
             port=port,
             store=store,
             hot=hot,
+            evidence=evidence,
             profile=profile,
             model=model,
             model_base_url=model_base_url,
@@ -57,7 +69,7 @@ def serve(
         check_bind_host(settings.host, settings.auth)
         if settings.workers > 1 and settings.store.startswith("memory:"):
             raise InvalidInput("workers", settings.workers, "1: an in-process store is not shared between workers")
-        if settings.workers > 1 and settings.search.startswith("milvus:///"):
+        if settings.workers > 1 and any(url.startswith("milvus:///") for url in (settings.search, settings.evidence)):
             raise InvalidInput("workers", settings.workers, "1: a Milvus file belongs to one process")
         logging.getLogger("wenmai").setLevel(settings.log_level.upper())
         with _bound_socket(settings.host, settings.port) as listening:
