@@ -36,7 +36,7 @@ WRONG = (0.08, 0.12, 0.16, 0.18, 0.2, 0.25)
 FIXED = {"unit": 1.7}
 """Weights set by hand, of features that are rare in the data."""
 
-READING = 0.2
+READING = 0.4
 """Weight of a passage of a reading set beside one of a dialogue: its questions are longer and plainer than talk."""
 
 NEEDS_VECTORS = frozenset({"similarity", "more_similar"})
