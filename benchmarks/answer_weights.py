@@ -36,13 +36,13 @@ WRONG = (0.08, 0.12, 0.16, 0.18, 0.2, 0.25)
 FIXED = {"unit": 1.7}
 """Weights set by hand, of features that are rare in the data."""
 
-READING = 0.2
+READING = 0.4
 """Weight of a passage of a reading set beside one of a dialogue: its questions are longer and plainer than talk."""
 
-WORDS_ALONE = frozenset({"similarity", "more_similar"})
+NEEDS_VECTORS = frozenset({"similarity", "more_similar"})
 """Features that need vectors."""
 
-_RIDGE = 1.0
+_RIDGE = 2.0
 
 Vector = NDArray[np.float64]
 
@@ -52,8 +52,8 @@ class Asked(msgspec.Struct):
 
     Attributes:
         of: the name of its set.
-        weight: in the fit.
-        features: of each passage that may answer, a row each.
+        weight: of a row in the fit.
+        features: of each passage that may answer, a row each for every wording that was judged.
         right: whether the label cites it.
         answerable: whether the label wants an answer.
     """
@@ -90,7 +90,8 @@ def _ask(embedder: str, path: Path, names: list[str]) -> Iterator[Asked]:
         return await ask(chat, *args, **options)  # type: ignore[arg-type]
 
     def remembered_find(question: Question, passages: Sequence[Passage]) -> object:
-        judged[-1].append((question, passages))
+        if (question, passages) not in judged[-1]:
+            judged[-1].append((question, passages))
         return find_answers(question, passages)
 
     with (
@@ -101,13 +102,21 @@ def _ask(embedder: str, path: Path, names: list[str]) -> Iterator[Asked]:
     for turn, calls in zip(turns, judged, strict=True):
         if turn.turn.expect == "courtesy" or not calls:
             continue
-        question, passages = calls[0]
-        found = list(candidates(question, [analyse(each.title, each.text) for each in passages], passages))
+        judged_so = [
+            (question, passages)
+            for question, passages in calls
+            if embedder == "none" or any(each.similarity is not None for each in passages)
+        ]
+        found = [
+            (each.features, float(passages[each.rank].evidence_id in turn.turn.cite))
+            for question, passages in judged_so
+            for each in candidates(question, [analyse(each.title, each.text) for each in passages], passages)
+        ]
         if found:
-            names[:] = [name for name in found[0].features if embedder != "none" or name not in WORDS_ALONE]
-            features = np.array([[each.features[name] for name in names] for each in found])
-            cited = np.array([float(passages[each.rank].evidence_id in turn.turn.cite) for each in found])
-            weight = READING if path.suffix == ".json" else 1.0
+            names[:] = [name for name in found[0][0] if embedder != "none" or name not in NEEDS_VECTORS]
+            features = np.array([[each[name] for name in names] for each, _ in found])
+            weight = (READING if path.suffix == ".json" else 1.0) / len(judged_so)
+            cited = np.array([is_cited for _, is_cited in found])
             yield Asked(path.stem, weight, features, cited, turn.turn.expect == "answer")
 
 
@@ -122,7 +131,7 @@ def _load(path: Path, embedder: str) -> tuple[AnswerSet, Settings]:
 def _fit(asked: Sequence[Asked], names: Sequence[str]) -> Vector:
     """Logistic regression by Newton's method with a ridge on standardised features: the constant, then the weights.
 
-    Both classes weigh the same. Weights that are fixed are subtracted as an offset.
+    Weights that are fixed are subtracted as an offset.
     """
     rows, right = np.concatenate([each.features for each in asked]), np.concatenate([each.right for each in asked])
     fixed = np.array([FIXED.get(name, 0.0) for name in names])
@@ -131,14 +140,12 @@ def _fit(asked: Sequence[Asked], names: Sequence[str]) -> Vector:
     mean, deviation = rows[:, free].mean(0), rows[:, free].std(0) + 1e-9
     design = np.column_stack([np.ones(len(rows)), (rows[:, free] - mean) / deviation])
     weight = np.concatenate([np.full(len(each.right), each.weight) for each in asked])
-    positive = float(np.average(right, weights=weight))
-    balance = weight * np.where(right > 0, 0.5 / positive, 0.5 / (1 - positive))
     ridge = np.diag([0.0] + [_RIDGE] * len(free))
     weights = np.zeros(design.shape[1])
     for _ in range(50):
         likely = 1 / (1 + np.exp(-design @ weights - offset))
-        gradient = design.T @ (balance * (right - likely)) - ridge @ weights
-        hessian = (design * (balance * likely * (1 - likely))[:, None]).T @ design + ridge
+        gradient = design.T @ (weight * (right - likely)) - ridge @ weights
+        hessian = (design * (weight * likely * (1 - likely))[:, None]).T @ design + ridge
         weights = weights + np.linalg.solve(hessian, gradient)
     scaled = fixed.copy()
     scaled[free] = weights[1:] / deviation

@@ -13,7 +13,7 @@ import msgspec
 from wenmai.grounding.answers.passages import PassageText, Sentence
 from wenmai.grounding.answers.question import Question, answer_pattern
 from wenmai.grounding.answers.relevance import holds_value, lacks_word
-from wenmai.grounding.types import Passage
+from wenmai.grounding.types import AnswerType, Passage
 from wenmai.text.cjk import has_cjk
 
 _PRIOR = 20
@@ -33,6 +33,9 @@ _FAR = 1000
 
 _OF_BEST = ("beside", "sentence", "characters", "focus", "longest_run", "clause", "unit", "has_type", "near_type")
 """Features of sentences of which a passage has the highest."""
+
+_LEADS = ("score", "beside")
+"""Features of passages of which it also counts how much they exceed those of the others."""
 
 _NUMBER_ZH = "[\\d〇零一二三四五六七八九十百千万亿两半数][多余来]?"
 _NUMBER_EN = (
@@ -89,11 +92,11 @@ class Candidate(msgspec.Struct, frozen=True):
     """
 
     rank: int
-    features: Mapping[str, float]
+    features: dict[str, float]
     sentences: Sequence[tuple[int, Mapping[str, float]]]
 
 
-def candidates(question: Question, texts: Sequence[PassageText], passages: Sequence[Passage]) -> Iterator[Candidate]:
+def candidates(question: Question, texts: Sequence[PassageText], passages: Sequence[Passage]) -> list[Candidate]:
     """The passages that have a sentence that may answer.
 
     Args:
@@ -101,8 +104,16 @@ def candidates(question: Question, texts: Sequence[PassageText], passages: Seque
         texts: the passages, analysed.
         passages: the same as retrieved, best first.
     """
+    found = list(_each(question, texts, passages))
+    return [msgspec.structs.replace(each, features=each.features | _leads(each, found)) for each in found]
+
+
+def _each(question: Question, texts: Sequence[PassageText], passages: Sequence[Passage]) -> Iterator[Candidate]:
+    """The candidates, without the features that compare them."""
     weights = weigh(question, texts)
     similar = _similarities(passages)
+    asks = {f"asks_{each}": float(each is question.answer_type) for each in AnswerType}
+    in_chinese = has_cjk(question.text)
     for rank, (text, passage) in enumerate(zip(texts, passages, strict=True)):
         sentences = list(_of_sentences(question, weights, text))
         if not sentences:
@@ -116,9 +127,20 @@ def candidates(question: Question, texts: Sequence[PassageText], passages: Seque
             "lacks_word": float(lacks_word(question, text)),
             "words": len(question.words) / _LONGEST,
             "sentences": log(len(text.sentences)),
+            "rank": float(rank),
+            "in_chinese": float(in_chinese),
+            "other_language": float(has_cjk(passage.text) != in_chinese),
         }
         best = {name: max(each[name] for _, each in sentences) for name in _OF_BEST}
-        yield Candidate(rank, of_passage | best, sentences)
+        yield Candidate(rank, of_passage | best | asks, sentences)
+
+
+def _leads(candidate: Candidate, found: Sequence[Candidate]) -> dict[str, float]:
+    """By how much a candidate exceeds the best of the others in each of :data:`_LEADS`."""
+    others = [each.features for each in found if each is not candidate]
+    return {
+        f"more_{name}": candidate.features[name] - max((each[name] for each in others), default=0.0) for name in _LEADS
+    }
 
 
 def _similarities(passages: Sequence[Passage]) -> list[float]:
