@@ -79,6 +79,6 @@ class CrossEncoder:
 
 
 def _retrieved(run: asyncio.Future[list[float]]) -> None:
-    """An error of which nobody waits any more is not logged as forgotten."""
+    """Mark the error of an abandoned run as read, so that asyncio does not log it."""
     if not run.cancelled():
         run.exception()

@@ -57,7 +57,7 @@ class Leases:
         self._clock = clock
         self._watches: dict[tuple[Scope, str], LeaseWatch] = {}
         self._released: dict[tuple[Scope, str], int] = {}
-        """Versions of the leases that this process released; one that nobody has taken since needs no read."""
+        """Versions of the leases that this process released; one that is still in this version needs no read."""
 
     @asynccontextmanager
     async def hold(self, scope: Scope, work: str, thread: ThreadKey, *, wait: bool) -> AsyncIterator[None]:

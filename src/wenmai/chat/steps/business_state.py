@@ -77,15 +77,15 @@ def with_state(plan: Plan, update: StateUpdate, *, in_conversation: bool) -> Pla
     """The plan, with what the message takes from the state.
 
     A message that only points to an object and a stage is replaced by them, or if it names one of them also asked as
-    it is. That is no doubt about the last answer, even if it begins like one (不对，是合同). One that names several
+    it is. It challenges no answer, even if it begins so (不对，是合同). One that names several
     objects with a stage each, or enumerates objects, asks about each. Otherwise a wording with the carried words is
     tried: first, or last if the message names nothing of the rules, since the conversation then explains it better. A
     new operation is not asked about in the passages cited last. A wording in the rules' own names is tried last. A
     message that names nothing of the rules is asked within the current operation first.
     """
     words, said = update.carried, update.recognized
-    doubts = any(query.kind is QueryKind.CHALLENGE for query in plan.queries)
-    if update.restated and (doubts or not (said.only_names and len(plan.queries) == 1)):
+    challenges = any(query.kind is QueryKind.CHALLENGE for query in plan.queries)
+    if update.restated and (challenges or not (said.only_names and len(plan.queries) == 1)):
         return Plan(queries=(_query([*words]),), carried=words)
     pairs = _asked_separately(update, len(plan.queries))
     if pairs:

@@ -18,7 +18,7 @@ _MANY = 1_000
 """Entries of which hits are made without a worker thread."""
 
 
-class Asked(NamedTuple):
+class ScoredQueries(NamedTuple):
     """The queries of a search, with the scores of all entries by words, and of the nearest ones by vector, for each."""
 
     owner: Owner
@@ -28,7 +28,7 @@ class Asked(NamedTuple):
     vectors: SnapshotVectors
 
 
-async def search_hits(run: Run, asked: Asked, allowed: Allowed) -> list[list[Hit]] | None:
+async def search_hits(run: Run, asked: ScoredQueries, allowed: Allowed) -> list[list[Hit]] | None:
     """The hits of each query; None if what is read is of another snapshot."""
     owner, queries, words, nearest, vectors = asked
     best: list[dict[int, int]] = [
@@ -58,7 +58,7 @@ async def search_hits(run: Run, asked: Asked, allowed: Allowed) -> list[list[Hit
 
 
 async def _early_scores(
-    run: Run, asked: Asked, best: Sequence[Mapping[int, int]], unchecked: Sequence[int]
+    run: Run, asked: ScoredQueries, best: Sequence[Mapping[int, int]], unchecked: Sequence[int]
 ) -> dict[int, Scores] | None:
     """The scores of the queries whose hits are known before an entry is read; None if of another snapshot.
 
@@ -78,7 +78,9 @@ async def _early_scores(
     return {n: await _scores(run, asked, n, list(pools.get(n) or best[n] or nearest[n])) for n in early}
 
 
-async def _late_scores(run: Run, asked: Asked, n: int, best: Mapping[int, int], found: Mapping[int, Entry]) -> Scores:
+async def _late_scores(
+    run: Run, asked: ScoredQueries, n: int, best: Mapping[int, int], found: Mapping[int, Entry]
+) -> Scores:
     """The scores of a query's candidates among the entries found."""
     query, numbers = asked.queries[n], list(found)
     ids = {entry: id_ for entry, id_, _ in found.values()}
@@ -88,7 +90,7 @@ async def _late_scores(run: Run, asked: Asked, n: int, best: Mapping[int, int], 
     return await _scores(run, asked, n, numbers, [ids[number] for number in numbers])
 
 
-async def _scores(run: Run, asked: Asked, n: int, numbers: Sequence[int], ids: Sequence[str] = ()) -> Scores:
+async def _scores(run: Run, asked: ScoredQueries, n: int, numbers: Sequence[int], ids: Sequence[str] = ()) -> Scores:
     query, similarities = asked.queries[n], asked.nearest[n]
     if query.vector is not None:
         others = [number for number in numbers if number not in similarities]

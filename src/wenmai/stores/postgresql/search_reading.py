@@ -13,7 +13,7 @@ from collections.abc import Collection, Sequence
 from wenmai.resilience.offload import run_by_size
 from wenmai.stores.postgresql.database import Database, Row, Run
 from wenmai.stores.postgresql.search_candidates import Allowed, allowed_entries
-from wenmai.stores.postgresql.search_hits import Asked, search_hits
+from wenmai.stores.postgresql.search_hits import ScoredQueries, search_hits
 from wenmai.stores.postgresql.search_partitions import Owner, state_of
 from wenmai.stores.postgresql.search_query import POSTINGS, depth, terms_of
 from wenmai.stores.postgresql.search_vectors import Nearest, SnapshotVectors, Vectors
@@ -81,7 +81,7 @@ class Reader:
         if scored is None:
             return None
         state, scores = scored
-        asked = Asked(owner, queries, scores, nearest, vectors._replace(state=state))
+        asked = ScoredQueries(owner, queries, scores, nearest, vectors._replace(state=state))
         return await search_hits(run, asked, allowed)
 
     async def _scored(
