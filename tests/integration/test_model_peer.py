@@ -19,12 +19,17 @@ HELLO = [
     PromptMessage("system", "You are a friendly helper. Answer in one short sentence."),
     PromptMessage("user", "Say hello to Anna."),
 ]
+LONGEST = 64
+"""Tokens of an answer; more take long while other tests use the cores."""
+
 LONG_STORY = [PromptMessage("user", "Tell me a very long story about a village, with many chapters.")]
 
 
 def open_peer(server: ModelServer, limits: ModelLimits | None = None, price: Price | None = None) -> ChatModel:
     """The server's model behind our limits."""
-    return open_model(f"openai:{server.model}", base_url=server.base_url, limits=limits, price=price)
+    return open_model(
+        f"openai:{server.model}", base_url=server.base_url, limits=limits, price=price, answer_tokens=LONGEST
+    )
 
 
 async def test_a_whole_answer_comes_with_its_text_its_tokens_and_its_price(model_server: ModelServer) -> None:
