@@ -13,10 +13,11 @@ from wenmai.business.rules import BusinessRules
 from wenmai.business.words import plain
 from wenmai.grounding.answerability import Verdict, likely_answers
 from wenmai.grounding.answers.finder import AnswerSpan
+from wenmai.grounding.answers.passages import analyse
 from wenmai.grounding.lexicon import Lexicon
 from wenmai.grounding.types import Passage
 from wenmai.memory.state import StateUpdate
-from wenmai.text.cjk import find_words, query_terms, sentences, terms
+from wenmai.text.cjk import find_words, query_terms, terms
 
 _LEAST = 0.02
 """The least worth of a passage that is quoted."""
@@ -109,9 +110,10 @@ def of_stage_first(verdict: Verdict, stage: Sequence[str]) -> Verdict:
     spans = {span.number: span for span in verdict.answers}
     for passage in verdict.passages:
         if _is_titled(passage, stage) and passage.score >= _AS_NEAR * best.score:
-            others = [each for each in verdict.answers if each.number != passage.number]
             first = spans.get(passage.number) or _first_sentence(passage)
-            return msgspec.structs.replace(verdict, answers=(first, *others))
+            if first is not None:
+                others = [each for each in verdict.answers if each.number != passage.number]
+                return msgspec.structs.replace(verdict, answers=(first, *others))
     return verdict
 
 
@@ -133,9 +135,9 @@ def _near(text: str, passages: Sequence[Passage], asked: QuestionTopic, lexicon:
     numbered = [msgspec.structs.replace(each, number=at) for at, each in enumerate(every)]
     spans = {span.number: span for span in likely_answers(text, numbered, lexicon)}
     for passage in numbered:
-        if not sentences(passage.text):
-            continue
         span = spans.get(passage.number) or _first_sentence(passage)
+        if span is None:
+            continue
         likely = max(span.probability, _OF_SCORE * passage.score * (passage.evidence_id in found))
         if asked.own and set(terms(f"{passage.title} {passage.text}")).isdisjoint(asked.own):
             likely *= _NOT_SHARED
@@ -158,6 +160,9 @@ def _is_titled(passage: Passage, words: Sequence[str]) -> bool:
     return bool(find_words(passage.title.rpartition("·")[2], words))
 
 
-def _first_sentence(passage: Passage) -> AnswerSpan:
-    first = sentences(passage.text)[0]
-    return AnswerSpan(number=passage.number, index=0, sentence=first, probability=0.0, covered=0.0)
+def _first_sentence(passage: Passage) -> AnswerSpan | None:
+    """The first sentence that may be quoted; None if there is none."""
+    quotable = analyse(passage.title, passage.text).sentences
+    if not quotable:
+        return None
+    return AnswerSpan(number=passage.number, index=0, sentence=quotable[0].text, probability=0.0, covered=0.0)
