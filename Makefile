@@ -65,6 +65,9 @@ audit: install  ## known vulnerabilities of the pinned packages, asked of PyPI; 
 bench: install  ## the figures of docs/benchmarks.md
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes --no-deps -r requirements-bench.txt
 	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks.business_state
+	$(BIN)/python -m benchmarks.assistant_turn
+	PYTHONPATH=tests $(BIN)/python -m benchmarks.opensearch
 
 bench-loaded: install  ## a store of 100 000 sessions beside an empty one; memory of a worker
 	$(BIN)/python -m benchmarks.loaded

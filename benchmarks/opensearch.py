@@ -1,15 +1,19 @@
-"""``python -m benchmarks.opensearch URL``: append and window beside the bare client, refreshes, search.
+"""``python -m benchmarks.opensearch [URL]``: append and window beside the bare client, refreshes, search.
 
-The URL is that of a running server without data that matters: ``opensearch://127.0.0.1:9200/bench``. Rounds alternate
+The URL is that of a running server without data that matters: ``opensearch://127.0.0.1:9200/bench``. Without one, a
+node is started as the tests do it, with ``PYTHONPATH=tests``; nothing is measured where Java is missing. Rounds alternate
 between us and the bare client; figures are medians. The bare client does what a program without Wenmai would: it
 numbers in its own memory, writes question and answer with one bulk request, and reads the window by ids.
 """
 
 import argparse
 import asyncio
+import shutil
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime, timedelta
+from importlib import import_module
 from random import Random
 from secrets import token_hex
 from statistics import median
@@ -31,16 +35,36 @@ TEXT = "堂门的楹联写的是什么？请从头讲起，把祠堂的来历也
 WORDS = ("祠堂", "楹联", "族谱", "家训", "农事", "灯笼", "春分", "秋收", "桥梁", "水渠", "书院", "碑刻", "渡口", "集市")
 
 
-async def main() -> None:
+def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("url")
+    parser.add_argument("url", nargs="?")
     parser.add_argument("--entries", type=int, default=10_000)
     arguments = parser.parse_args()
-    async with open_store(arguments.url, clock=system_clock) as store:
-        await _append_and_window(store, arguments.url)
+    if arguments.url is None and shutil.which("java") is None:
+        print("skipped: OpenSearch: Java is not installed")
+        return
+    with nullcontext(arguments.url) if arguments.url else _node() as url:
+        asyncio.run(measure(url, arguments.entries))
+
+
+@contextmanager
+def _node() -> Iterator[str]:
+    """The URL of a node for as long as it is measured."""
+    node = import_module("opensearch_server").OpenSearchServer()
+    try:
+        node.start()
+        yield node.url("bench")
+    finally:
+        node.remove()
+
+
+async def measure(url: str, entries: int) -> None:
+    """Measure the server at the URL, with so many entries to search, and print."""
+    async with open_store(url, clock=system_clock) as store:
+        await _append_and_window(store, url)
         await _refreshes(store)
-        await _search(store, arguments.entries)
+        await _search(store, entries)
 
 
 def _messages() -> list[NewMessage]:
@@ -148,4 +172,4 @@ def _ms(seconds: list[float]) -> str:
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    main()
