@@ -1,9 +1,9 @@
 """``python -m benchmarks.opensearch [URL]``: append and window beside the bare client, refreshes, search.
 
 The URL is that of a running server without data that matters: ``opensearch://127.0.0.1:9200/bench``. Without one, a
-node is started as the tests do it, with ``PYTHONPATH=tests``; nothing is measured where Java is missing. Rounds alternate
-between us and the bare client; figures are medians. The bare client does what a program without Wenmai would: it
-numbers in its own memory, writes question and answer with one bulk request, and reads the window by ids.
+node is started as the tests do it, with ``PYTHONPATH=tests``; nothing is measured where Java is missing. Rounds
+alternate between us and the bare client; figures are medians. The bare client does what a program without Wenmai
+would: it numbers in its own memory, writes question and answer with one bulk request, and reads the window by ids.
 """
 
 import argparse
