@@ -162,7 +162,7 @@ def _is_titled(passage: Passage, words: Sequence[str]) -> bool:
 
 def _first_sentence(passage: Passage) -> AnswerSpan | None:
     """The first sentence that may be quoted; None if there is none."""
-    quotable = analyse(passage.title, passage.text).sentences
-    if not quotable:
+    may_quote = analyse(passage.title, passage.text).sentences
+    if not may_quote:
         return None
-    return AnswerSpan(number=passage.number, index=0, sentence=quotable[0].text, probability=0.0, covered=0.0)
+    return AnswerSpan(number=passage.number, index=0, sentence=may_quote[0].text, probability=0.0, covered=0.0)
