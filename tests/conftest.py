@@ -23,6 +23,10 @@ EMBEDDED: tuple[str, ...] = ("memory", "sqlite")
 """The stores that need no server."""
 
 
+LONGEST_ID = 1_000
+"""Characters of a parameter that is its own id."""
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Choose the stores of a test that asks for one: that all keep the contracts is the conformance suite's business.
 
@@ -40,6 +44,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
             others = stores[1:]
             chosen = ("memory", others[crc32(metafunc.definition.originalname.encode()) % len(others)])
         metafunc.parametrize(name, chosen, indirect=True)
+
+
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """Short ids for long texts: an id is in the environment of each process that a test starts, which has a limit."""
+    return f"{argname}-{len(val)}" if isinstance(val, str | bytes) and len(val) > LONGEST_ID else None
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

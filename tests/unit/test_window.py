@@ -314,7 +314,6 @@ def writing(arguments: Any, *, result: str = "ok") -> list[Message]:
         {"path": "notes.txt", "content": "严氏家训" * 30_000},
         "plain words of a tool that takes no JSON, " * 3000,
     ],
-    ids=["JSON", "object", "words"],  # an id is in the environment of every process that is started meanwhile
 )
 @pytest.mark.parametrize("limits", [WindowLimits(characters=None, tokens=100), WindowLimits(characters=400)])
 def test_arguments_of_a_tool_call_are_shortened_like_content(arguments: Any, limits: WindowLimits) -> None:
