@@ -118,7 +118,8 @@ def check_answerability(
 
 def likely_answers(question: str, passages: Sequence[Passage], lexicon: Lexicon) -> list[AnswerSpan]:
     """The best sentence of each passage, best first, whether it has a value of the type asked about or not."""
-    return find_answers(msgspec.structs.replace(parse_question(question, lexicon), answer_type=None), passages)
+    parsed = msgspec.structs.replace(parse_question(question, lexicon), answer_type=None, values=())
+    return find_answers(parsed, passages)
 
 
 def _is_strong(passage: Passage, policy: GroundingPolicy) -> bool:

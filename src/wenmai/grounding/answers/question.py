@@ -59,6 +59,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
             need not have them.
         focus: those beside the pattern of the question: what is asked of the subject.
         synonyms: its words that have synonyms.
+        values: patterns of the values that are asked for, such as an amount of money: a sentence answers if all match.
     """
 
     text: str
@@ -69,6 +70,15 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     soft: frozenset[str]
     focus: frozenset[str]
     synonyms: tuple[Synonym, ...]
+    values: tuple[re.Pattern[str], ...] = ()
+
+
+class _Value(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A kind of value: patterns of questions that ask for it, of those that do not, and of sentences that hold it."""
+
+    ask: str
+    answer: str
+    unless: str = r"\A(?!)"
 
 
 @lru_cache(maxsize=256)
@@ -113,6 +123,7 @@ def parse_question(text: str, lexicon: Lexicon = EMPTY) -> Question:
         soft=frozenset(soft),
         focus=frozenset(_focus(normal, match, terms)),
         synonyms=tuple(synonyms[:_MAX_SYNONYMS]),
+        values=tuple(answer for ask, unless, answer in _values() if ask.search(normal) and not unless.search(normal)),
     )
 
 
@@ -174,6 +185,12 @@ def _asking() -> Mapping[AnswerType, re.Pattern[str]]:
 @cache
 def _answering() -> Mapping[AnswerType, re.Pattern[str] | None]:
     return {type_: _joined(patterns.answer) if patterns.answer else None for type_, patterns in _patterns().items()}
+
+
+@cache
+def _values() -> Sequence[tuple[re.Pattern[str], re.Pattern[str], re.Pattern[str]]]:
+    kinds = msgspec.convert(_data("wanted_values"), dict[str, _Value])
+    return [(re.compile(each.ask), re.compile(each.unless), re.compile(each.answer)) for each in kinds.values()]
 
 
 @cache

@@ -37,6 +37,8 @@ _ADVERBS_ZH = re.compile(
 def holds_value(question: Question, passage: PassageText, index: int) -> bool:
     """Whether a sentence holds a value of the expected type for the event and the subject that are asked about."""
     sentence = passage.sentences[index]
+    if not all(value.search(sentence.folded) for value in question.values):
+        return False
     events = [each for each in question.synonyms if each.is_event]
     if question.answer_type not in _TIMES_AND_COUNTS | {AnswerType.WHERE}:
         return question.answer_type is not AnswerType.WHO or _says_more(question, sentence, events)
