@@ -5,6 +5,7 @@ from typing import ClassVar
 
 import pytest
 
+from wenmai.resilience.degradation import collected_degradation
 from wenmai.retrieval.corpus import Corpus
 from wenmai.retrieval.index import PassageIndex
 from wenmai.retrieval.local_index import LocalIndex
@@ -180,3 +181,23 @@ async def test_records_of_an_earlier_version_are_indexed_by_their_parts(document
     await index.finish_embedding(ANNA)
     assert (await index.similarities(ANNA, [1.0, 1.0], [note])).keys() == {"both"}
     await index.close()
+
+
+async def test_a_vector_of_another_length_leaves_the_search_by_words(
+    index: PassageIndex[Note], documents: Documents, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when a model was replaced under its name: degraded, and no error of the caller."""
+    note = Note(note_id="bridge", text="repair the bridge")
+    await write(index, documents, ANNA, note)
+    await index.finish_embedding(ANNA)
+    assert await found(index, ANNA, "bridge") == ["bridge"]
+
+    async def longer(_: LengthEmbedder, text: str) -> list[float]:
+        return [1.0, 0.0, 1.0 / len(text)]
+
+    monkeypatch.setattr(LengthEmbedder, "embed_query", longer)
+    with collected_degradation() as degraded:
+        result = await index.search(ANNA, "bridge", where={}, preferred={}, limit=5)
+        assert await index.similarities(ANNA, [1.0, 0.0, 0.5], [note]) == {}
+    assert [hit.id for hit in result.hits] == ["bridge"]
+    assert (result.vector, result.embedder_failed, list(degraded)) == (None, True, ["embedder"])

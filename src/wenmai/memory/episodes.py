@@ -10,14 +10,14 @@ from collections.abc import Sequence
 
 import msgspec
 
-from wenmai.errors import InvalidInput, ModelError, SessionNotFound
+from wenmai.errors import ModelError, SessionNotFound
 from wenmai.memory.derived import Progress, ThreadChange
 from wenmai.memory.episode_entries import VERSION, MessageEntry, entries_of, entry_id, parsed_id, thread_prefix
 from wenmai.memory.watermarks import ThreadRef, Watermarks
 from wenmai.providers.embedders import Embedder
-from wenmai.resilience.degradation import note_degraded
 from wenmai.resilience.offload import run_by_size
 from wenmai.retrieval.index import batches
+from wenmai.retrieval.query_embedding import query_by_words_if_refused
 from wenmai.retrieval.vector_cache import VectorCache
 from wenmai.scope import Scope, ThreadKey
 from wenmai.stores.contracts import Documents, Logs, Search
@@ -34,8 +34,6 @@ LOOK_BACK = 12
 """Messages read before those to index: the previous one, and the beginning of its turn."""
 
 EMBEDDED_TOGETHER = 20
-EMBEDDER = "embedder"
-"""Key in ``degraded``."""
 
 _LARGE = 2_000
 """From so many characters on, entries are made in a worker thread."""
@@ -83,19 +81,9 @@ class EpisodeIndex:
         await self._search.embed(scope, self._collection, given)
 
     async def query(self, scope: Scope, queries: Sequence[SearchQuery]) -> list[list[Hit]]:
-        """See :meth:`wenmai.stores.contracts.Search.query`.
-
-        Vectors of another length than those of the entries, as when a model was replaced under its name, are left out.
-        """
-        try:
-            return await self._search.query(scope, self._collection, queries)
-        except InvalidInput as problem:
-            if not problem.field.endswith(".vector"):
-                raise
-            note_degraded(EMBEDDER)
-            _log.warning("recall by words alone: %s", problem)
-            by_words = [msgspec.structs.replace(query, vector=None) for query in queries]
-            return await self._search.query(scope, self._collection, by_words)
+        """See :func:`.query_by_words_if_refused`."""
+        found, _ = await query_by_words_if_refused(self._search, scope, self._collection, queries)
+        return found
 
     async def size(self, scope: Scope) -> CollectionSize:
         """How many entries the user has, and how many of them have a vector."""

@@ -17,7 +17,7 @@ from wenmai.providers.embedders import Embedder
 from wenmai.resilience.breaker import Breaker, BreakerPolicy
 from wenmai.retrieval.corpus import Corpus, R
 from wenmai.retrieval.embedding import EmbeddingProgress, OnEmbedded, PassageEmbedding
-from wenmai.retrieval.query_embedding import QueryEmbedding, Vector
+from wenmai.retrieval.query_embedding import QueryEmbedding, Vector, query_by_words_if_refused
 from wenmai.retrieval.ranking import best_hits, best_score
 from wenmai.scope import Scope
 from wenmai.stores.contracts import Documents, Search
@@ -162,9 +162,14 @@ class PassageIndex(Generic[R]):
         choosing = vector is not None and self._embedding is not None and not self._embedding.is_complete(scope)
 
         async def hits(matching: Where) -> list[Hit]:
+            nonlocal vector, failed
             most, pool = (_POOL_WHILE_EMBEDDING,) * 2 if choosing else (limit, _POOL)
             asked = SearchQuery(text=query, vector=vector, where=matching, limit=most, pool=pool)
-            [found] = await self._search.query(scope, self._collection, [asked], shared=self._corpus.shared)
+            [found], refused = await query_by_words_if_refused(
+                self._search, scope, self._collection, [asked], shared=self._corpus.shared
+            )
+            if refused:
+                vector, failed = None, True
             return best_hits(found, limit) if choosing else found
 
         async def found_hits() -> list[Hit]:
@@ -174,7 +179,8 @@ class PassageIndex(Generic[R]):
             of_all = await hits(where)
             return of_all if best_score(of_all) > best_score(found) else found
 
-        return SearchHits(await self._guarded(found_hits), vector, failed)
+        found = await self._guarded(found_hits)
+        return SearchHits(found, vector, failed)
 
     async def similarities(self, scope: Scope, vector: Vector, records: Sequence[R]) -> dict[str, float]:
         """The highest cosine of a question with an entry of each record, by key; of those that have a vector.
@@ -191,7 +197,9 @@ class PassageIndex(Generic[R]):
         ]
 
         async def found_hits() -> list[Hit]:
-            found = await self._search.query(scope, self._collection, asked, shared=self._corpus.shared)
+            found, _ = await query_by_words_if_refused(
+                self._search, scope, self._collection, asked, shared=self._corpus.shared
+            )
             return [hit for hits in found for hit in hits]
 
         nearest: dict[str, float] = {}
