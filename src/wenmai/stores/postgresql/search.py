@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from wenmai.scope import Scope
 from wenmai.stores.postgresql.database import Database, unescape
 from wenmai.stores.postgresql.search_entries import EntryRows, VectorRows, embed_entries, replace_entries
-from wenmai.stores.postgresql.search_partitions import OWNER, Owner, lock, lock_or_create
+from wenmai.stores.postgresql.search_partitions import OWNER, Owner, forget_emptied, lock, lock_or_create
 from wenmai.stores.postgresql.search_reading import Reader
 from wenmai.stores.postgresql.search_removal import remove_ids, remove_matching
 from wenmai.stores.search_values import (
@@ -103,8 +103,12 @@ class PostgresqlSearch:
             if partition is None:
                 return 0
             if where is not None:
-                return await remove_matching(run, partition, where)
-            return await remove_ids(run, partition, list(dict.fromkeys(ids or ())))
+                removed = await remove_matching(run, partition, where)
+            else:
+                removed = await remove_ids(run, partition, list(dict.fromkeys(ids or ())))
+            if removed:
+                await forget_emptied(run, partition)
+            return removed
 
     async def size(self, scope: Scope, collection: str, *, shared: bool = False) -> CollectionSize:
         """See :meth:`wenmai.stores.contracts.Search.size`."""

@@ -14,14 +14,24 @@ Owner = tuple[str, str, str, bool, str]
 
 OWNER = "tenant_id = $1 AND site_id = $2 AND user_id = $3 AND shared = $4 AND collection = $5"
 
-STATE = "part.changes, part.vectors, CASE WHEN part.vectors > 0 THEN part.dimension ELSE 0 END AS dimension"
-"""Begins the columns of a statement, for :func:`state_of`."""
+STATE = (
+    f"(part.partition << {PLACE_BITS}) + part.changes AS changes, part.vectors, "
+    "CASE WHEN part.vectors > 0 THEN part.dimension ELSE 0 END AS dimension"
+)
+"""Begins the columns of a statement, for :func:`state_of`.
+
+The number of the partition tells its changes from those of an earlier one of the same owner, which was emptied.
+"""
 
 _LOCK = f"""
 SELECT partition, CASE WHEN vectors > 0 THEN dimension END, places FROM search_partitions WHERE {OWNER} FOR UPDATE"""
 _CREATE = """
 INSERT INTO search_partitions (tenant_id, site_id, user_id, shared, collection, entries, length)
 VALUES ($1, $2, $3, $4, $5, 0, 0) ON CONFLICT DO NOTHING"""
+
+_FORGET_EMPTIED = (
+    "DELETE FROM search_partitions WHERE partition = $1 AND entries = 0 AND NOT shared AND user_id <> '' RETURNING 1"
+)
 
 
 def state_of(rows: Sequence[Row]) -> State:
@@ -58,3 +68,8 @@ async def lock_or_create(run: Run, owner: Owner) -> Partition:
         await run(_CREATE, *owner)
         locked = await lock(run, owner)
     return locked
+
+
+async def forget_emptied(run: Run, partition: Partition) -> None:
+    """Delete the row of a user's partition that has no entries left, which has the user's name."""
+    await run(_FORGET_EMPTIED, partition.number)

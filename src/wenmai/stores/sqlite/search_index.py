@@ -11,7 +11,15 @@ import msgspec
 from wenmai.stores.search_values import check_dimension, text_digest, values_of
 from wenmai.stores.sqlite.connection_threads import fetch
 from wenmai.stores.sqlite.search_filters import filters_of, matching_entries, narrowest_first
-from wenmai.stores.sqlite.search_partition import Owner, Partition, created_partition, first_row, partition_of, place_of
+from wenmai.stores.sqlite.search_partition import (
+    Owner,
+    Partition,
+    created_partition,
+    first_row,
+    forget_emptied,
+    partition_of,
+    place_of,
+)
 from wenmai.stores.sqlite.search_vectors import BYTE_ORDER
 from wenmai.stores.structs import SearchEntry, Where
 from wenmai.stores.vector_matrix import to_bytes
@@ -233,6 +241,7 @@ def _remove(connection: apsw.Connection, partition: Partition, rows: Sequence[in
         sums.append(Sums(-1, -length, -(number is not None)))
     _drop_words(connection, partition.row, gone)
     _add_sums(connection, partition, sums, None)
+    forget_emptied(connection, partition.row)
     return len(rows)
 
 

@@ -74,6 +74,15 @@ def created_partition(connection: apsw.Connection, owner: Owner) -> Partition:
     return Partition(connection.last_insert_rowid(), 0, 0, 0, 0, 0)
 
 
+def forget_emptied(connection: apsw.Connection, partition: int) -> None:
+    """Take the user's name from a partition without entries; the row stays, so that no number is used twice."""
+    connection.execute(
+        "UPDATE search_partitions SET user_id = 'emptied/' || hex(randomblob(16)) "
+        "WHERE partition = ? AND entries = 0 AND shared = 0 AND user_id <> ''",
+        (partition,),
+    )
+
+
 def first_row(partition: int) -> int:
     """The rows of its entries are greater, and not greater than those of the partitions after it."""
     return partition << PLACE_BITS
