@@ -4,9 +4,11 @@ The text of an entry is the previous message and this one, because an answer oft
 fields are all that ranking reads, so that no message is read only to be ranked.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
 from datetime import date, datetime
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from wenmai.clock import to_micros
 from wenmai.memory.chat_messages import CAPTION
@@ -15,6 +17,10 @@ from wenmai.retrieval.time_expressions import DaySpan, find_spans
 from wenmai.scope import ThreadKey
 from wenmai.stores.records import Message
 from wenmai.stores.structs import SearchEntry
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 VERSION = 1
 """Of the entries; an index with those of another version must be built anew."""
@@ -29,7 +35,6 @@ LATEST = 2**53 - 2
 MAX_SPANS = 20
 _END_SHARE = 4
 _DIGITS = 16
-_MOST = 10**_DIGITS
 _ROLES = frozenset({"user", "assistant"})
 _QUESTION_MARKS = ("?", "？")
 
@@ -57,10 +62,16 @@ def parsed_id(id_: str) -> tuple[ThreadKey, int]:
     return ThreadKey(session_id, persona_id, incarnation), int(seq)
 
 
-def message_numbers(ids: Sequence[str]) -> list[int]:
+def message_numbers(ids: Sequence[str]) -> NDArray[np.int64]:
     """Numbers of entries, which differ by one only for successive messages of a thread."""
+    import numpy as np  # noqa: PLC0415 — only searches need it
+
     prefixes: dict[str, int] = {}
-    return [prefixes.setdefault(id_[:-_DIGITS], len(prefixes)) * _MOST + int(id_[-_DIGITS:]) for id_ in ids]
+    threads = [prefixes.setdefault(id_[:-_DIGITS], len(prefixes)) for id_ in ids]
+    seqs = np.array([int(id_[-_DIGITS:]) for id_ in ids], np.int64)
+    # Two more than the greatest, so that no message is before the first one of the next thread.
+    numbers: NDArray[np.int64] = np.array(threads, np.int64) * (seqs.max(initial=0) + 2) + seqs
+    return numbers
 
 
 def neighbour_ids(id_: str) -> tuple[str, str]:

@@ -14,8 +14,8 @@ from wenmai.retrieval.time_expressions import DaySpan
 from wenmai.scope import Scope
 from wenmai.stores.structs import Hit, SearchQuery, WeightedFusion, Where
 
-POOL = 400
-"""Messages ranked."""
+POOL, WORDS_POOL = 400, 200
+"""Messages ranked, and those of a question that is searched by words alone."""
 
 DATED_POOL = 100
 """Messages of the days that the question names, in addition."""
@@ -72,7 +72,7 @@ async def search_messages(
 
 def _pool(question: AskedQuestion, where: Where) -> list[SearchQuery]:
     dated = [_search(question, {**where, **days(span)}, DATED_POOL) for span in question.spans[:MAX_SPANS]]
-    return [_search(question, where, POOL), *dated]
+    return [_search(question, where, WORDS_POOL if question.vector is None else POOL), *dated]
 
 
 def _neighbours(question: AskedQuestion, hits: dict[str, Hit]) -> list[SearchQuery]:

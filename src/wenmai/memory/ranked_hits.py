@@ -1,8 +1,10 @@
 """The hits of a search for messages: their features, their order, and the units that they stand for."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import date
-from itertools import islice
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -13,6 +15,12 @@ from wenmai.retrieval.time_expressions import DAY, DaySpan, asked_end
 from wenmai.scope import ThreadKey
 from wenmai.stores.hit_fields import typed_fields
 from wenmai.stores.structs import Hit, Range, Where
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Places = NDArray[np.intp]
 
 
 class RankedHits:
@@ -81,16 +89,19 @@ def ranked_hits(query: str, spans: Sequence[DaySpan], hits: Sequence[Hit], near:
         hits: each once.
         near: neighbours that are not among them, without their fields.
     """
+    import numpy as np  # noqa: PLC0415 — only searches need it
+
+    if not hits:
+        return RankedHits((), Ranking((), ()))
     when, end = asks_when(query), asked_end(query)
     dated = typed_fields(hits, _Dated) if spans or when or end else []
     fields: Sequence[_Features] = dated or typed_fields(hits, _Features)
     speakers = [each.speaker for each in fields]
     question = Question(named_speakers(query, set(speakers)), spans, when, end)
-    around = [*hits, *near]
-    lexical, similarities = [hit.lexical for hit in around], [hit.similarity for hit in around]
-    numbers = message_numbers([hit.id for hit in around])
-    places = dict(zip(numbers, range(len(around)), strict=True))
-    before, after = ([places.get(number + step) for number in islice(numbers, len(hits))] for step in (-1, 1))
+    lexical, similarities = (
+        np.array([getattr(hit, score) for hit in (*hits, *near)], np.float64) for score in ("lexical", "similarity")
+    )
+    before, after = _neighbours(message_numbers([hit.id for hit in (*hits, *near)]), len(hits))
     messages = Messages(
         ids=[hit.id for hit in hits],
         sessions=[each.incarnation for each in fields],
@@ -102,16 +113,24 @@ def ranked_hits(query: str, spans: Sequence[DaySpan], hits: Sequence[Hit], near:
         lengths=[each.length for each in fields],
         lexical=lexical[: len(hits)],
         similarity=similarities[: len(hits)],
-        similarity_before=_at(similarities, before),
-        similarity_after=_at(similarities, after),
-        words_before=_at(lexical, before),
-        words_after=_at(lexical, after),
+        similarity_before=np.append(similarities, np.nan)[before],
+        similarity_after=np.append(similarities, np.nan)[after],
+        words_before=np.append(lexical, np.nan)[before],
+        words_after=np.append(lexical, np.nan)[after],
     )
     return RankedHits(hits, rank(messages, question))
 
 
-def _at(scores: Sequence[float | None], places: Sequence[int | None]) -> list[float | None]:
-    return [None if place is None else scores[place] for place in places]
+def _neighbours(numbers: NDArray[np.int64], count: int) -> tuple[Places, Places]:
+    """The places of the messages before and after each of the first ``count``; that of an absent one is the end."""
+    import numpy as np  # noqa: PLC0415
+
+    order = np.argsort(numbers)
+    places = []
+    for wanted in (numbers[:count] - 1, numbers[:count] + 1):
+        found = order[np.minimum(np.searchsorted(numbers, wanted, sorter=order), len(order) - 1)]
+        places.append(np.where(numbers[found] == wanted, found, len(numbers)))
+    return places[0], places[1]
 
 
 def number(hit: Hit, field: str) -> int:

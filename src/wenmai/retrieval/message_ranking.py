@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Column = NDArray[np.float64]
+    Values = Sequence[float | None] | Column
 
 SMALLEST_DEVIATION = 1e-6
 """A smaller deviation is the rounding of equal values."""
@@ -81,9 +82,9 @@ class Messages(NamedTuple):
         days, spans: of each message, and the days that it names; not needed if the question neither names days nor asks
             for a time.
         times: of each message; not needed if the question does not ask for the first or the last one.
-        similarity: None while it has no vector.
+        similarity: None, or NaN, while it has no vector.
         similarity_before, similarity_after: of the messages before and after it.
-        words_before, words_after: their lexical scores, None where there is no message.
+        words_before, words_after: their lexical scores, None or NaN where there is no message.
     """
 
     ids: Sequence[str]
@@ -94,12 +95,12 @@ class Messages(NamedTuple):
     times: Sequence[int]
     questions: Sequence[int]
     lengths: Sequence[int]
-    lexical: Sequence[float]
-    similarity: Sequence[float | None]
-    similarity_before: Sequence[float | None]
-    similarity_after: Sequence[float | None]
-    words_before: Sequence[float | None]
-    words_after: Sequence[float | None]
+    lexical: Values
+    similarity: Values
+    similarity_before: Values
+    similarity_after: Values
+    words_before: Values
+    words_after: Values
 
 
 class Why(NamedTuple):
@@ -179,10 +180,11 @@ def rank(messages: Messages, question: Question, weights: Weights | None = None)
         question: what it asks for.
         weights: default: those for a pool with vectors, or without.
     """
+    lexical, similarity = _array(messages.lexical), _array(messages.similarity)
+    words = _ZScore(lexical, LEAST_LEXICAL_DEVIATION * float(lexical.max(initial=0.0)))
+    meaning = _ZScore(similarity)
     if weights is None:
-        weights = WORDS_ALONE if all(value is None for value in messages.similarity) else WITH_VECTORS
-    words = _ZScore(messages.lexical, LEAST_LEXICAL_DEVIATION * max(messages.lexical, default=0.0))
-    meaning = _ZScore([value for value in messages.similarity if value is not None])
+        weights = WITH_VECTORS if meaning.count else WORDS_ALONE
     neighbours = _sum(
         meaning.weighted(weights.meaning_before, messages.similarity_before),
         meaning.weighted(weights.meaning_after, messages.similarity_after),
@@ -190,8 +192,8 @@ def rank(messages: Messages, question: Question, weights: Weights | None = None)
         words.weighted(weights.words_after, messages.words_after),
     )
     columns = [
-        words.weighted(weights.words, messages.lexical),
-        meaning.weighted(weights.meaning, messages.similarity),
+        words.weighted(weights.words, lexical),
+        meaning.weighted(weights.meaning, similarity),
         _times(messages, question, weights),
         _speakers(messages.speakers, question, weights),
         neighbours,
@@ -209,11 +211,11 @@ def rank(messages: Messages, question: Question, weights: Weights | None = None)
     return Ranking(descending((scores + of_session).tolist(), messages.ids), [*columns, of_session])
 
 
-def _array(values: Sequence[float | None]) -> Column:
+def _array(values: Values) -> Column:
     """The values, NaN for None."""
     import numpy as np  # noqa: PLC0415 — only searches need it
 
-    return np.array(values, np.float64)
+    return np.asarray(values, np.float64)
 
 
 def _sum(first: Column, *others: Column) -> Column:
@@ -221,18 +223,24 @@ def _sum(first: Column, *others: Column) -> Column:
 
 
 class _ZScore:
-    """Distance from the mean of some values, in their standard deviations; 0 for a missing value."""
+    """Distance from the mean of the values that are there, in their standard deviations; 0 for a missing value.
 
-    def __init__(self, values: Sequence[float], least: float = 0.0) -> None:
-        self._mean = fsum(values) / len(values) if values else 0.0
-        deviation = sqrt(fsum([(value - self._mean) ** 2 for value in values]) / len(values)) if values else 0.0
+    Attributes:
+        count: how many are there.
+    """
+
+    def __init__(self, values: Column, least: float = 0.0) -> None:
+        there = values[values == values]  # noqa: PLR0124 — NaN is not
+        self.count = len(there)
+        self._mean = fsum(there.tolist()) / self.count if self.count else 0.0
+        deviation = sqrt(fsum(((there - self._mean) ** 2).tolist()) / self.count) if self.count else 0.0
         self._deviation = max(deviation, least)
 
-    def weighted(self, weight: float, values: Sequence[float | None]) -> Column:
+    def weighted(self, weight: float, values: Values) -> Column:
         import numpy as np  # noqa: PLC0415
 
         if not weight or self._deviation < SMALLEST_DEVIATION:
-            return _array([0.0] * len(values))
+            return np.zeros(len(values))
         scores = weight * ((_array(values) - self._mean) / self._deviation)
         scores[np.isnan(scores)] = 0.0
         return scores

@@ -12,7 +12,7 @@ import msgspec
 from wenmai.errors import InvalidInput
 from wenmai.scope import Scope
 from wenmai.stores.structs import FieldValue, Range, RankFusion, SearchEntry, SearchQuery, WeightedFusion, Where
-from wenmai.stores.validation import check_key, check_text
+from wenmai.stores.validation import are_keys, check_key, check_text
 from wenmai.stores.values import check_owner
 
 MAX_QUERIES, MAX_HITS, MAX_POOL, MAX_IDS = 20, 500, 1_000, 500
@@ -243,6 +243,8 @@ def _check_fusion(path: str, fusion: RankFusion | WeightedFusion) -> None:
 def _check_ids(path: str, ids: Sequence[str]) -> None:
     if isinstance(ids, str):
         raise InvalidInput(path, ids, "a sequence of ids")
+    if are_keys(ids):
+        return
     for index, id_ in enumerate(ids):
         check_key(f"{path}[{index}]", id_)
 

@@ -1,6 +1,6 @@
 """Validation of arguments, shared by all backends."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from wenmai.errors import InvalidInput
 from wenmai.stores.records import Record
@@ -46,6 +46,15 @@ def check_key(field: str, key: object) -> None:
     """
     if not isinstance(key, str) or not 1 <= len(key) <= MAX_KEY or "\0" in key or not is_text(key):
         raise InvalidInput(field, key, f"text of 1 to {MAX_KEY} characters without NUL")
+
+
+def are_keys(values: Sequence[object]) -> bool:
+    """Whether :func:`check_key` refuses none of the values; faster than it for many."""
+    texts = [value for value in values if type(value) is str]
+    joined = "".join(texts)
+    sizes = set(map(len, texts))
+    right = len(texts) == len(values) and all(1 <= size <= MAX_KEY for size in sizes)
+    return right and "\0" not in joined and is_text(joined)
 
 
 def cursor_number(cursor: str | None) -> int:
