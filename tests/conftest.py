@@ -13,11 +13,14 @@ from model_server import ModelServer
 from opensearch_server import JavaMissingError, OpenSearchServer
 from postgres_server import PostgresServer
 from redis_server import RedisServer, cluster_of_three
+from scratch import scratch_folder
 from support import STORES, URLS, engine_at, engine_settings_of, settings_of
 from wenmai.engine import Engine
 
 suspend_collections()
 os.environ["WENMAI_EMBEDDER"] = "none"  # for programs of the tests; the embedder has tests of its own
+if scratch := scratch_folder():
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", scratch)
 
 EMBEDDED: tuple[str, ...] = ("memory", "sqlite")
 """The stores that need no server."""
