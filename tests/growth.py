@@ -14,8 +14,8 @@ ATTEMPTS = 3
 MOST_TIMES = 9
 """Between 4 (linear) and 16 (quadratic)."""
 
-SUSPICIOUS_TIMES = 5.5
-"""From a sixteenth to a quarter, of what then exceeds MOST_TIMES: time with a linear and a quadratic term."""
+SUSPICIOUS_TIMES = {8: 4.8, 4: 5.5}
+"""To an eighth and to a quarter, of what then exceeds MOST_TIMES: time with a linear and a quadratic term."""
 
 _lengthened = count()
 
@@ -31,11 +31,14 @@ def processor_seconds(work: Callable[[], object]) -> float:
 def check_growth(work: Callable[[str], object], unit: str, size: int) -> None:
     """Fail if ``work`` takes quadratic time on up to ``size`` characters of a repeated unit.
 
-    Where even quadratic time is quick, or time is linear up to a quarter of the size, the size is not tried.
+    Where even quadratic time is quick, or time is linear up to an eighth or a quarter of the size, the size is not
+    tried.
     """
-    taken = _seconds(work, unit, size // 4)
-    if taken > QUICK / 16 and taken > SUSPICIOUS_TIMES * _seconds(work, unit, size // 16):
-        check_growth_throughout(work, unit, size)
+    for part, times in SUSPICIOUS_TIMES.items():
+        taken = _seconds(work, unit, size // part)
+        if taken <= QUICK / part**2 or taken <= times * _seconds(work, unit, size // part // 4):
+            return
+    check_growth_throughout(work, unit, size)
 
 
 def check_growth_throughout(work: Callable[[str], object], unit: str, size: int) -> None:

@@ -13,10 +13,10 @@ from hashlib import sha256
 from pathlib import Path
 
 from redis_server import free_port
+from scratch import scratch_folder
 
 _SOURCES = Path(__file__).parent / "servers" / "opensearch"
 _CACHE = Path.home() / ".cache" / "wenmai-tests"
-_MEMORY = Path("/dev/shm")  # noqa: S108 — no test cuts the power, and syncing takes most of the time
 
 _FETCH_SECONDS, _READY_SECONDS, _END_SECONDS = 600.0, 100.0, 10.0
 
@@ -37,7 +37,7 @@ class OpenSearchServer:
     def __init__(self, class_archive: str = "") -> None:
         self._program = _program()
         self._class_archive = class_archive or f"-XX:SharedArchiveFile={_class_archive(self._program)}"
-        self._folder = Path(tempfile.mkdtemp(prefix="wenmai-os-", dir=_MEMORY if _MEMORY.is_dir() else None))
+        self._folder = Path(tempfile.mkdtemp(prefix="wenmai-os-", dir=scratch_folder()))
         self._port = free_port()
         self._process: subprocess.Popen[bytes] | None = None
 

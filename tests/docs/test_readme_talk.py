@@ -30,9 +30,10 @@ def free_port() -> int:
 
 @pytest.fixture
 def service(tmp_path: Path) -> Iterator[int]:
-    """A service as started by ``make serve``, on a free port."""
+    """A service as started by ``make serve``, on a free port; without an embedder, which has tests of its own."""
     port = free_port()
     environment = {name: value for name, value in os.environ.items() if not name.startswith("WENMAI_")}
+    environment["WENMAI_EMBEDDER"] = "none"
     command = [
         sys.executable,
         "-m",

@@ -26,10 +26,15 @@ from typing import IO
 _IMPORTED = (
     *("wenmai.cli.app", "wenmai.cli.server", "wenmai.cli.commands.chat", "wenmai.interchange"),
     *("wenmai.stores.postgresql", "wenmai.stores.redis", "wenmai.stores.cache", "wenmai.stores.sqlite"),
-    *("alembic.command", "alembic.migration", "sqlalchemy.dialects.postgresql.asyncpg", "redis.asyncio", "asyncpg"),
-    *("langchain.chat_models", "langchain.embeddings", "langchain_openai", "openai", "numpy"),
-    *("uvicorn.loops.uvloop", "uvicorn.protocols.http.httptools_impl", "uvicorn.lifespan.on"),
+    *("redis.asyncio", "asyncpg"),
+    *("numpy", "uvicorn.loops.uvloop", "uvicorn.protocols.http.httptools_impl", "uvicorn.lifespan.on"),
 )
+_IMPORTED_FOR = {
+    "postgresql:": ("alembic.command", "alembic.migration", "sqlalchemy.dialects.postgresql.asyncpg"),
+    "openai:": ("langchain.chat_models", "langchain.embeddings", "langchain_openai", "openai"),
+}
+"""What is in a program's arguments or environment → what takes a second to import, and it will need."""
+
 _LONGEST_REQUEST = 1 << 17
 _starting = Lock()
 
@@ -153,14 +158,15 @@ def _starter() -> socket.socket:
 
 def _start_programs(requests: socket.socket) -> None:
     """Fork a process for each request, until the tests end; returns in each of them, prepared to run its program."""
-    for name in _IMPORTED:
-        import_module(name)
-    gc.freeze()  # else each of them would copy these objects when it collects garbage, at the latest at its end
+    _import(_IMPORTED)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     while True:
         request, descriptors, *_ = socket.recv_fds(requests, _LONGEST_REQUEST, 4)
         if not request:
             sys.exit()
+        for mark, names in _IMPORTED_FOR.items():
+            if mark in request.decode():
+                _import(names)
         if os.fork() == 0:
             break
         for each in descriptors:
@@ -180,6 +186,12 @@ def _start_programs(requests: socket.socket) -> None:
     os.environ.clear()
     os.environ.update(wanted["env"])
     sys.argv = wanted["arguments"]
+
+
+def _import(names: Sequence[str]) -> None:
+    for name in names:
+        import_module(name)
+    gc.freeze()  # else each program would copy these objects when it collects garbage, at the latest at its end
 
 
 def _report_end(process: int, report: socket.socket, streams: Sequence[int]) -> None:

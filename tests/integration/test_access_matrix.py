@@ -27,6 +27,7 @@ from redis_server import RedisServer
 from wenmai.auth.principal import RIGHTS, Right
 from wenmai.engine import open_engine
 from wenmai.errors import WenmaiError
+from wenmai.http import problems
 from wenmai.http.app import ROUTERS
 from wenmai.http.authorization import RIGHT_OF
 from wenmai.http.routes import pages
@@ -258,6 +259,12 @@ async def check_library(made: Guarded) -> None:
         await memory.sessions.delete(scope, "own-session")
 
 
+@pytest.fixture
+def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Responses about what is not found do not wait, which takes as long as all else; that has a test of its own."""
+    monkeypatch.setattr(problems, "MAX_TURNS", 1)
+
+
 def test_every_route_has_a_row() -> None:
     """And every row has a route."""
     assert {*ROWS, *NAMING, *UNNAMED, *OPEN} == set(documented_operations())
@@ -289,6 +296,7 @@ async def test_a_response_about_what_is_not_found_waits_for_a_random_number_of_t
     assert max(took[0, 0], took[0, 1], took[10_000, 0]) < 10_000
 
 
+@pytest.mark.usefixtures("_at_once")
 async def test_on_sqlite(tmp_path: Path) -> None:
     """In a file."""
     async with guarded(tmp_path) as made:
@@ -296,6 +304,7 @@ async def test_on_sqlite(tmp_path: Path) -> None:
         await check(made)
 
 
+@pytest.mark.usefixtures("_at_once")
 @pytest.mark.xdist_group("postgresql")
 async def test_on_postgresql_with_a_warm_redis_and_without(
     postgres_server: PostgresServer, redis_server: RedisServer, tmp_path: Path
@@ -308,6 +317,7 @@ async def test_on_postgresql_with_a_warm_redis_and_without(
         await check(made)
 
 
+@pytest.mark.usefixtures("_at_once")
 @pytest.mark.xdist_group("opensearch")
 async def test_on_opensearch(opensearch_server: OpenSearchServer, tmp_path: Path) -> None:
     """In indices of its own."""

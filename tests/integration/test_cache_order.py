@@ -29,7 +29,7 @@ from wenmai.stores.structs import Stored
 
 pytestmark = pytest.mark.xdist_group("redis")
 
-HISTORIES, MANY_HISTORIES = 150, 10_000
+HISTORIES, MANY_HISTORIES = 75, 10_000
 STEPS = 24
 LENGTHS = (1, 1, 1, 15_000)
 """Some messages are so long that an entry holds only a few of them."""

@@ -75,7 +75,7 @@ def test_the_engine_has_no_domain_words() -> None:
         if not path.is_relative_to(SAMPLE_TEXTS)
         for line, text in strings_in(path)
         for word, pattern in patterns
-        if pattern.search(text)
+        if word in text and pattern.search(text)
     ]
     assert found == []
 

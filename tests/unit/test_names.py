@@ -115,6 +115,8 @@ def test_a_similar_word_is_not_found(text: str, tmp_path: Path) -> None:
 def names_on_the_wire(source: Path) -> Iterator[str]:
     """Where Python code uses a name of the wire, except as the keyword of an event or of a model with aliases."""
     for path in sorted(source.rglob("*.py")):
+        if "npc_" not in path.read_text(encoding="utf-8"):
+            continue
         with path.open(encoding="utf-8") as lines:
             for token in tokenize.generate_tokens(lines.readline):
                 is_keyword = token.line[token.end[1] : token.end[1] + 1] == "="

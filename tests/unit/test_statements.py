@@ -3,6 +3,7 @@
 from functools import partial
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 
 from answer_texts import answers, cut, cuttings
@@ -50,16 +51,20 @@ def test_statements_depend_on_the_text_alone(text: str, positions: list[int]) ->
     assert all(len(statement) <= LONGEST + 100 for statement, _ in statements)
 
 
-@given(answers, cuttings)
-@settings(max_examples=150, deadline=None)
-def test_the_streamed_text_is_the_answer(text: str, positions: list[int]) -> None:
+@pytest.mark.parametrize("examples", [50, pytest.param(500, marks=pytest.mark.soak)])
+def test_the_streamed_text_is_the_answer(examples: int) -> None:
     """White space included; or the result is empty."""
-    verification = AnswerVerification(**ARGUMENTS)
-    shown = "".join(
-        [part for fragment in cut(text, positions) for part in verification.add(fragment)] + list(verification.end())
-    )
-    assert verification.result() == verify_answer(text, **ARGUMENTS)
-    assert verification.result().text in (shown, "")
+
+    @given(answers, cuttings)
+    @settings(max_examples=examples, deadline=None)
+    def holds(text: str, positions: list[int]) -> None:
+        verification = AnswerVerification(**ARGUMENTS)
+        parts = [part for fragment in cut(text, positions) for part in verification.add(fragment)]
+        shown = "".join(parts + list(verification.end()))
+        assert verification.result() == verify_answer(text, **ARGUMENTS)
+        assert verification.result().text in (shown, "")
+
+    holds()
 
 
 def test_supported_text_is_streamed_verbatim() -> None:

@@ -4,6 +4,7 @@ It is one YAML file, ``profiles/<name>.yaml``, with its evidence and lexicon bes
 in each language.
 """
 
+from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -178,9 +179,9 @@ def load_profile(path: Path) -> Profile:
             names the key.
     """
     raw = _read_yaml(path)
-    for key in ("lexicon", "business"):
-        if isinstance(raw, dict) and isinstance(raw.get(key), str):
-            raw[key] = _read_yaml(path.parent / raw[key])
+    if isinstance(raw, dict):
+        named = {key: raw[key] for key in ("lexicon", "business") if isinstance(raw.get(key), str)}
+        raw = raw | {key: _read_yaml(path.parent / name) for key, name in named.items()}
     try:
         return msgspec.convert(raw, Profile)
     except msgspec.ValidationError as problem:
@@ -189,6 +190,12 @@ def load_profile(path: Path) -> Profile:
 
 def _read_yaml(path: Path) -> Any:
     try:
-        return yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)  # noqa: S506 — both loaders are safe
+        return _parsed(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as problem:
         raise InvalidInput("profile", str(path), f"a readable YAML file: {problem}") from problem
+
+
+@lru_cache(maxsize=8)
+def _parsed(text: str) -> Any:
+    """The document, which must not be changed; a start reads the profile twice, for the settings and for the engine."""
+    return yaml.load(text, Loader=_Loader)  # noqa: S506 — both loaders are safe

@@ -133,8 +133,11 @@ class ConnectionThreads:
         for _ in range(READERS):
             self._reads.put(None)
         self._checkpoints.close()
+        await asyncio.to_thread(self._join)
+
+    def _join(self) -> None:
         for thread in (*self._threads, self._checkpoints.thread):
-            await asyncio.to_thread(thread.join)
+            thread.join()
 
     def _run_writer(self, connection: apsw.Connection) -> None:
         for jobs in batches(self._writes, WRITES_PER_COMMIT):

@@ -4,6 +4,7 @@ Alembic generates the SQL; the store runs it, each revision in one transaction u
 needed. To change the tables, add a module to ``versions`` with the next number and update :data:`REVISION`.
 """
 
+from functools import cache
 from io import StringIO
 from pathlib import Path
 
@@ -18,8 +19,9 @@ VERSION_TABLE = "wenmai_version"
 FOLDER = Path(__file__).parent
 
 
+@cache
 def upgrade_script(found: int) -> str:
-    """The SQL of the upgrade from revision ``found`` (0 for an empty database) to the next one.
+    """The SQL of the upgrade from revision ``found`` (0 for an empty database) to the next one; made once a process.
 
     Raises:
         MissingExtra: Alembic is not installed.
