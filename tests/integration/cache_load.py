@@ -165,19 +165,19 @@ class CacheLoad:
     async def check(self) -> None:
         """All acknowledged writes are durable, and every store reads them, now or in a moment."""
         durable = durable_of(self._stores[0])
-        asked = {ThreadKey(answer.session_id, PERSONA) for answer in self.answers}
-        turns = {thread.session_id: await durable.logs.read(OWNER, thread, limit=10_000) for thread in asked}
         for answer in self.answers:
             expected = {QUESTION, answer.answer_text}
-            found = turns[answer.session_id]
+            thread = ThreadKey(answer.session_id, PERSONA)
+            found = await durable.logs.read(OWNER, thread, limit=10_000)
             assert {message.content for message in found if message.turn_id == answer.turn_id} == expected
         for thread, contents in self.acknowledged.items():
             found = await durable.logs.read(OWNER, thread, limit=10_000)
             stored = {message.seq: message.content for message in found}
             assert list(stored) == list(range(1, len(found) + 1))
             assert {seq: stored.get(seq) for seq in contents} == contents
+        threads = [*self.acknowledged, *{ThreadKey(answer.session_id, PERSONA) for answer in self.answers}]
         for store in self._stores:
-            for thread in (*self.acknowledged, *asked):
+            for thread in threads:
                 await same_as_durable(store, thread)
 
 

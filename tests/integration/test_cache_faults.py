@@ -33,7 +33,7 @@ from wenmai.stores.structs import Appended
 
 pytestmark = pytest.mark.xdist_group("cache faults")
 
-WAIT = 0.25
+WAIT = 0.5
 BREAKING = BreakerPolicy(wait_seconds=WAIT)
 
 BUSY = 2.0
