@@ -11,6 +11,7 @@ from wenmai.grounding.amounts import has_amount
 from wenmai.grounding.attribution import Attribution
 from wenmai.grounding.checks.affirmation import bare_reply, proposition
 from wenmai.grounding.checks.agents import find_other_agents
+from wenmai.grounding.checks.copies import find_additions, find_dropped_limits
 from wenmai.grounding.checks.courtesy import is_courtesy
 from wenmai.grounding.checks.coverage import find_invented_comparisons, find_uncovered
 from wenmai.grounding.checks.hedging import find_hedging
@@ -191,6 +192,8 @@ class StatementVerifier(msgspec.Struct, frozen=True, kw_only=True):
             found += find_swaps(statement)
             found += find_other_agents(statement)
             found += find_invented_comparisons(statement)
+            found += find_additions(statement)
+            found += find_dropped_limits(statement)
             found += find_uncovered(statement)
             found += find_hedging(statement, self.verified)
         return _first_by_place(found)

@@ -3,11 +3,13 @@
 from collections.abc import Sequence
 from enum import StrEnum
 from functools import cached_property
+from itertools import pairwise
 from typing import NamedTuple
 
 from wenmai.grounding.aligned import AlignedContent, Alignment, Window
 from wenmai.grounding.attribution import Attribution
 from wenmai.grounding.checks.courtesy import is_courtesy
+from wenmai.grounding.checks.forms import forms_of
 from wenmai.grounding.claims.claim import Claim
 from wenmai.grounding.comparison import shared_content
 from wenmai.grounding.content import Content, Span, Token
@@ -125,6 +127,25 @@ class TestedStatement:
     def scores(self, tokens: Sequence[Token], number: int) -> list[float]:
         """The share of the content of some of its tokens that each sentence of a passage holds."""
         return self._aligned.scores(tokens, number)
+
+    @cached_property
+    def copied(self) -> float:
+        """The largest share of its adjacent words that an aligned window has; 1.0 if one is in another language."""
+        if not self.is_comparable:
+            return 1.0
+        return max((self.copied_from(window) for window in self.windows), default=0.0)
+
+    @property
+    def is_comparable(self) -> bool:
+        """Whether all aligned windows are in its language, so that its words are comparable with theirs."""
+        return all(self.alignment.languages[window.number] == self.language for window in self.windows)
+
+    def copied_from(self, window: Window) -> float:
+        """The share of its adjacent words that stand side by side in a window too."""
+        passage = self.alignment.passages[window.number]
+        known = [forms_of(passage.sentences[index]).pairs for index in window.sentences]
+        pairs = list(pairwise(forms_of(self.content).texts))
+        return sum(any(pair in each for each in known) for pair in pairs) / len(pairs) if pairs else 0.0
 
     @cached_property
     def _aligned(self) -> AlignedContent:

@@ -16,11 +16,14 @@ _LINK = re.compile(
 _CODE = re.compile(r"(?<![A-Za-z0-9])(?:[A-Z]{2,}[A-Za-z0-9-]*|[A-Za-z]+-?\d[\w.-]*|\d+[A-Za-z]+\w*)(?![A-Za-z])")
 _DIGITS = re.compile(r"(?<![\w.])\d+(?:[.:/-]\d+)*(?![\w])")
 _CAPITAL = re.compile(r"(?<=[a-z0-9,;] )[A-Z][a-zà-ɏ]+[\w-]*")
-_OF_AN_HOUR = re.compile(r"\b(?:half an|half a|quarter of an?) (?:hour|day|year|minute)\b")
+_OF_AN_HOUR = re.compile(r"\b(?:half an|half a|quarter of an?) (?:hour|day|year|minute)\b|\band a half\b")
 _ALIGNED = 0.5
 _CLOSE = 0.15
 _LIGHT = 2
 """Weight up to which a clause has no context of its own for its values."""
+
+_COPIED = 0.25
+"""Share of a statement that is copied, from which its values stand in the same places as those of the passage."""
 
 _LEAST = 4
 """Weight from which a clause says something of a person."""
@@ -77,6 +80,8 @@ def find_misplaced_values(statement: TestedStatement, facts: Sequence[PassageFac
             if ":" not in claim.value and not supporting_passages(claim, allowed):
                 continue
             misplaced = _is_misplaced_name if claim.kind in NAMES else _is_misplaced
+            if claim.kind not in NAMES and statement.copied < _COPIED:
+                continue
             if misplaced(statement, span, claim, allowed):
                 yield Objection(claim.start, claim.end, Reason.VALUE)
 
