@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import msgspec
 
@@ -156,13 +156,13 @@ class StatementVerifier(msgspec.Struct, frozen=True, kw_only=True):
         if claim.kind not in NAMES:
             return []
         latin = not has_cjk(claim.value)
-        translatable = latin and any(token.word.concepts for token in Content(claim.text).tokens)
+        words = [token.word.concepts for token in Content(claim.text).tokens if token.weight] if latin else []
         return [
             number
             for number, passage in self.alignment.passages.items()
             if passage.chinese is latin
             and (
-                (translatable or is_name_in(claim.value, passage.romanised))
+                (_is_translated(words, passage.units) or is_name_in(claim.value, passage.romanised))
                 if latin
                 else is_spelt_in(claim.value, passage.latin)
             )
@@ -239,6 +239,11 @@ class StatementVerifier(msgspec.Struct, frozen=True, kw_only=True):
             windows = [window for window in statement.align(tokens) if window.total and window.share]
             found |= {window.number for window in windows[:1]}
         return found
+
+
+def _is_translated(words: Sequence[frozenset[int]], units: Collection[str | int]) -> bool:
+    """Whether a passage may have a name in its language: all words that the files translate, or some unknown ones."""
+    return any(words) and (not all(words) or all(any(concept in units for concept in word) for word in words))
 
 
 def _said(statement: TestedStatement) -> set[tuple[int, int]]:

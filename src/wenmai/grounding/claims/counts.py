@@ -167,6 +167,9 @@ _LISTED = re.compile(
     rf"它)|(?P<digit>(?:^|(?<=[\s；;。，,]))\d{{1,2}})[.、)）]"
 )
 _ITEM_ZH = re.compile(r"[条则款章项卷]")
+_WHOLE = re.compile(rf"([{NUMERALS}]{{1,3}})点$")
+"""The whole part of a decimal in Chinese, before its fraction: 一点四米."""
+
 _MARKER = re.compile(
     r"(?m)^[ \t]{0,8}(?:\d{1,2}[.、)）:：](?!\d)|[(（]?[一二三四五六七八九十]{1,3}[)）、.])|"
     r"\[\d{1,3}\]|【\d{1,3}】|［\d{1,3}］"
@@ -272,6 +275,9 @@ def _count_zh(text: str, number: Number, lexicon: Lexicon) -> Claim | None:
     value = number.value or 0
     alone = number.text.strip("百千万亿") == ""
     quoted = after[:1] == "字" and value <= _MAX_QUOTED
+    whole = _WHOLE.search(text, max(0, number.start - 4), number.start)
+    if whole and len(number.text) == 1:
+        value = float(f"{whole_number(whole[1])}.{value:g}")
     if alone or quoted or _VAGUE_ZH.match(after):
         return None
     unit = _after_zh(lexicon).match(after)
