@@ -99,6 +99,7 @@ class TestedStatement:
         self.language = language
         self.names = names
         self._courtesies: dict[int, bool] = {}
+        self._copied: dict[tuple[int, tuple[int, ...]], float] = {}
 
     @cached_property
     def content(self) -> Content:
@@ -135,17 +136,23 @@ class TestedStatement:
             return 1.0
         return max((self.copied_from(window) for window in self.windows), default=0.0)
 
-    @property
+    @cached_property
     def is_comparable(self) -> bool:
         """Whether all aligned windows are in its language, so that its words are comparable with theirs."""
         return all(self.alignment.languages[window.number] == self.language for window in self.windows)
 
     def copied_from(self, window: Window) -> float:
         """The share of its adjacent words that stand side by side in a window too."""
-        passage = self.alignment.passages[window.number]
-        known = [forms_of(passage.sentences[index]).pairs for index in window.sentences]
-        pairs = list(pairwise(forms_of(self.content).texts))
-        return sum(any(pair in each for each in known) for pair in pairs) / len(pairs) if pairs else 0.0
+        key = window.number, window.sentences
+        if key not in self._copied:
+            passage = self.alignment.passages[window.number]
+            known = frozenset().union(*(forms_of(passage.sentences[index]).pairs for index in window.sentences))
+            self._copied[key] = sum(map(known.__contains__, self._pairs)) / (len(self._pairs) or 1)
+        return self._copied[key]
+
+    @cached_property
+    def _pairs(self) -> list[tuple[str, str]]:
+        return list(pairwise(forms_of(self.content).texts))
 
     @cached_property
     def _aligned(self) -> AlignedContent:
