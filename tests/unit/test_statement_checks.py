@@ -32,12 +32,14 @@ def passage(text: str, number: int, title: str) -> Passage:
 
 
 ROOM = "阅览室有六台电脑，十分钟无人使用就关机。未满六周岁的儿童须有家长陪同。室内不得饮食和吸烟。"
+DOGS = "Dogs are admitted only to the garden on weekdays. A visit lasts a year and a half, or 24 hours."
 LINK = "The link uses 2.4 GHz and reaches 2,000 metres."
 PASSAGES = [
     passage(LOAN, 1, "借书办法"),
     passage(LOAN_EN, 2, "The reading room"),
     passage(ROOM, 3, "阅览室须知"),
     passage(LINK, 4, "The link"),
+    passage(DOGS, 5, "Dogs"),
 ]
 
 
@@ -66,6 +68,12 @@ def check(answer: str, question: str = "", language: str = "zh") -> VerifiedAnsw
         ("工具书不外借，馆方为此受到读者的称赞[1]。", "coverage"),
         ("逾期每册每天收费两角，比从前更便宜[1]。", "coverage"),
         ("还书时先交给馆长检查，再放回书架[1]。", "roles"),
+        ("每人一次可随时借五册，借期三十天，可以续借一次[1]。", "coverage"),
+        ("借书证由读者本人持月票到一楼服务台办理[1]。", "coverage"),
+        ("All visitors must not bring food [2].", "coverage"),
+        ("Maps, atlases and newspapers are kept on the second floor of the annexe [2].", "coverage"),
+        ("The link reaches 2,000 metres, whatever the weather [4].", "coverage"),
+        ("Dogs are admitted to the garden on weekdays [5].", "coverage"),
         ("The librarian hands the key to the driver in the evening [2].", "roles"),
         ("The librarian hands the key to the guard of Bluebird in the evening [2].", "value"),
         ("借书办法没有提到押金[1]。", "records"),
@@ -75,6 +83,9 @@ def check(answer: str, question: str = "", language: str = "zh") -> VerifiedAnsw
         ("我昨天亲眼看见屋顶漏雨。", "coverage"),
         ("据说每人一次可借五册，还可以续借一次[1]。", "coverage"),
         ("每人一次可借五册，对吗[1]？", "coverage"),
+        ("书架高一点六米[1]。", "value"),
+        ("Perhaps visitors must not bring food [2].", "coverage"),
+        ("The atlases came from France [1].", "value"),
         ("Apparently the reading room opens at 8:30 on weekdays [2].", "coverage"),
         ("Does the librarian hand the key to the guard in the evening [2]?", "coverage"),
         ("详见 https://books.example/rules 。", "link"),
@@ -102,6 +113,10 @@ def test_a_lie_is_stopped(lie: str, reason: str) -> None:
     [
         "借书证要本人带身份证去一楼服务台办[1]。",
         "2.4 GHz is used by the link [4].",
+        "The link reaches 2,000 metres [4].",
+        "A visit lasts 18 months [5].",
+        "A visit lasts one day [5].",
+        "The 2.4GHz link reaches 2,000 metres [4].",
         "押金一百元，退证的时候会退给您[1]。",
         "一次最多能借五册，借三十天，还可以续借一次[1]。",
         "工具书不能借出去[1]。",

@@ -1,5 +1,6 @@
 """Amounts: the same quantity in other words or units: two years and 24 months, both and two, 3 p.m. and three."""
 
+import re
 from functools import lru_cache
 
 from wenmai.grounding.claims.claim import Claim, ClaimKind
@@ -9,7 +10,27 @@ from wenmai.grounding.claims.numerals import find_numbers
 from wenmai.grounding.passage_index import IndexedPassage
 from wenmai.text.cjk import find_words, has_cjk
 
-_UNITS = {"年": ("月", 12.0), "十年": ("月", 120.0), "周": ("日", 7.0), "小时": ("分钟", 60.0)}
+_UNITS = {
+    "年": ("月", 12.0),
+    "十年": ("月", 120.0),
+    "季度": ("月", 3.0),
+    "周": ("分钟", 10080.0),
+    "日": ("分钟", 1440.0),
+    "小时": ("分钟", 60.0),
+    "成": ("%", 10.0),
+}
+_PHRASES = {
+    "半个月": ("日", 15.0),
+    "半年|half a year": ("月", 6.0),
+    "一年半|year and a half": ("月", 18.0),
+    "半天|half a day": ("小时", 12.0),
+    "半个?小时|half an hour": ("分钟", 30.0),
+    "一刻钟|quarter of an hour": ("分钟", 15.0),
+    "每季|quarterly|every quarter": ("月", 3.0),
+    "两周|fortnight": ("日", 14.0),
+}
+"""Durations that are no number with a unit."""
+
 _PAIRS = ["双", "一对", "两", "both", "pair", "couple", "two"]
 _TWO = 2.0
 _NOON = 12.0
@@ -20,8 +41,6 @@ def has_amount(passage: IndexedPassage, claim: Claim) -> bool:
     if claim.kind is not ClaimKind.NUMBER or claim.value.startswith("#"):
         return False
     amount, _, unit = claim.value.partition(" ")
-    if unit == "%":
-        return False
     if ":" in amount:
         hour, _, minute = amount.partition(":")
         hours = {float(hour), float(hour) - _NOON, float(hour) + _NOON}
@@ -30,7 +49,7 @@ def has_amount(passage: IndexedPassage, claim: Claim) -> bool:
     if value == _TWO and find_words(passage.folded, _PAIRS):
         return True
     translated = passage.chinese is not has_cjk(claim.text)
-    if (unit in {"", ITEM} or translated) and value in _numbers(passage.folded):
+    if (unit in {"", ITEM} or (translated and unit != "%")) and value in _numbers(passage.folded):
         return True
     return _base(unit, value) in _quantities(passage.folded)
 
@@ -49,6 +68,7 @@ def _quantities(text: str) -> frozenset[tuple[str, float]]:
         amount, _, unit = claim.value.partition(" ")
         if claim.kind is ClaimKind.NUMBER and unit and amount.replace(".", "", 1).isdigit():
             found.add(_base(unit, float(amount)))
+    found |= {_base(*amount) for phrase, amount in _PHRASES.items() if re.search(phrase, text)}
     return frozenset(found)
 
 

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import msgspec
 
@@ -11,6 +11,7 @@ from wenmai.grounding.amounts import has_amount
 from wenmai.grounding.attribution import Attribution
 from wenmai.grounding.checks.affirmation import bare_reply, proposition
 from wenmai.grounding.checks.agents import find_other_agents
+from wenmai.grounding.checks.copies import find_additions, find_dropped_limits
 from wenmai.grounding.checks.courtesy import is_courtesy
 from wenmai.grounding.checks.coverage import find_invented_comparisons, find_uncovered
 from wenmai.grounding.checks.hedging import find_hedging
@@ -155,13 +156,13 @@ class StatementVerifier(msgspec.Struct, frozen=True, kw_only=True):
         if claim.kind not in NAMES:
             return []
         latin = not has_cjk(claim.value)
-        translatable = latin and any(token.word.concepts for token in Content(claim.text).tokens)
+        words = [token.word.concepts for token in Content(claim.text).tokens if token.weight] if latin else []
         return [
             number
             for number, passage in self.alignment.passages.items()
             if passage.chinese is latin
             and (
-                (translatable or is_name_in(claim.value, passage.romanised))
+                (_is_translated(words, passage.units) or is_name_in(claim.value, passage.romanised))
                 if latin
                 else is_spelt_in(claim.value, passage.latin)
             )
@@ -191,6 +192,8 @@ class StatementVerifier(msgspec.Struct, frozen=True, kw_only=True):
             found += find_swaps(statement)
             found += find_other_agents(statement)
             found += find_invented_comparisons(statement)
+            found += find_additions(statement)
+            found += find_dropped_limits(statement)
             found += find_uncovered(statement)
             found += find_hedging(statement, self.verified)
         return _first_by_place(found)
@@ -236,6 +239,11 @@ class StatementVerifier(msgspec.Struct, frozen=True, kw_only=True):
             windows = [window for window in statement.align(tokens) if window.total and window.share]
             found |= {window.number for window in windows[:1]}
         return found
+
+
+def _is_translated(words: Sequence[frozenset[int]], units: Collection[str | int]) -> bool:
+    """Whether a passage may have a name in its language: all words that the files translate, or some unknown ones."""
+    return any(words) and (not all(words) or all(any(concept in units for concept in word) for word in words))
 
 
 def _said(statement: TestedStatement) -> set[tuple[int, int]]:

@@ -99,6 +99,8 @@ class PassageFacts(msgspec.Struct, frozen=True, kw_only=True):
         amount, _, unit = value.partition(" ")
         if unit in {"", ITEM}:
             return (ClaimKind.NUMBER, f"{amount} *") in self.keys or (ClaimKind.NUMBER, amount) in self.keys
+        if unit == "人" and (ClaimKind.NUMBER, f"{amount} {ITEM}") in self.keys:
+            return True
         return (ClaimKind.NUMBER, value) in self.keys or (ClaimKind.NUMBER, amount) in self.keys
 
 

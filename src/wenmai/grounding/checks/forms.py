@@ -17,11 +17,13 @@ _ARTICLES = frozenset({"the", "a", "an"})
 
 
 class Form(NamedTuple):
-    """A character of Chinese or a stem of English, its clause, and its weight."""
+    """A character of Chinese or a stem of English, its clause, its weight, and where it stands."""
 
     text: str
     clause: int
     weight: int
+    start: int
+    end: int
 
 
 class SentenceForms:
@@ -34,7 +36,9 @@ class SentenceForms:
                 parts = token.form if token.han else [token.form]
                 weight = token.own_weight // len(parts)
                 weight = _PRONOUN if token.form in _PRONOUNS else weight
-                self.forms += [Form(part, token.clause, weight) for part in parts]
+                for index, part in enumerate(parts):
+                    start = token.start + index
+                    self.forms.append(Form(part, token.clause, weight, start, start + 1 if token.han else token.end))
         self.texts = [form.text for form in self.forms]
 
     @cached_property

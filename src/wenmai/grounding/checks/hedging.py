@@ -7,8 +7,9 @@ from wenmai.grounding.checks.coverage import states_nothing
 from wenmai.grounding.checks.statement import Objection, Reason, TestedStatement
 
 _HEDGE = re.compile(
-    r"据说|听说|传说|相传|据传|传闻"
-    r"|\b(?:reportedly|apparently|presumably|supposedly|allegedly|it is said|(?:people|some) say|rumou?r has it)\b",
+    r"据说|听说|传说|相传|据传|传闻|好像|似乎"
+    r"|\b(?:reportedly|apparently|presumably|supposedly|allegedly|perhaps|seemingly|it seems|(?:is|are) said to"
+    r"|it is said|(?:people|some) say|rumou?r has it)\b",
     re.IGNORECASE,
 )
 _ASKS = re.compile(r"[?？]")

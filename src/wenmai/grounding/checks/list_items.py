@@ -26,6 +26,9 @@ _HELD = 0.55
 _LONGEST_ZH = 5
 """Weight of the longest Chinese text after a list that is its last item and nothing more."""
 
+_COPIED = 0.1
+"""Share of a statement that is copied, below which its lists are not those of the passage."""
+
 _SHORT = 3
 """Words of the longest English item that is distinguished from a clause."""
 
@@ -34,7 +37,11 @@ def find_uncovered_items(statement: TestedStatement) -> Iterator[Objection]:
     """Items that no window of the best passages holds."""
     pattern = _SEPARATOR if statement.language == "zh" else _SEPARATOR_EN
     marks = [match.span() for match in pattern.finditer(statement.text)]
-    if not marks or (statement.language == "zh" and not any(statement.text[start] == "、" for start, _ in marks)):
+    if (
+        statement.copied < _COPIED
+        or not marks
+        or (statement.language == "zh" and not any(statement.text[start] == "、" for start, _ in marks))
+    ):
         return
     whole = [(statement.content.tokens, window) for window in statement.windows]
     for items in _lists(statement, marks):

@@ -20,6 +20,9 @@ _ANCHOR = 3
 
 _PARTICLES = frozenset("的了在把被将须应也都就再并和与及各可能已于是则便而从由向对")
 _LEAST_REST = 4
+_MODELLED = 0.2
+"""Share of a statement that is copied, below which its words are in no places of the passage."""
+
 _COPIED = 0.75
 """Share of the adjacent pairs of a copy that the other clause has."""
 
@@ -44,10 +47,11 @@ def find_swaps(statement: TestedStatement) -> Iterator[Objection]:
 def _swapped_in(statement: TestedStatement, window: Window, clauses: Sequence[list[Form]]) -> bool:
     passage = statement.alignment.passages[window.number]
     others = [forms_of(passage.sentences[index]) for index in window.sentences]
-    return any(_is_swapped(clause, other, passage.folded) for clause in clauses for other in others)
+    copied = statement.copied
+    return any(_is_swapped(clause, other, passage.folded, copied) for clause in clauses for other in others)
 
 
-def _is_swapped(clause: list[Form], other: SentenceForms, passage: str) -> bool:
+def _is_swapped(clause: list[Form], other: SentenceForms, passage: str, copied: float) -> bool:
     if _find(other.texts, [form.text for form in clause]):
         return False
     segments = [each for each in find_segments(clause, other) if sum(clause[at].weight for at in each) >= _LEAST_PART]
@@ -58,7 +62,7 @@ def _is_swapped(clause: list[Form], other: SentenceForms, passage: str) -> bool:
     shared = [sum(form.weight for form in each if form.text in own) for each in other.clauses]
     closest = [each for each, weight in zip(other.clauses, shared, strict=True) if weight >= max(shared)]
     return any(_is_reversed(clause, segments, each) for each in other.clauses) or (
-        bool(closest) and all(_takes_place(clause, each, passage) for each in closest)
+        copied >= _MODELLED and bool(closest) and all(_takes_place(clause, each, passage) for each in closest)
     )
 
 

@@ -3,11 +3,13 @@
 from collections.abc import Sequence
 from enum import StrEnum
 from functools import cached_property
+from itertools import pairwise
 from typing import NamedTuple
 
 from wenmai.grounding.aligned import AlignedContent, Alignment, Window
 from wenmai.grounding.attribution import Attribution
 from wenmai.grounding.checks.courtesy import is_courtesy
+from wenmai.grounding.checks.forms import forms_of
 from wenmai.grounding.claims.claim import Claim
 from wenmai.grounding.comparison import shared_content
 from wenmai.grounding.content import Content, Span, Token
@@ -97,6 +99,7 @@ class TestedStatement:
         self.language = language
         self.names = names
         self._courtesies: dict[int, bool] = {}
+        self._copied: dict[tuple[int, tuple[int, ...]], float] = {}
 
     @cached_property
     def content(self) -> Content:
@@ -125,6 +128,31 @@ class TestedStatement:
     def scores(self, tokens: Sequence[Token], number: int) -> list[float]:
         """The share of the content of some of its tokens that each sentence of a passage holds."""
         return self._aligned.scores(tokens, number)
+
+    @cached_property
+    def copied(self) -> float:
+        """The largest share of its adjacent words that an aligned window has; 1.0 if one is in another language."""
+        if not self.is_comparable:
+            return 1.0
+        return max((self.copied_from(window) for window in self.windows), default=0.0)
+
+    @cached_property
+    def is_comparable(self) -> bool:
+        """Whether all aligned windows are in its language, so that its words are comparable with theirs."""
+        return all(self.alignment.languages[window.number] == self.language for window in self.windows)
+
+    def copied_from(self, window: Window) -> float:
+        """The share of its adjacent words that stand side by side in a window too."""
+        key = window.number, window.sentences
+        if key not in self._copied:
+            passage = self.alignment.passages[window.number]
+            known = frozenset().union(*(forms_of(passage.sentences[index]).pairs for index in window.sentences))
+            self._copied[key] = sum(map(known.__contains__, self._pairs)) / (len(self._pairs) or 1)
+        return self._copied[key]
+
+    @cached_property
+    def _pairs(self) -> list[tuple[str, str]]:
+        return list(pairwise(forms_of(self.content).texts))
 
     @cached_property
     def _aligned(self) -> AlignedContent:

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from wenmai.grounding.checks.statement import Objection, Reason, TestedStatement
 from wenmai.grounding.claims.claim import NAMES, Claim, ClaimKind
+from wenmai.grounding.claims.counts import ITEM
 from wenmai.grounding.comparison import shared_content
 from wenmai.grounding.content import Span, fold_text
 from wenmai.grounding.support import PassageFacts, bare_name, implied_keys, supporting_passages
@@ -13,14 +14,20 @@ from wenmai.grounding.wording.words import load_words
 _LINK = re.compile(
     r"(?:https?://|www\.)[^\s，。；、）)】\]>]+|[\w.+-]+@[\w-]+\.[\w.-]+|\b[\w-]+\.(?:com|org|net|cn|io|gov|edu)\b[^\s，。]*"
 )
-_CODE = re.compile(r"(?<![A-Za-z0-9])(?:[A-Z]{2,}[A-Za-z0-9-]*|[A-Za-z]+-?\d[\w.-]*|\d+[A-Za-z]+\w*)(?![A-Za-z])")
+_CODE = re.compile(
+    r"(?<![A-Za-z0-9])(?:[A-Z]{2,}[A-Za-z0-9-]*|[A-Za-z]+-?\d[A-Za-z0-9.-]*|\d+[A-Za-z]+[A-Za-z0-9]*)(?![A-Za-z])"
+)
 _DIGITS = re.compile(r"(?<![\w.])\d+(?:[.:/-]\d+)*(?![\w])")
+_UNIT = re.compile(r"(?<=\d)(?=[a-z])")
 _CAPITAL = re.compile(r"(?<=[a-z0-9,;] )[A-Z][a-zà-ɏ]+[\w-]*")
-_OF_AN_HOUR = re.compile(r"\b(?:half an|half a|quarter of an?) (?:hour|day|year|minute)\b")
+_OF_AN_HOUR = re.compile(r"\b(?:half an|half a|quarter of an?) (?:hour|day|year|minute)\b|\band a half\b")
 _ALIGNED = 0.5
 _CLOSE = 0.15
 _LIGHT = 2
 """Weight up to which a clause has no context of its own for its values."""
+
+_COPIED = 0.25
+"""Share of a statement that is copied, from which its values stand in the same places as those of the passage."""
 
 _LEAST = 4
 """Weight from which a clause says something of a person."""
@@ -47,8 +54,13 @@ def find_unknown_tokens(statement: TestedStatement) -> Iterator[Objection]:
             inside = any(start <= match.start() < end for start, end in taken)
             if match[0].isalpha() and (any(foreign) if pattern is _CAPITAL else all(foreign)):
                 continue
-            if not inside and match[0] not in _FREE and not any(fold_text(match[0]) in text for text in texts):
+            if not inside and match[0] not in _FREE and not any(_is_in(fold_text(match[0]), text) for text in texts):
                 yield Objection(*match.span(), Reason.VALUE)
+
+
+def _is_in(token: str, text: str) -> bool:
+    """Whether a passage has a token, as a singular or with a blank before its unit too."""
+    return token in text or token.removesuffix("s") in text or _UNIT.sub(" ", token) in text
 
 
 def find_unknown_words(statement: TestedStatement) -> Iterator[Objection]:
@@ -77,6 +89,8 @@ def find_misplaced_values(statement: TestedStatement, facts: Sequence[PassageFac
             if ":" not in claim.value and not supporting_passages(claim, allowed):
                 continue
             misplaced = _is_misplaced_name if claim.kind in NAMES else _is_misplaced
+            if claim.kind not in NAMES and statement.copied < _COPIED:
+                continue
             if misplaced(statement, span, claim, allowed):
                 yield Objection(claim.start, claim.end, Reason.VALUE)
 
@@ -150,4 +164,6 @@ def _same_kind(claim: Claim, other: Claim) -> bool:
         return False
     if claim.kind is not ClaimKind.NUMBER:
         return True
-    return claim.value.partition(" ")[2] == other.value.partition(" ")[2]
+    amount, _, unit = claim.value.partition(" ")
+    same, _, other_unit = other.value.partition(" ")
+    return unit == other_unit or (amount == same and other_unit in {"", ITEM})

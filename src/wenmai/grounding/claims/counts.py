@@ -130,7 +130,7 @@ _LINKS = frozenset(
     word_list(
         """
         of in and at on the by for from to is was were are with or as a an has had have but when until
-        which that it
+        which that it per we you they he she if unless while then who not each every than so just only off
         """
     )
 )
@@ -145,7 +145,7 @@ _IDIOMS = re.compile(
         一举两得 接二连三 丢三落四 乱七八糟 一清二白 一清二楚 独一无二 两面三刀 三心二意 五花八门
         三百六十行 十有八九 百年大计 百年好合 两三句 三两句 两口子 一二三四 两点之间 七夕 八仙 二胡
         三月三 九月九 重九 三国 五行 八字 三字经 千字文 四合院 二十四节气 二十四史 二十四孝 十二生肖
-        十二时辰 五代十国 两岸 四川 九江 三峡 三亚 万年青 百合 百岁 双十 一个人
+        十二时辰 五代十国 两岸 四川 九江 三峡 三亚 万年青 百合 百岁 双十 一个人 零(?=[件食钱售星散碎工花用])
         """
     )
 )
@@ -167,6 +167,9 @@ _LISTED = re.compile(
     rf"它)|(?P<digit>(?:^|(?<=[\s；;。，,]))\d{{1,2}})[.、)）]"
 )
 _ITEM_ZH = re.compile(r"[条则款章项卷]")
+_WHOLE = re.compile(rf"([{NUMERALS}]{{1,3}})点$")
+"""The whole part of a decimal in Chinese, before its fraction: 一点四米."""
+
 _MARKER = re.compile(
     r"(?m)^[ \t]{0,8}(?:\d{1,2}[.、)）:：](?!\d)|[(（]?[一二三四五六七八九十]{1,3}[)）、.])|"
     r"\[\d{1,3}\]|【\d{1,3}】|［\d{1,3}］"
@@ -272,6 +275,9 @@ def _count_zh(text: str, number: Number, lexicon: Lexicon) -> Claim | None:
     value = number.value or 0
     alone = number.text.strip("百千万亿") == ""
     quoted = after[:1] == "字" and value <= _MAX_QUOTED
+    whole = _WHOLE.search(text, max(0, number.start - 4), number.start)
+    if whole and len(number.text) == 1:
+        value = float(f"{whole_number(whole[1])}.{value:g}")
     if alone or quoted or _VAGUE_ZH.match(after):
         return None
     unit = _after_zh(lexicon).match(after)

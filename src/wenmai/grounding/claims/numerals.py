@@ -47,7 +47,7 @@ _MULTIPLIERS_EN = {"hundred": 100, "thousand": 1000, "million": 1_000_000}
 _WORD = "|".join((*_WORDS_EN, *_MULTIPLIERS_EN))
 _ORDINAL = "|".join(_ORDINAL_WORDS)
 _NUMBER = re.compile(
-    r"(?<![\d.])(?P<digits>\d{1,3}(?:,\d{3}){1,4}(?![\d,])|"
+    r"(?<![\d.])(?P<digits>\d{1,3}(?:,\d{3}){1,4}(?!\d|,\d)|"
     r"\d{1,12}(?:\.\d{1,6})?(?!\d))(?P<scale>[百千万亿]{0,2})"
     r"(?P<suffix>(?:st|nd|rd|th)\b)?"
     rf"|(?<![{NUMERALS}])(?P<chinese>[{NUMERALS}]{{1,16}})"

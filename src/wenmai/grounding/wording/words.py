@@ -58,6 +58,9 @@ class Words(msgspec.Struct, frozen=True):
         courtesies: the words of phrases that state nothing.
         exact: the words that are values.
         any_exact: finds any of them in a statement.
+        wider: words that make a statement say more, those of one meaning together.
+        limits: words that make it say less, likewise.
+        light: verbs and prepositions that add nothing.
         phrases: the first stems of English phrases, with the number of words of the longest one.
     """
 
@@ -66,6 +69,9 @@ class Words(msgspec.Struct, frozen=True):
     phrases: Mapping[str, int]
     exact: Sequence[ExactWords]
     any_exact: re.Pattern[str]
+    wider: Sequence[frozenset[str]]
+    limits: Sequence[frozenset[str]]
+    light: frozenset[str]
 
 
 @lru_cache(maxsize=16_384)
@@ -111,7 +117,8 @@ def load_words() -> Words:
     courtesies = frozenset(form_of(word) for line in _lines("courtesy.txt") for word in line.split())
     exact = [_exact(line) for line in _lines("exact.txt")]
     any_exact = re.compile("|".join(words.stated.pattern for words in exact))
-    return Words(known, courtesies, phrases, exact, any_exact)
+    extents = _extents()
+    return Words(known, courtesies, phrases, exact, any_exact, extents["wider"], extents["limit"], extents["light"][0])
 
 
 def _lines(name: str) -> Iterator[str]:
@@ -124,6 +131,18 @@ def _exact(line: str) -> ExactWords:
     words = [word.strip() for word in stated if word.strip()]
     further = [word.strip() for word in others if word.strip()]
     return ExactWords(re.compile(any_word(words)), re.compile(any_word([*words, *further])))
+
+
+def _extents() -> dict[str, list[frozenset[str]]]:
+    """The words that set how far a statement reaches, by section."""
+    found: defaultdict[str, list[frozenset[str]]] = defaultdict(list)
+    section = ""
+    for line in _lines("extents.txt"):
+        if line.startswith(_SECTION):
+            section = line.strip("[]")
+        else:
+            found[section].append(frozenset(form_of(word) for word in line.split()))
+    return found
 
 
 def _concepts() -> dict[str, set[int]]:

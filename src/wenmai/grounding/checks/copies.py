@@ -1,0 +1,95 @@
+"""Copies: what a sentence adds to the passage that it copies, and which limits it drops."""
+
+from collections.abc import Collection, Iterator, Sequence
+
+from wenmai.grounding.aligned import Window
+from wenmai.grounding.checks.forms import Form, forms_of
+from wenmai.grounding.checks.statement import Objection, Reason, TestedStatement
+from wenmai.grounding.content import Content, Span, Token
+from wenmai.grounding.wording.words import load_words
+
+_COPIED = 0.6
+"""Share of a statement that is copied, from which a word that the passage lacks is an addition."""
+
+_WIDER = 0.3
+"""The same for words such as *all*, *always* and *must*."""
+
+_LIMITED = 0.4
+"""The same for words such as *only* and *except* that the passage has and the statement lacks."""
+
+_SAME = 0.6
+_CLOSE = 0.1
+
+
+def find_additions(statement: TestedStatement) -> Iterator[Objection]:
+    """New words within a copied sentence, and words that make it say more than its original."""
+    if not statement.is_comparable or statement.attribution.is_attributed(0, len(statement.text)):
+        return
+    added = [_added(statement, window) for window in statement.windows]
+    for start, end in min(added, key=len, default=[]):
+        yield Objection(start, end, Reason.COVERAGE)
+
+
+def find_dropped_limits(statement: TestedStatement) -> Iterator[Objection]:
+    """Copied clauses without the *only* or *except* of their original."""
+    if not statement.is_comparable or statement.copied < _LIMITED:
+        return
+    limits = [words for words in load_words().limits if not _has_any(statement.content.tokens, words)]
+    for clause in statement.clauses:
+        if statement.is_attributed(clause) or not clause.weight or statement.is_verbatim(clause):
+            continue
+        closest = statement.closest(clause, least=_SAME, within=_CLOSE)
+        if closest and any(all(_has_any(other, words) for other in closest) for words in limits):
+            yield Objection(clause.start, clause.end, Reason.COVERAGE)
+
+
+def _has_any(tokens: Sequence[Token], words: Collection[str]) -> bool:
+    return any(token.form in words for token in tokens)
+
+
+def _added(statement: TestedStatement, window: Window) -> list[tuple[int, int]]:
+    """The spans of the words that the sentences of a window lack, if the rest is copied from them."""
+    copied = statement.copied_from(window)
+    passage = statement.alignment.passages[window.number]
+    sentences = [passage.sentences[index] for index in window.sentences]
+    found: list[tuple[int, int]] = []
+    if copied >= _COPIED:
+        concepts = frozenset().union(*(Span(sentence.tokens).concepts for sentence in sentences))
+        for run in _new_runs(forms_of(statement.content).forms, sentences, passage.units):
+            touched = [each for each in statement.content.tokens if each.weight and _overlaps(each, run)]
+            if not touched or any(_is_new(each, concepts) for each in touched):
+                found.append((run[0].start, run[-1].end))
+    if copied >= _WIDER:
+        for words in load_words().wider:
+            if not any(_has_any(sentence.tokens, words) for sentence in sentences):
+                found += [(each.start, each.end) for each in statement.content.tokens if each.form in words]
+    return found
+
+
+def _is_new(token: Token, concepts: frozenset[int]) -> bool:
+    return token.form not in load_words().light and token.word.concepts.isdisjoint(concepts)
+
+
+def _overlaps(token: Token, run: Sequence[Form]) -> bool:
+    return token.start < run[-1].end and token.end > run[0].start
+
+
+def _new_runs(
+    forms: Sequence[Form], sentences: Sequence[Content], units: Collection[str | int]
+) -> Iterator[Sequence[Form]]:
+    """The runs that some sentences lack: new to the whole passage, or between words that are copied."""
+    known = {text for sentence in sentences for text in forms_of(sentence).texts}
+    pairs = {pair for sentence in sentences for pair in forms_of(sentence).pairs}
+    texts = [form.text for form in forms]
+    start = 0
+    while start < len(forms):
+        stop = start
+        while stop < len(forms) and texts[stop] not in known:
+            stop += 1
+        run = forms[start:stop]
+        if any(form.weight for form in run):
+            new = any(form.weight and form.text not in units for form in run)
+            before, after = tuple(texts[max(0, start - 2) : start]), tuple(texts[stop : stop + 2])
+            if new or (before in pairs and after in pairs):
+                yield run
+        start = stop + 1
