@@ -99,6 +99,8 @@ LATE_IMPORTERS = {
     "wenmai.stores.vector_matrix": "numpy, for the first vector",
     "wenmai.stores.word_scores": "numpy, for the first search",
     "wenmai.retrieval.message_ranking": "numpy, for the first recall",
+    "wenmai.memory.episode_entries": "numpy, for the first recall",
+    "wenmai.memory.ranked_hits": "numpy, for the first recall",
     "wenmai.stores.sql.migrations": "Alembic, for a schema that is not current",
     "wenmai.providers": "packages that an extra brings",
     "wenmai.cli": "a command loads what it needs, so that --help is quick",

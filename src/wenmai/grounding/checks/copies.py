@@ -48,7 +48,10 @@ def _has_any(tokens: Sequence[Token], words: Collection[str]) -> bool:
 
 
 def _added(statement: TestedStatement, window: Window) -> list[tuple[int, int]]:
-    """The spans of the words that the sentences of a window lack, if the rest is copied from them."""
+    """The spans of the words that the sentences of a window lack, if the rest is copied from them.
+
+    Names, titles and values are checked as such.
+    """
     copied = statement.copied_from(window)
     passage = statement.alignment.passages[window.number]
     sentences = [passage.sentences[index] for index in window.sentences]
@@ -56,6 +59,8 @@ def _added(statement: TestedStatement, window: Window) -> list[tuple[int, int]]:
     if copied >= _COPIED:
         concepts = frozenset().union(*(Span(sentence.tokens).concepts for sentence in sentences))
         for run in _new_runs(forms_of(statement.content).forms, sentences, passage.units):
+            if any(claim.start < run[-1].end and claim.end > run[0].start for claim in statement.claims):
+                continue
             touched = [each for each in statement.content.tokens if each.weight and _overlaps(each, run)]
             if not touched or any(_is_new(each, concepts) for each in touched):
                 found.append((run[0].start, run[-1].end))
