@@ -21,7 +21,7 @@ from support import engine_at
 from wenmai.chat.pipeline import Chat
 from wenmai.chat.turn import TurnAnswer, TurnRequest
 from wenmai.engine import Engine, load_engine_settings, open_engine
-from wenmai.errors import InvalidInput, ModelError, StoreUnavailable
+from wenmai.errors import ModelError, StoreUnavailable
 from wenmai.grounding.evidence import EvidenceBase
 from wenmai.grounding.types import PolicyMode
 from wenmai.providers.embedders import open_embedder
@@ -350,7 +350,7 @@ async def test_callers_that_manage_evidence_get_the_error(
 
 
 async def test_bad_input_does_not_open_the_search() -> None:
-    """Vectors of another length than the indexed ones are refused each time."""
+    """Vectors of another length than the indexed ones are refused each time; the words are searched."""
     async with (
         embedding_server() as (url, _),
         embedding_server(length=4) as (longer, _),
@@ -361,8 +361,11 @@ async def test_bad_input_does_not_open_the_search() -> None:
         await indexing.finish_embedding(SITE)
         evidence = EvidenceBase(*parts_of(store), open_embedder("openai:any", base_url=longer), policy=AT_ONCE)
         for _ in range(3):
-            with pytest.raises(InvalidInput):
-                await evidence.find(SITE, WHEN_BUILT)
+            found = await evidence.find(SITE, WHEN_BUILT)
+            assert ([each.evidence_id for each in found.passages], found.degraded) == (
+                [GENEALOGY.evidence_id],
+                ["embedder"],
+            )
         assert [state_of(each) for each in evidence.breakers] == ["closed", "closed"]
 
 
