@@ -20,7 +20,7 @@ def act_of(question: str, *, in_conversation: bool = False) -> DialogueAct:
 
 @pytest.mark.parametrize(
     "question",
-    ["你好", "您好，严爷爷！", "Hello there!", "Hi, village elder", "你是谁？"],
+    ["你好", "您好，严爷爷！", "Hello there!", "Hi, village elder", "你是谁？", "早啊", "evening all"],
 )
 def test_a_bare_greeting_is_a_greeting(question: str) -> None:
     """Greetings and who-are-you, with or without a form of address."""
@@ -34,6 +34,9 @@ def test_a_bare_greeting_is_a_greeting(question: str) -> None:
         "好的，明白了", "祝您身体健康", "你吃了吗", "你累不累呀", "我得先走了", "算我记错了", "你们周末忙不忙",
         "Thank you so much!", "Thanks for telling me about it.", "Bye, take care", "How interesting!",
         "Never mind, thank you for your patience.", "That's a lovely story.", "I see, got it.",
+        "上次多亏您了", "谢谢提醒", "好，那周三见", "不客气，我才要谢您", "了解，感恩", "想请教一下",
+        "that is very kind, bless you",
+        "haha fair enough, worth a try", "ok ta very much", "那就一会儿见", "太好了，回头请你吃糖",
         "I wish you a happy new year", "How are you?", "Have you eaten yet?", "Are you a robot?",
     ],
 )  # fmt: skip
@@ -47,7 +50,8 @@ def test_thanks_farewell_interest_wishes_and_small_talk_are_courtesies(question:
     "question",
     [
         "谢谢，那门票多少钱？", "ok 那祠堂呢", "哦，原来如此，那后来呢？", "真有意思，它有多高？",
-        "Thanks! How much is the ticket?",
+        "Thanks! How much is the ticket?", "想请教一下，门票多少钱", "我是新来的，怎么借书",
+        "Morning! When do you open?",
         "Great, and what about the price?", "That's interesting! How tall is it?", "ok so where is it",
     ],
 )  # fmt: skip

@@ -14,12 +14,12 @@ _PRAISE = any_of(
 )
 _PRAISE_EN = (
     "(?:interesting|fascinating|amazing|awesome|wonderful|lovely|cool|great|nice|neat|impressive|incredible|beautiful|"
-    "helpful|useful|brilliant|fantastic|excellent|remarkable|funny|sad|touching|moving|sweet|perfect|clear)"
+    "helpful|useful|brilliant|fantastic|excellent|remarkable|funny|sad|touching|moving|sweet|perfect|clear|kind|thoughtful)"
 )
 
 COURTESY = pattern_of(
     zh=f"""
-    (?:非常|十分|太|真是?)?(?:谢谢|多谢|感谢|谢过|谢了|谢啦)(?:你们|您们|你|您)?(?:的?(?:帮助|回答|解答|讲解|介绍|分享|耐心))?
+    (?:非常|十分|太|真是?)?(?:谢谢|多谢|感谢|谢过|谢了|谢啦)(?:你们|您们|你|您)?(?:的?(?:帮助|帮忙|回答|解答|讲解|介绍|分享|耐心|提醒|指点|指教|告知|关照|招待|理解))?
     (?:你|您)?辛苦(?:你|您|大家)?[了啦]? 真?没想到 算了(?:算了)? 麻烦(?:你|您)了 费心了? 受教了? 长见识了? 长知识了?
     涨知识了? 学到了? 有劳了? 承教了? 再见 拜拜 回头见 明天见 下次见 改天见 告辞
     (?:下次|改天|回头|有空)再(?:聊|来|见|说) (?:我)?(?:得|要|该|先|就){{0,3}}走了 先这样吧? 就到这(?:里|儿)?吧?
@@ -35,6 +35,14 @@ COURTESY = pattern_of(
     (?:你|您)[^,，。!?？]{{0,8}}(?:忙不忙|累不累|烦不烦|困不困|冷不冷|热不热|饿不饿)
     (?:今天|最近|现在)(?:忙不忙|累不累|冷不冷|热不热) 在吗 在不在
     (?:就|那就)?(?:算|当)(?:是)?我(?:记|看|听|弄|搞)错了?
+    打扰(?:你|您)?一下 (?:上回|上次|这次|今天|昨天)?(?:真是|还是|这)?多亏了?(?:你|您)们?了? (?:可|真是)?帮了?我?大忙了?
+    我(?:才|倒)要谢谢?(?:你|您)们? 感恩 爱(?:你|您)们? (?:周|星期|礼拜)[一二三四五六日天末]见
+    (?:那|就)*(?:一会儿?|待会儿?|晚点|明早|下周|到时候?|改日)见
+    (?:我)?心里有[数底]了? (?:我)?想(?:请教|咨询|打听|问)(?:一下|点事儿?|个事儿?|件事)?
+    (?:我)?(?:头一回|头一次|第一次|初次)来(?:这儿|这里|你们这儿?|办事)?
+    (?:我)?(?:还)?有点儿?(?:懵|紧张|晕|累|困|激动) 我?是?新来的
+    (?:到时候?|改天|回头)请(?:你|您)(?:们)?(?:吃|喝)[^,，。!?？]{{1,4}}
+    (?:人|事|活)多不多[呀啊]? (?:你|您|你们)?(?:真是?|太)?(?:贴心|热心|周到|细心)了?
     没关系 不客气 不用谢 对不起 抱歉 不好意思 让(?:你|您)久等了
     """,
     en=rf"""
@@ -57,6 +65,8 @@ COURTESY = pattern_of(
     are_you_(?:busy|tired|happy|hungry|ok|okay|well|cold|a_robot|a_bot|human|a_human|real|an_ai|a_real_person|a_machine)(?:_today|_now)?
     do_you_(?:like|enjoy|love)_\w+(?:_\w+)? (?:nice|lovely|beautiful|good)_weather(?:_today)? sorry my_apologies
     no_(?:problem|worries) nice_(?:talking|chatting|speaking)_(?:to|with)_you
+    bless_you ta(?:_very_much)? worth_a_(?:try|shot|go) (?:i'm_)?new_here fair_winds bye_for_now
+    (?:i(?:'ve|_have)?_)?just_(?:got|bought)_(?:my|our)_(?:first|new)_\w+ (?:that_)?clears_(?:it|that)_up
     i_(?:enjoyed|loved|liked)_(?:that|this|it|our_\w+|talking_(?:to|with)_you)
     """,
 )
@@ -64,7 +74,8 @@ COURTESY = pattern_of(
 
 ACKNOWLEDGEMENT = pattern_of(
     zh="""
-    嗯+ 好的?吧? 好嘞 行吧? 明白了? 懂了 我懂了? 知道了 了解了? 收到 原来 噢 哦 可以了 没事了? 不错 赞 棒 妙
+    嗯+ 好的?吧? 好嘞 好呀? 行吧? 行嘞 明白[了啦]? 了解 懂了 我懂了? 知道了 了解了? 收到 原来 噢 哦 可以了 没事了?
+    不错 赞 棒 妙
     是的 对的?
     """,
     en="""

@@ -29,11 +29,12 @@ _LOCAL = "(?![里儿]|个?(?:村|地方|镇|县|时候))"
 GREETING = pattern_of(
     zh="""
     大家好 你们好 (?:老人家|老师|大爷|大妈|大叔|阿姨|师傅|老板|先生|女士|爷爷|奶奶|朋友|各位|前辈)们?好[啊呀哇]?
-    你好(?!吗) 您好(?!吗) 早上好 上午好 中午好 下午好 晚上好 早安 哈喽 哈啰 嗨 幸会 久仰 打扰了 有人在吗 在吗
+    你好(?!吗) 您好(?!吗) 早上好 上午好 中午好 下午好 晚上好 早安 早[啊呀] 哈喽 哈啰 嗨 幸会 久仰 打扰了 有人在吗 在吗
     (?:你|您)是谁 (?:你|您)叫什么(?:名字)? 怎么称呼(?:你|您)? 自我介绍
     """,
     en="""
-    hello hi hey greetings good_(?:morning|afternoon|evening|day) nice_to_meet_you who_are_you
+    hello hi hiya hey ahoy howdy greetings (?:good_)?(?:morning|afternoon|evening)(?:_all|_everyone|_everybody)?
+    good_day nice_to_meet_you who_are_you
     what(?:'s|_is)_your_name introduce_yourself
     """,
 )
