@@ -112,7 +112,9 @@ async def test_an_erased_user_leaves_nothing_and_other_users_keep_everything(eng
     assert (receipt.left, receipt.continued) == (0, UNSET)
     assert await stored(engine, ERIN) == {}
     assert await stored(engine, OTHER) == others
-    assert "erin" not in await search_owners(engine.settings.store)
+    owners = await search_owners(engine.settings.store)
+    assert "erin" not in owners
+    assert not any(owner.startswith("emptied/") for owner in owners), "a row below the highest number is deleted"
     assert not any([await asyncio.to_thread(keys_with, url, "s-erin") for url in servers])
     again = await engine.memory.erasures.erase(ERIN)
     assert (again.erased, again.left) == ([], 0)

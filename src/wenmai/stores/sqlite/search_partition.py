@@ -75,10 +75,17 @@ def created_partition(connection: apsw.Connection, owner: Owner) -> Partition:
 
 
 def forget_emptied(connection: apsw.Connection, partition: int) -> None:
-    """Take the user's name from a partition without entries; the row stays, so that no number is used twice."""
+    """Delete the row of a user's partition that has no entries left, which has the user's name.
+
+    The row with the highest number stays without the name, since SQLite would give its number to the next partition.
+    """
+    emptied = "WHERE partition = ? AND entries = 0 AND shared = 0 AND user_id <> ''"
     connection.execute(
-        "UPDATE search_partitions SET user_id = 'emptied/' || hex(randomblob(16)) "
-        "WHERE partition = ? AND entries = 0 AND shared = 0 AND user_id <> ''",
+        f"DELETE FROM search_partitions {emptied} AND partition < (SELECT max(partition) FROM search_partitions)",
+        (partition,),
+    )
+    connection.execute(
+        f"UPDATE search_partitions SET user_id = 'emptied/' || hex(randomblob(16)) {emptied}",
         (partition,),
     )
 
