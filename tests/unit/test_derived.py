@@ -517,6 +517,38 @@ async def test_an_answer_that_is_completed_after_later_messages_is_derived(world
     assert ranges(recorder) == [(0, 4), (0, 4), (4, 8)]
 
 
+async def test_an_answer_completed_right_before_a_crash_is_derived_after_it(world: World) -> None:
+    """A later process finds that watermarks had passed it, and derives the thread again once."""
+    killed = world.process(Recorder())
+    session = await killed.session("s")
+    *_, answer = await session.append([DETAILED, {**ANSWER, "completed": False}])
+    await session.append([DETAILED, ANSWER])
+    await killed.derived.catch_up(10)
+    await killed.derived.watermarks.flush()
+    await world.logs.complete(Scope(), session._thread, answer, content="好的", tokens=2)
+    recorder = Recorder()
+    memory = world.process(recorder)
+    for found in (1, 0):
+        assert await memory.derived.sweep() == found
+        await memory.derived.catch_up(10)
+        assert ranges(recorder) == [(0, 4)]
+
+
+async def test_an_abandoned_answer_is_no_longer_looked_for(world: World) -> None:
+    """After an hour its thread counts as up to date."""
+    recorder = Recorder()
+    memory = world.process(recorder)
+    session = await memory.session("s")
+    await session.append([DETAILED, {**ANSWER, "completed": False}])
+    await session.append([DETAILED, ANSWER])
+    await memory.derived.catch_up(10)
+    assert await memory.derived.sweep() == 1
+    world.clock.advance(derived.ABANDONED_AFTER)
+    await memory.derived.catch_up(10)
+    assert await memory.derived.sweep() == 0
+    assert ranges(recorder) == [(0, 4)]
+
+
 async def test_a_deleted_session_stays_deleted(world: World, caplog: pytest.LogCaptureFixture) -> None:
     """A run that ends later recreates neither record, watermark nor lease, and is no failure."""
     recorder = Recorder()

@@ -20,7 +20,7 @@ import msgspec
 from wenmai.clock import Clock
 from wenmai.errors import InvalidInput, NotFound, StoreError, VersionConflict
 from wenmai.memory.derived_sweep import DerivedSweep
-from wenmai.memory.watermarks import FINAL, NO_MARK, Mark, ThreadRef, Watermarks
+from wenmai.memory.watermarks import FINAL, NO_MARK, UNFINISHED, Mark, ThreadRef, Watermarks
 from wenmai.resilience.background import BackgroundTasks
 from wenmai.resilience.debounce import Debounce, Gathering
 from wenmai.resilience.work_queue import RetryLater, WorkQueue
@@ -376,11 +376,21 @@ class DerivedMemory:
     async def _marks(self, ref: ThreadRef) -> dict[str, Mark]:
         """The watermarks; reset if they passed a message that was completed since the last check."""
         names = list(self._functions)
-        marks = await self.watermarks.get(ref, names)
+        marks = await self.watermarks.get(ref, [*names, UNFINISHED])
+        noted = marks.pop(UNFINISHED).seq
         completed = self._completed.pop(ref, FINAL)
-        if not any(completed < mark.seq != FINAL for mark in marks.values()):
+        outdated: list[str] = []
+        if noted:
+            found = await self._logs.read(ref.scope, ref.thread, start=noted, limit=1)
+            if not any(self._may_be_completed(message) for message in found):
+                outdated.append(UNFINISHED)
+            if not found or found[0].completed:
+                completed = min(completed, noted)
+        if any(completed < mark.seq != FINAL for mark in marks.values()):
+            outdated = [*names, *outdated]  # the note last: until then, another process begins again
+        if not outdated:
             return marks
-        await self.watermarks.reset(ref, names)
+        await self.watermarks.reset(ref, outdated)
         return await self.watermarks.get(ref, names)
 
     def _is_small(self, name: str, change: ThreadChange) -> bool:
@@ -424,11 +434,16 @@ class DerivedMemory:
         """The thread's newest messages, ascending; none while its last answer is being generated."""
         wanted = max(function.newest for function in self._functions.values())
         newest = await self._logs.latest(ref.scope, ref.thread, wanted)
-        # A timestamp far ahead is that of a wrong clock.
-        in_progress = (
-            newest and not newest[-1].completed and abs(self._clock() - newest[-1].timestamp) < ABANDONED_AFTER
-        )
-        return [] if in_progress else newest
+        unfinished = [message.seq for message in newest if self._may_be_completed(message)]
+        if unfinished and unfinished[-1] == newest[-1].seq:
+            return []
+        if unfinished:
+            await self.watermarks.note_unfinished(ref, unfinished[0])
+        return newest
+
+    def _may_be_completed(self, message: Message) -> bool:
+        """Whether it is unfinished and not yet abandoned. A timestamp far ahead is that of a wrong clock."""
+        return not message.completed and abs(self._clock() - message.timestamp) < ABANDONED_AFTER
 
 
 def _change(ref: ThreadRef, mark: int, newest: list[Message]) -> ThreadChange | None:

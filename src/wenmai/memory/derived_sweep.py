@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Container
 from datetime import datetime, timedelta
 
 from wenmai.clock import Clock
-from wenmai.memory.watermarks import FINAL, ThreadRef, Watermarks
+from wenmai.memory.watermarks import FINAL, UNFINISHED, ThreadRef, Watermarks
 from wenmai.resilience.work_queue import WorkQueue
 from wenmai.stores.contracts import Logs
 from wenmai.stores.structs import ActiveThread
@@ -35,7 +35,7 @@ BACKLOG_SECONDS = 0.05
 
 
 class DerivedSweep:
-    """Queues the threads whose watermarks do not match their last message.
+    """Queues the threads whose watermarks do not match their last message, or passed one that was unfinished.
 
     The first sweep of a process examines all threads, later ones those that were active since. All are examined
     again every hour, and after threads were left to the sweeper or the clock was set back.
@@ -101,9 +101,11 @@ class DerivedSweep:
     async def _behind(self, threads: Collection[ActiveThread]) -> list[ActiveThread]:
         by_ref = {ThreadRef(one.scope, one.thread): one for one in threads}
         by_ref = {ref: one for ref, one in by_ref.items() if ref not in self._scheduled}
-        marks = await self._watermarks.get_many(list(by_ref), list(self._functions))
+        marks = await self._watermarks.get_many(list(by_ref), [*self._functions, UNFINISHED])
         return [
-            one for ref, one in by_ref.items() if any(mark not in (one.last_seq, FINAL) for mark in marks[ref].values())
+            one
+            for ref, one in by_ref.items()
+            if marks[ref].pop(UNFINISHED) or any(mark not in (one.last_seq, FINAL) for mark in marks[ref].values())
         ]
 
     async def _queue(self, behind: Collection[ActiveThread]) -> None:

@@ -15,10 +15,14 @@ from wenmai.scope import Scope, ThreadKey
 from wenmai.stores.contracts import Documents
 from wenmai.stores.records import Watermark
 from wenmai.stores.structs import Stored
+from wenmai.stores.update import update
 from wenmai.stores.validation import MAX_KEYS
 
 FINAL = 2**53 - 1
 """Instead of a number: the derived record is complete, and appends do not change it."""
+
+UNFINISHED = "unfinished"
+"""Instead of a function: its watermark is the first unfinished message that others may have passed, or 0."""
 
 MAX_KNOWN = 5_000
 """Threads whose watermarks are cached."""
@@ -153,6 +157,19 @@ class Watermarks:
         for name in functions:
             if marks[name] != FINAL:
                 await self.store(name, ref, 0)
+
+    async def note_unfinished(self, ref: ThreadRef, seq: int) -> None:
+        """Note durably that watermarks may pass this unfinished message; an earlier one stays noted.
+
+        Raises:
+            SessionNotFound: the session was deleted.
+        """
+
+        def first(stored: Stored[Watermark] | None) -> Watermark:
+            return stored.record if stored and 0 < stored.record.seq <= seq else _record(UNFINISHED, ref, seq)
+
+        await update(self._documents, ref.scope, Watermark, _key(UNFINISHED, ref), first)
+        self._forget(UNFINISHED, ref)
 
     async def flush_many(self) -> None:
         """:meth:`flush` if there are many."""
