@@ -23,7 +23,6 @@ Rules for every method of every contract:
 """
 
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
 from datetime import datetime, timedelta
 from typing import Any, Literal, Protocol
 
@@ -400,22 +399,6 @@ class Store(Protocol):
         Raises:
             StoreUnavailable: it does not.
         """
-        ...
-
-
-class Opener(Protocol):
-    """The ``open_store`` function of a backend module."""
-
-    def __call__(self, url: str, *, clock: "ClockLike") -> AbstractAsyncContextManager[Store]:
-        """Open the store at ``url`` for as long as the context lasts."""
-        ...
-
-
-class ClockLike(Protocol):
-    """See :data:`wenmai.clock.Clock`."""
-
-    def __call__(self) -> datetime:
-        """The current time, aware, UTC."""
         ...
 
 

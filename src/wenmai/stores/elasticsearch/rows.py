@@ -10,7 +10,7 @@ import msgspec
 from wenmai.clock import from_micros, to_micros
 from wenmai.scope import Scope
 from wenmai.stores.elasticsearch.client import Client, Found, Ref
-from wenmai.stores.elasticsearch.indices import SESSIONS, index_of
+from wenmai.stores.elasticsearch.indices import index_of
 from wenmai.stores.identity import bound_session
 from wenmai.stores.records import Record, Session
 from wenmai.stores.records.base import stored_fields
@@ -98,11 +98,6 @@ def record_ref(client: Client, scope: Scope, of: type[Record], key: str) -> Ref:
 def session_ref(client: Client, scope: Scope, session_id: str) -> Ref:
     """The place of a session."""
     return record_ref(client, scope, Session, session_id)
-
-
-def owning_session(client: Client, row: Row) -> Ref | None:
-    """The place of the session that the row is bound to."""
-    return Ref(client.index(SESSIONS), row.session) if row.session else None
 
 
 def listing_owner(scope: Scope, of: type[Record]) -> str:
