@@ -310,7 +310,7 @@ async def test_on_postgresql_with_a_warm_redis_and_without(
     postgres_server: PostgresServer, redis_server: RedisServer, tmp_path: Path
 ) -> None:
     """The owner's session is in the cache; then Redis is killed, and the process has only its own."""
-    async with guarded(tmp_path, store=postgres_server.database(), hot=redis_server.url, key_prefix="matrix") as made:
+    async with guarded(tmp_path, store=postgres_server.store(), hot=redis_server.url, key_prefix="matrix") as made:
         await check_credentials(made)
         await check(made)
         redis_server.kill()

@@ -285,7 +285,7 @@ async def searched_on_postgresql(
     postgres_server: PostgresServer,
 ) -> AsyncIterator[tuple[Engine, EvidenceBase, str]]:
     """An engine in this process whose evidence is searched on a server; the server's URL."""
-    url = postgres_server.database()
+    url = postgres_server.store()
     async with engine_at("memory://") as whole, open_store(url) as far:
         documents, _ = parts_of(whole.store)
         evidence = EvidenceBase(documents, far.search, None, policy=AT_ONCE, search_seconds=0.5)

@@ -461,7 +461,7 @@ def calls(count: int) -> TokenUsage:
 @pytest.mark.xdist_group("postgresql")
 async def test_processes_lose_nothing_on_postgresql(postgres_server: PostgresServer) -> None:
     """Four processes of 16 tasks each, all for one user, one tenant and one session."""
-    assert await record_in_processes(postgres_server.database(), 4, 16, 3) == calls(192)
+    assert await record_in_processes(postgres_server.store(), 4, 16, 3) == calls(192)
 
 
 async def test_processes_lose_nothing_on_sqlite(tmp_path: Path) -> None:

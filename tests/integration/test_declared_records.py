@@ -49,7 +49,7 @@ async def store(request: pytest.FixtureRequest) -> AsyncIterator[Opened]:
     clock, hot = MovableClock(datetime.now(UTC)), ""
     if request.param in ("postgresql", CACHED):
         server: PostgresServer = request.getfixturevalue("postgres_server")
-        url = server.database()
+        url = server.store()
         await _create_tables(url)
         hot = empty_redis(request) if request.param == CACHED else ""
     else:

@@ -128,7 +128,7 @@ async def test_titles_and_preferences_appear_after_a_kill(postgres_server: Postg
 
     On both stores at the same time, because most of it is waiting.
     """
-    places = {"sqlite": f"sqlite:///{tmp_path}/wenmai.db", "postgresql": postgres_server.database()}
+    places = {"sqlite": f"sqlite:///{tmp_path}/wenmai.db", "postgresql": postgres_server.store()}
     async with asyncio.TaskGroup() as stores:
         for name, place in places.items():
             (tmp_path / name).mkdir()

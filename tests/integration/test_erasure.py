@@ -281,7 +281,7 @@ async def test_an_erasure_that_a_kill_cut_short_is_completed(
 ) -> None:
     """The service that starts next removes the rest; the receipt counts everything."""
     server: PostgresServer = request.getfixturevalue("postgres_server")
-    url = server.database() if backend == "postgresql" else f"sqlite:///{tmp_path}/wenmai.db"
+    url = server.store() if backend == "postgresql" else f"sqlite:///{tmp_path}/wenmai.db"
     erin = Scope(user_id="erin")
     async with open_memory(url) as memory:
         for number in range(SESSIONS):

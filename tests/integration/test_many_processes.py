@@ -31,7 +31,7 @@ WINDOW = WindowLimits(messages=60, characters=None)
 def place(request: pytest.FixtureRequest, postgres_server: PostgresServer, redis_server: RedisServer) -> Place:
     """An empty database, alone and with Redis in front of it."""
     hot = redis_server.url if request.param.startswith("redis") else ""
-    return Place(postgres_server.database(), hot)
+    return Place(postgres_server.store(), hot)
 
 
 class WriterProcesses:

@@ -26,7 +26,7 @@ UNSTORABLE = "half a pair: \ud800"
 @pytest.fixture
 async def store(postgres_server: PostgresServer) -> AsyncIterator[PostgresqlStore]:
     """A store with a few sessions that have messages."""
-    async with open_store(postgres_server.database(), clock=system_clock) as opened:
+    async with open_store(postgres_server.store(), clock=system_clock) as opened:
         end = system_clock() + timedelta(days=1)
         for number in range(SESSIONS):
             record = Session(session_id=f"s{number}", expires_at=end, lifetime_seconds=86_400)
@@ -89,7 +89,7 @@ async def test_cancelled_appends_do_not_block_others(store: PostgresqlStore) -> 
 
 async def test_appends_in_two_processes_do_not_deadlock(postgres_server: PostgresServer) -> None:
     """Two stores, the same sessions in opposite order, each append moving the expiry: all succeed."""
-    database = postgres_server.database()
+    database = postgres_server.store()
     start, seconds = system_clock(), count(step=2)
 
     def clock() -> datetime:
@@ -112,7 +112,7 @@ async def test_appends_in_two_processes_do_not_deadlock(postgres_server: Postgre
 
 async def test_an_append_that_began_before_a_truncate_continues_after_it(postgres_server: PostgresServer) -> None:
     """Its snapshot has the removed messages, and it is blocked until the truncate is done; its number leaves no gap."""
-    database, clock, thread = postgres_server.database(), MovableClock(), ThreadKey("s", "assistant")
+    database, clock, thread = postgres_server.store(), MovableClock(), ThreadKey("s", "assistant")
     said = [NewMessage(role="user", content="so")]
     async with open_store(database, clock=clock) as store:
         end = clock() + timedelta(hours=1)
@@ -138,7 +138,7 @@ async def test_an_append_that_began_before_a_truncate_continues_after_it(postgre
 
 async def test_appends_race_with_truncates(postgres_server: PostgresServer) -> None:
     """A thread truncated by another process during appends has no gap, and no generated id is reused."""
-    database, thread = postgres_server.database(), ThreadKey("s", "assistant")
+    database, thread = postgres_server.store(), ThreadKey("s", "assistant")
     async with open_store(database, clock=system_clock) as one, open_store(database, clock=system_clock) as other:
         end = system_clock() + timedelta(days=1)
         await one.documents.put(SCOPE, Session(session_id="s", expires_at=end, lifetime_seconds=86_400))

@@ -29,7 +29,7 @@ SCOPE = Scope()
 @pytest.fixture(scope="module")
 def empty_database(postgres_process: PostgresServer) -> str:
     """A database without rows: the statistics of a few would change the plans."""
-    return postgres_process.database()
+    return postgres_process.store()
 
 
 async def plan(database: str, sql: str) -> str:
@@ -108,7 +108,7 @@ Explain = Callable[[SearchQuery], Awaitable[Plans]]
 @pytest.fixture(params=["empty", "analysed"])
 async def searched(request: pytest.FixtureRequest, postgres_server: PostgresServer) -> AsyncIterator[Explain]:
     """Runs a search and returns the plans with the rows read; planned on empty tables, or with all statistics."""
-    url = postgres_server.database()
+    url = postgres_server.store()
     async with open_store(url, clock=system_clock) as store:
         connection = await connect(parse_url(url))
         prepare = f"PREPARE postings AS {POSTINGS}; PREPARE entries AS {ENTRIES}"
@@ -191,7 +191,7 @@ async def test_a_search_reads_only_the_rows_that_it_needs(searched: Explain) -> 
 
 async def test_a_taken_number_is_not_an_error(postgres_server: PostgresServer) -> None:
     """A statement that violates the unique index does nothing, and the connection remains usable."""
-    url = postgres_server.database()
+    url = postgres_server.store()
     async with open_store(url, clock=system_clock) as store:
         end = system_clock() + timedelta(days=1)
         await store.documents.put(SCOPE, Session(session_id="s", expires_at=end, lifetime_seconds=86_400))
@@ -215,7 +215,7 @@ async def test_an_append_slides_its_session_once_a_second_at_most(postgres_serve
     """The fast path moves the expiry of the session like append_messages."""
     clock = MovableClock()
     lifetime, ends = timedelta(hours=1), []
-    async with open_store(postgres_server.database(), clock=clock) as store:
+    async with open_store(postgres_server.store(), clock=clock) as store:
         end = clock() + lifetime
         await store.documents.put(SCOPE, Session(session_id="s", expires_at=end, lifetime_seconds=3_600))
         for milliseconds in (0, 10, 890, 100, 500, 600):

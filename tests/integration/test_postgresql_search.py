@@ -28,7 +28,7 @@ SCOPE = Scope()
 @pytest.fixture
 async def url(postgres_server: PostgresServer) -> str:
     """An empty database."""
-    return postgres_server.database()
+    return postgres_server.store()
 
 
 @pytest.fixture

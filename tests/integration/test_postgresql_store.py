@@ -57,8 +57,8 @@ CREATE TRIGGER noted AFTER DELETE ON traces REFERENCING OLD TABLE AS gone FOR EA
 
 @pytest.fixture
 def url(postgres_server: PostgresServer) -> str:
-    """The URL of an empty database."""
-    return postgres_server.database()
+    """The URL of an empty store."""
+    return postgres_server.store()
 
 
 @asynccontextmanager
@@ -171,8 +171,9 @@ async def test_a_newer_schema_is_refused_and_not_changed(url: str) -> None:
     await connection.close()
 
 
-async def test_another_programs_tables_are_not_changed(url: str) -> None:
+async def test_another_programs_tables_are_not_changed(postgres_server: PostgresServer) -> None:
     """If a table of the same name belongs to another program, no tables are added."""
+    url = postgres_server.database()
     connection = await asyncpg.connect(url)
     await connection.execute("CREATE TABLE conversations (theirs int)")
     with pytest.raises(StoreUnavailable, match="another program"):
@@ -183,8 +184,9 @@ async def test_another_programs_tables_are_not_changed(url: str) -> None:
     await connection.close()
 
 
-async def test_four_concurrent_opens_create_one_schema(url: str) -> None:
+async def test_four_concurrent_opens_create_one_schema(postgres_server: PostgresServer) -> None:
     """Of processes that start together on an empty database, one creates the tables and the others wait for it."""
+    url = postgres_server.database()
 
     async def use(number: int) -> int:
         async with open_store(url, clock=system_clock) as store:

@@ -31,7 +31,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path}/wenmai.db"
     server: PostgresServer = request.getfixturevalue("postgres_server")
-    return server.database()
+    return server.store()
 
 
 async def opened(url: str) -> AsyncIterator[Search]:

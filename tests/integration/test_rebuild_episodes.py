@@ -48,7 +48,7 @@ asyncio.run(main())
 async def test_a_rebuild_that_was_killed_goes_on(backend: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     """The command indexes the threads that are left, nothing twice; the next rebuild begins again."""
     server: PostgresServer = request.getfixturevalue("postgres_server")
-    url = server.database() if backend == "postgresql" else f"sqlite:///{tmp_path}/wenmai.db"
+    url = server.store() if backend == "postgresql" else f"sqlite:///{tmp_path}/wenmai.db"
     async with open_memory(url) as memory:
         await talk(memory)
     await lose_the_index(url)

@@ -35,7 +35,7 @@ ANSWERS_BETWEEN_KILLS = 4
 @pytest.fixture(scope="module")
 def database(postgres_process: PostgresServer) -> str:
     """A database that the tests share."""
-    return postgres_process.database()
+    return postgres_process.store()
 
 
 @pytest.fixture

@@ -31,7 +31,7 @@ ENGLISH = "When was the Yan ancestral hall built?"
 @pytest.fixture(scope="module")
 def database(postgres_process: PostgresServer) -> str:
     """A database shared by the tests, each with its own sessions."""
-    return postgres_process.database()
+    return postgres_process.store()
 
 
 class Services:

@@ -294,7 +294,7 @@ def test_a_disk_that_fills_at_run_time(tmp_path: Path) -> None:
 
 def test_a_database_that_becomes_read_only_at_run_time(postgres_server: PostgresServer, tmp_path: Path) -> None:
     """The same for PostgreSQL, as after a failover to a standby."""
-    with service(postgres_server.database(), tmp_path) as (client, _):
+    with service(postgres_server.store(), tmp_path) as (client, _):
         _read_only(postgres_server, "on")
         try:
             _check_writes_rejected_and_reads_served(client)

@@ -104,7 +104,7 @@ async def test_a_summary_that_a_kill_cut_short_is_completed(
     for module in (lease, derived):
         monkeypatch.setattr(module, "LEASE", timedelta(seconds=0.5))
     server: PostgresServer = request.getfixturevalue("postgres_server")
-    url = server.database() if backend == "postgresql" else f"sqlite:///{tmp_path}/wenmai.db"
+    url = server.store() if backend == "postgresql" else f"sqlite:///{tmp_path}/wenmai.db"
     program = tmp_path / "summarise_and_die.py"
     program.write_text(SUMMARISE_AND_DIE, encoding="utf-8")
     assert Program([str(program), url], env=environment()).wait(SECONDS) == -9
