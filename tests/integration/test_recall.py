@@ -362,6 +362,33 @@ async def test_the_answer_of_a_turn_of_many_tool_calls_is_recalled_with_its_turn
     assert turn.message_ids[0] == "question"
 
 
+async def test_a_turn_is_recalled_up_to_its_first_incognito_message(world: World) -> None:
+    """A caller may mark an answer alone; the turn of its question does not show it, nor what follows it."""
+    memory = world.process()
+    session = await memory.session("s", scope=ANN)
+    secret = {"role": "assistant", "content": "Under the oak", "id": "secret", "metadata": {"incognito": True}}
+    after = {"role": "assistant", "content": "The oak by the river", "id": "after"}
+    await session.append([{"role": "user", "content": "Where is the treasure?", "id": "question"}, secret, after])
+    await memory.derived.catch_up(10)
+    [turn] = await memory.recall("treasure", scope=ANN, unit="turn")
+    assert (turn.message_ids, turn.text) == (["question"], "Where is the treasure?")
+    assert await ids_of(memory, "oak river") == []
+
+
+async def test_a_turn_holds_messages_within_the_times_alone(world: World) -> None:
+    """The answer that came after ``before`` is not recalled with its question, nor a question before ``after``."""
+    memory = world.process()
+    session = await memory.session("s", scope=ANN)
+    await say(session, MUSEUM)
+    world.clock.advance(timedelta(minutes=1))
+    answered = world.clock()
+    await say(session, "How lovely, a museum with dinosaurs", role="assistant")
+    await memory.derived.catch_up(10)
+    assert await ids_of(memory, "museum", unit="turn", before=answered) == ["s-0"]
+    assert await ids_of(memory, "museum", unit="turn", after=answered) == ["s-1"]
+    assert await ids_of(memory, "museum", unit="turn") == ["s-0", "s-1"]
+
+
 async def test_meaning_arrives_after_the_words(world: World) -> None:
     """A message is found by its words while its vector is on the way; no text is embedded twice."""
     embedder = WordVectors()

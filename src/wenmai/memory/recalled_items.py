@@ -55,6 +55,12 @@ class RecallQuery(msgspec.Struct, frozen=True, kw_only=True):
     exclude: Collection[str] = ()
     mmr_lambda: float | None = None
 
+    def allows(self, message: Message) -> bool:
+        """Whether the message is within the times asked for."""
+        return (self.before is None or message.timestamp < self.before) and (
+            self.after is None or message.timestamp >= self.after
+        )
+
 
 class Reasons(msgspec.Struct, frozen=True, kw_only=True):
     """The parts of a score; they add up to it."""
