@@ -224,6 +224,7 @@ async def test_times_that_no_index_holds_hide_nothing(world: World) -> None:
         ("before", {"before": datetime(2026, 3, 1)}),  # noqa: DTZ001 — such a time is refused
         ("after", {"after": datetime(2026, 3, 1)}),  # noqa: DTZ001
         ("query", {"query": "museum \ud800"}),
+        ("unit", {"unit": "sentence"}),
     ],
 )
 async def test_a_query_that_cannot_be_asked_is_named(world: World, field: str, limits: dict[str, Any]) -> None:
@@ -636,6 +637,8 @@ async def test_recall_over_http(tmp_path: Path) -> None:
             {"query": " "},
             {"query": "a", "top_k": 0},
             {"query": "a", "unit": "day"},
+            {"query": "a", "mmr_lambda": "0.5"},
+            {"query": "a", "mmr_lambda": True},
             {"query": "a", "x": 1},
         ):
             assert (await service.client.post("/v1/recall", json=wrong)).status_code == 422, wrong
