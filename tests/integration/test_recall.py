@@ -141,6 +141,16 @@ async def test_what_was_said_is_recalled_from_all_sessions_of_the_user(world: Wo
         await memory.recall("museum", scope=BEN, session_id="one")
 
 
+@pytest.mark.parametrize("embedder", [None, WordVectors()], ids=["words alone", "with vectors"])
+async def test_what_was_said_last_is_before_the_answer_to_it(world: World, embedder: WordVectors | None) -> None:
+    """The words of a message are also in the entry of its answer, and no message follows that is without them."""
+    memory = world.process(embedder)
+    session = await memory.session("one", scope=ANN)
+    await say(session, MUSEUM, "How lovely", CAT, "Fine")
+    await memory.derived.catch_up(10)
+    assert (await ids_of(memory, "What is my cat called?"))[:2] == ["one-2", "one-3"]
+
+
 OTHER_TALK = (
     ("周末想去爬山 I want to climb a hill", "好主意 good idea"),
     ("家里的猫生病了 our cat is ill", "希望它好起来 poor thing"),

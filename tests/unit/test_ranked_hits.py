@@ -83,6 +83,14 @@ def test_the_words_of_the_message_after_count_more_than_of_the_one_before() -> N
     assert scores[after.id] > scores[before.id] > 0
 
 
+def test_no_message_after_is_one_without_the_words() -> None:
+    """So that the words in the entry of the last message are those of the one before it."""
+    hits = [hit(FIRST, 5), hit(SECOND, 5)]
+    with_one = of_neighbours(hits, [near(FIRST, 6, 0.0), near(SECOND, 6, 0.0)])
+    assert of_neighbours(hits, []) == with_one
+    assert max(with_one.values()) < 0
+
+
 def test_nothing_found_is_ranked_as_nothing() -> None:
     """Also without neighbours."""
     assert list(ranked_hits("cat", (), [], [])) == []
