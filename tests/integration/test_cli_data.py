@@ -3,13 +3,18 @@
 import json
 import os
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 from cli_process import wenmai
 from typer.testing import CliRunner, Result
 
+from wenmai import blocking
 from wenmai.cli.app import app
+from wenmai.memory.recalled_items import RecalledItem
 
 
 @pytest.fixture(autouse=True)
@@ -119,6 +124,48 @@ def test_what_cannot_be_redacted_is_not_shown(options: tuple[str, ...], text: by
     result = CliRunner().invoke(app, ["redact", *options], input=text)
     assert (result.exit_code, "hunter2" in result.output) == (2, False)
     assert ("byte 16" in result.stderr) or ("line 1" in result.stderr)
+
+
+VISITS = [
+    {"session_id": "s", "role": "user", "content": f"We saw the old museum {n}", "id": f"m{n}", "timestamp": time}
+    for n, time in enumerate(["2026-01-01T00:00:00Z", "2026-02-01T00:00:00Z", "2026-03-01T00:00:00Z"])
+]
+
+
+@pytest.mark.parametrize(
+    ("options", "limits"),
+    [
+        ((), {}),
+        (("--before", "2026-02-01T08:00:00+08:00"), {"before": datetime(2026, 2, 1, tzinfo=UTC)}),
+        (("--after", "2026-02-01T00:00:00Z", "--top", "1"), {"after": datetime(2026, 2, 1, tzinfo=UTC), "top_k": 1}),
+        (("--budget-tokens", "8"), {"budget_tokens": 8}),
+        (("--unit", "turn", "--session", "s", "--persona", "assistant"), {"unit": "turn", "session_id": "s"}),
+        (("--mmr-lambda", "0.2"), {"mmr_lambda": 0.2}),
+    ],
+)
+def test_recall_prints_what_the_library_recalls(
+    options: tuple[str, ...], limits: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same items with the same scores, in the same order."""
+    monkeypatch.setenv("WENMAI_EMBEDDER", "none")
+    write("talk.jsonl", *VISITS)
+    store = ("--store", "sqlite:///talk.db")
+    assert run("import", "talk.jsonl", *store).exit_code == 0
+    result = run("recall", "the old museum", "--json", *options, *store)
+    with blocking.open("sqlite:///talk.db") as memory:
+        expected = memory.recall("the old museum", **limits)
+    assert expected
+    assert [msgspec.json.decode(line, type=RecalledItem) for line in result.stdout.splitlines()] == expected
+
+
+@pytest.mark.parametrize("time", ["yesterday", "2026-01-01", "2026-01-01T00:00:00"])
+def test_recall_refuses_a_time_that_is_none(time: str) -> None:
+    """Or that has no time zone."""
+    write("talk.jsonl", *VISITS)
+    assert run("import", "talk.jsonl").exit_code == 0
+    result = run("recall", "museum", "--before", time)
+    assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
+    assert "before: " in result.stderr
 
 
 def test_export_of_sessions_by_id() -> None:

@@ -141,6 +141,16 @@ async def test_what_was_said_is_recalled_from_all_sessions_of_the_user(world: Wo
         await memory.recall("museum", scope=BEN, session_id="one")
 
 
+@pytest.mark.parametrize("embedder", [None, WordVectors()], ids=["words alone", "with vectors"])
+async def test_what_was_said_last_is_before_the_answer_to_it(world: World, embedder: WordVectors | None) -> None:
+    """The words of a message are also in the entry of its answer, and no message follows that is without them."""
+    memory = world.process(embedder)
+    session = await memory.session("one", scope=ANN)
+    await say(session, MUSEUM, "How lovely", CAT, "Fine")
+    await memory.derived.catch_up(10)
+    assert (await ids_of(memory, "What is my cat called?"))[:2] == ["one-2", "one-3"]
+
+
 OTHER_TALK = (
     ("周末想去爬山 I want to climb a hill", "好主意 good idea"),
     ("家里的猫生病了 our cat is ill", "希望它好起来 poor thing"),
@@ -224,6 +234,7 @@ async def test_times_that_no_index_holds_hide_nothing(world: World) -> None:
         ("before", {"before": datetime(2026, 3, 1)}),  # noqa: DTZ001 — such a time is refused
         ("after", {"after": datetime(2026, 3, 1)}),  # noqa: DTZ001
         ("query", {"query": "museum \ud800"}),
+        ("unit", {"unit": "sentence"}),
     ],
 )
 async def test_a_query_that_cannot_be_asked_is_named(world: World, field: str, limits: dict[str, Any]) -> None:
@@ -360,6 +371,33 @@ async def test_the_answer_of_a_turn_of_many_tool_calls_is_recalled_with_its_turn
     assert len(turn.message_ids) <= 50
     [turn] = await memory.recall("Momo", scope=ANN, unit="turn", top_k=1)
     assert turn.message_ids[0] == "question"
+
+
+async def test_a_turn_is_recalled_up_to_its_first_incognito_message(world: World) -> None:
+    """A caller may mark an answer alone; the turn of its question does not show it, nor what follows it."""
+    memory = world.process()
+    session = await memory.session("s", scope=ANN)
+    secret = {"role": "assistant", "content": "Under the oak", "id": "secret", "metadata": {"incognito": True}}
+    after = {"role": "assistant", "content": "The oak by the river", "id": "after"}
+    await session.append([{"role": "user", "content": "Where is the treasure?", "id": "question"}, secret, after])
+    await memory.derived.catch_up(10)
+    [turn] = await memory.recall("treasure", scope=ANN, unit="turn")
+    assert (turn.message_ids, turn.text) == (["question"], "Where is the treasure?")
+    assert await ids_of(memory, "oak river") == []
+
+
+async def test_a_turn_holds_messages_within_the_times_alone(world: World) -> None:
+    """The answer that came after ``before`` is not recalled with its question, nor a question before ``after``."""
+    memory = world.process()
+    session = await memory.session("s", scope=ANN)
+    await say(session, MUSEUM)
+    world.clock.advance(timedelta(minutes=1))
+    answered = world.clock()
+    await say(session, "How lovely, a museum with dinosaurs", role="assistant")
+    await memory.derived.catch_up(10)
+    assert await ids_of(memory, "museum", unit="turn", before=answered) == ["s-0"]
+    assert await ids_of(memory, "museum", unit="turn", after=answered) == ["s-1"]
+    assert await ids_of(memory, "museum", unit="turn") == ["s-0", "s-1"]
 
 
 async def test_meaning_arrives_after_the_words(world: World) -> None:
@@ -609,6 +647,8 @@ async def test_recall_over_http(tmp_path: Path) -> None:
             {"query": " "},
             {"query": "a", "top_k": 0},
             {"query": "a", "unit": "day"},
+            {"query": "a", "mmr_lambda": "0.5"},
+            {"query": "a", "mmr_lambda": True},
             {"query": "a", "x": 1},
         ):
             assert (await service.client.post("/v1/recall", json=wrong)).status_code == 422, wrong

@@ -146,7 +146,8 @@ async def test_what_was_said_gives_the_model_no_instructions(script: ScriptedMod
 async def test_a_cross_encoder_reorders_within_the_best(tmp_path: Path) -> None:
     """A real one in ONNX, from a folder, without a chat model: what it prefers comes first among near scores."""
     write_cross_encoder(tmp_path / "tiny", ["boat", "harbour", "bees"])
-    said = {f"m{n}": f"we saw the old boat today {n}" for n in range(3)} | {"bees": "we saw the old bees boat"}
+    said = {f"m{n}": f"we saw the old boat today {n}" for n in range(4)}
+    said["m1"] = "we saw the old bees boat"
     found: list[list[str]] = []
     for reranker in ("none", f"cross-encoder:{tmp_path / 'tiny'}"):
         async with engine_at("memory://", reranker=reranker) as engine:
@@ -158,8 +159,8 @@ async def test_a_cross_encoder_reorders_within_the_best(tmp_path: Path) -> None:
         found.append(ids(items))
     plain, reranked = found
     assert sorted(plain) == sorted(reranked) == sorted(said)
-    assert plain[0] != "bees"
-    assert reranked[0] == "bees"
+    assert plain[0] != "m1"
+    assert reranked[0] == "m1"
 
 
 @pytest.mark.parametrize("broken", ["missing", "empty", "garbled"])

@@ -571,3 +571,126 @@ def test_recall_is_measured_on_conversations_of_ones_own(tmp_path: Path) -> None
         "place": (2, 0.75, 0.5),
     }
     assert [each["evidence"] for each in json.loads(failures.read_text(encoding="utf-8"))] == [[["m1"], ["nowhere"]]]
+
+
+def recall_eval(path: Path) -> Result:
+    """The outcome of the command, by words alone."""
+    return CliRunner().invoke(app, ["eval", "recall", str(path), "--embedder", "none", "--json"])
+
+
+MESSAGES = [json.loads(line) for line in RECALL_SET.splitlines()[1:4]]
+ASKED = {"type": "question", "question": "Was I in Lyon?", "evidence": ["m1"]}
+DATED = {"session_1_date_time": "1:56 pm on 8 May, 2023", "speaker_a": "Ann", "speaker_b": "Ben"}
+SAID = {"speaker": "Ann", "dia_id": "D1:1", "text": "I went to Lyon"}
+LOCOMO = {
+    "conversation": {**DATED, "session_1": [SAID]},
+    "qa": [{"question": "Who was in Lyon?", "evidence": ["D1:1"], "category": 1}],
+}
+BANK = {"Ann": {"history": {"2023-05-01": [{"query": "I like cats", "response": "Fine"}]}}}
+BANK_ASKED = {
+    "user": "Ann",
+    "question": "Cats?",
+    "evidence": [["2023-05-01", 0]],
+    "alternatives": False,
+    "kind": "single",
+}
+
+
+@pytest.mark.parametrize("wrong", [None, [], "m1", [5], [["m1"]]])
+def test_evidence_that_is_no_list_of_ids_is_named(wrong: Any, tmp_path: Path) -> None:
+    """With the line of the question."""
+    file = tmp_path / "trip.jsonl"
+    file.write_text("\n".join(map(json.dumps, [*MESSAGES, {**ASKED, "evidence": wrong}])), encoding="utf-8")
+    result = recall_eval(file)
+    assert (result.exit_code, result.stderr.count("\n")) == (2, 1), result.output
+    assert "trip.jsonl:4: evidence" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        ([{**ASKED, "question": 5}], ":1: question"),
+        ([{**ASKED, "question": " "}], ":1: question"),
+        ([{**ASKED, "question": "x" * 4001}], ":1: question"),
+        ([{"type": "question", "evidence": ["m1"]}], ":1"),
+        ([*MESSAGES, {**ASKED, "category": ["a"]}], ":4: category"),
+        ([*MESSAGES, {**ASKED, "any": "yes"}], ":4: any"),
+        (MESSAGES, "with questions"),
+        ([], "with questions"),
+    ],
+)
+def test_a_line_that_is_no_question_is_named(lines: list[Any], expected: str, tmp_path: Path) -> None:
+    """Instead of an error within the program, or of figures of nothing."""
+    file = tmp_path / "trip.jsonl"
+    file.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+    result = recall_eval(file)
+    assert (result.exit_code, result.stderr.count("\n")) == (2, 1), result.output
+    assert expected in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({**LOCOMO, "qa": ["x"]}, "qa[0]"),
+        ({**LOCOMO, "qa": [{"evidence": ["D1:1"]}]}, "qa[0]"),
+        ({**LOCOMO, "qa": [{"question": None, "evidence": ["D1:1"]}]}, "qa[0].question"),
+        ({**LOCOMO, "qa": [{"question": "Who?", "evidence": None}]}, "qa[0].evidence"),
+        ({**LOCOMO, "qa": [{"question": "Who?", "evidence": [5]}]}, "qa[0].evidence[0]"),
+        ({**LOCOMO, "qa": [{"question": "Who?", "evidence": ["D1:1"], "category": [1]}]}, "qa[0].category"),
+        ([LOCOMO, {"conversation": {}}], "[1]"),
+        ({**LOCOMO, "qa": []}, "with questions"),
+        (5, "talk.json"),
+    ],
+)
+def test_a_locomo_file_of_another_shape_is_refused(given: Any, expected: str, tmp_path: Path) -> None:
+    """The error names the place."""
+    file = tmp_path / "talk.json"
+    file.write_text(json.dumps(given), encoding="utf-8")
+    result = recall_eval(file)
+    assert (result.exit_code, result.stderr.count("\n")) == (2, 1), result.output
+    assert expected in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("history", "asked", "expected"),
+    [
+        ([], [BANK_ASKED], "history.json"),
+        ({"Ann": {}}, [BANK_ASKED], "history.json"),
+        ({"Ann": {"history": {"May": []}}}, [BANK_ASKED], "history.json"),
+        ({"Ann": {"history": {"2023-05-01": ["x"]}}}, [BANK_ASKED], "history.json"),
+        ({"Ann": {"history": {"2023-05-01": [{"query": "I like cats"}]}}}, [BANK_ASKED], "history.json"),
+        (BANK, {}, "questions.json"),
+        (BANK, [{**BANK_ASKED, "evidence": [5]}], "questions.json: [0].evidence[0]"),
+        (BANK, [{"user": "Ann", "question": "Cats?", "evidence": []}], "questions.json: [0]"),
+        (BANK, [{**BANK_ASKED, "user": "Ben"}], "with questions"),
+    ],
+)
+def test_a_memorybank_of_another_shape_is_refused(history: Any, asked: Any, expected: str, tmp_path: Path) -> None:
+    """The error names the file."""
+    for name, given in (("history", history), ("questions", asked)):
+        (tmp_path / f"{name}.json").write_text(json.dumps(given), encoding="utf-8")
+    result = recall_eval(tmp_path)
+    assert (result.exit_code, result.stderr.count("\n")) == (2, 1), result.output
+    assert expected in result.stderr
+
+
+def test_what_an_import_takes_is_evaluated_too(tmp_path: Path) -> None:
+    """Line separators within a text, a mark at the beginning, and a list of LoCoMo conversations."""
+    lines = [{**MESSAGES[0], "content": "I went\u2028to Lyon\x85by train"}, *MESSAGES[1:], ASKED]
+    text = "\n".join(json.dumps(line, ensure_ascii=False) for line in lines)
+    (tmp_path / "trip.jsonl").write_text(f"\ufeff{text}", encoding="utf-8")
+    (tmp_path / "talks.json").write_text(json.dumps([LOCOMO, LOCOMO]), encoding="utf-8")
+    result = recall_eval(tmp_path)
+    assert result.exit_code == 0, result.output
+    everything = json.loads(result.stdout)["groups"]["all"]
+    assert (everything["asked"], everything["R@1"]) == (3, 1.0)
+
+
+def test_messages_that_cannot_be_imported_are_reported(tmp_path: Path) -> None:
+    """Else a low figure has no visible reason."""
+    lines = [*MESSAGES, {**MESSAGES[0], "id": "m4", "role": "king"}, "[1]", ASKED]
+    (tmp_path / "trip.jsonl").write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+    result = recall_eval(tmp_path)
+    assert result.exit_code == 0, result.output
+    assert "king" in result.stderr
+    assert "skipped: 2" in result.stderr

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import date, timedelta
-from math import exp, log
+from math import exp, inf, log
 from random import Random
 from statistics import fmean, pstdev
 from typing import Any
@@ -64,9 +64,13 @@ def by_definition(row: Row, rows: Sequence[Row], question: Question, weights: We
     words = [each["lexical"] for each in rows]
     near = [each["similarity"] for each in rows if each["similarity"] is not None]
 
-    def part(weight: float, value: float | None, values: Sequence[float], least: float = 0.0) -> float:
+    def part(
+        weight: float, value: float | None, values: Sequence[float], least: float = 0.0, lowest: float = -inf
+    ) -> float:
         deviation = max(pstdev(values), least) if values else 0.0
-        return 0.0 if value is None or deviation < 1e-6 else weight * (value - fmean(values)) / deviation
+        if value is None or deviation < 1e-6:
+            return 0.0
+        return weight * max((value - fmean(values)) / deviation, lowest)
 
     least = 0.1 * max(words)
     time = weights.when if question.asks_when and row["spans"] else 0.0
@@ -82,8 +86,8 @@ def by_definition(row: Row, rows: Sequence[Row], question: Question, weights: We
         speaker=weights.speaker * (1 if row["speaker"] in question.speakers else -1) if question.speakers else 0.0,
         neighbours=part(weights.meaning_before, row["similarity_before"], near)
         + part(weights.meaning_after, row["similarity_after"], near)
-        + part(weights.words_before, row["words_before"], words, least)
-        + part(weights.words_after, row["words_after"], words, least),
+        + part(weights.words_before, row["words_before"], words, least, -2.0)
+        + part(weights.words_after, row["words_after"], words, least, -2.0),
         form=weights.question * row["question"] + weights.length * log(1 + row["length"]),
     )
 
@@ -213,6 +217,13 @@ def test_nearly_equal_words_are_no_reason_in_a_small_pool() -> None:
     asked = Question(frozenset(), (DaySpan(DAY, DAY),), asks_when=False)
     messages = [message("a", lexical=2.05, day=date(2023, 5, 6), similarity=None), message("b", similarity=None)]
     assert next(iter(ranked(messages, asked))) == "b"
+
+
+def test_a_neighbour_without_the_words_costs_little_in_a_small_pool() -> None:
+    """However alike the messages are: less than what they say themselves."""
+    rows = [message("a", lexical=2.0, words_before=0.0, words_after=0.0), message("b", lexical=2.01)]
+    found = ranked(rows, NOTHING)
+    assert found["a"].neighbours == pytest.approx(-2.0 * (WITH_VECTORS.words_before + WITH_VECTORS.words_after))
 
 
 def test_a_message_without_a_vector_counts_as_average() -> None:

@@ -146,3 +146,22 @@ async def test_the_next_key_waits_for_the_rest_unless_it_hurries(monkeypatch: py
     assert (done, sorted(resting.pending())) == ([1, 2], [3])
     resting.close()
     await tasks.stop()
+
+
+async def test_keys_that_come_faster_than_rests_end_do_not_wait_ever_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rests become shorter the more keys wait, so that all together rest for a bounded time."""
+    monkeypatch.setattr(work_queue, "LONGEST_REST_SECONDS", 3600.0)
+    monkeypatch.setattr(work_queue, "RESTED_SECONDS", 0.05)
+    last = asyncio.Event()
+
+    async def work(key: int) -> None:
+        if key == 99:
+            last.set()
+
+    tasks = BackgroundTasks()
+    resting = WorkQueue("testing", work, tasks, concurrency=1, capacity=1000, rest=1e9)
+    for key in range(100):
+        resting.submit(key)
+    await asyncio.wait_for(last.wait(), 30)
+    resting.close()
+    await tasks.stop()

@@ -83,8 +83,8 @@ def load_statement_set(path: Path, name: str) -> StatementSet:
 _T = TypeVar("_T")
 
 
-def convert(raw: Any, of: type[_T], path: Path) -> _T:
-    """The value as a struct.
+def convert(raw: Any, of: type[_T], path: Path | str) -> _T:
+    """The value as a struct, or a collection of structs.
 
     Raises:
         InvalidInput: it has another shape; the error names the file and the field.
@@ -99,13 +99,15 @@ def convert(raw: Any, of: type[_T], path: Path) -> _T:
 
 
 def _value_at(raw: Any, where: str) -> Any:
-    """The value at a path such as ``dialogues[3].id``."""
+    """The value at a path such as ``dialogues[3].id``; of one with keys that it does not name, ``[...]``, the whole."""
+    if "[...]" in where:
+        return raw
     for name, index in _STEP.findall(where):
         raw = raw[int(index)] if index else raw[name]
     return raw
 
 
-def unreadable(path: Path, problem: Exception) -> InvalidInput:
+def unreadable(path: Path | str, problem: Exception) -> InvalidInput:
     """The error for a file that cannot be read or parsed."""
     return InvalidInput("path", str(path), f"a readable file: {problem}")
 

@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 import msgspec
 
 from wenmai.evaluation.recall_sets import RecallQuestion, RecallSet
-from wenmai.interchange import import_files
+from wenmai.interchange import Report, import_files
 from wenmai.memory.library import Memory
 from wenmai.memory.recalled_items import MAX_TOP
 from wenmai.scope import Scope
@@ -37,19 +37,24 @@ class AskedQuestion(msgspec.Struct, frozen=True, kw_only=True):
     cpu_ms: float
 
 
-async def import_sets(memory: Memory, sets: Sequence[RecallSet], on_indexed: OnIndexed | None = None) -> None:
+async def import_sets(
+    memory: Memory, sets: Sequence[RecallSet], on_indexed: OnIndexed | None = None
+) -> dict[str, Report]:
     """Import the conversations, each as those of a site named like the set, and wait until they are indexed.
+
+    Returns the report of each set's import by its name.
 
     Raises:
         InvalidInput: a file cannot be read.
         StoreError: the store failed.
     """
+    reports = {}
     with TemporaryDirectory() as folder:
         for number, each in enumerate(sets):
             file = each.file or Path(folder) / f"{number}.jsonl"
             if each.file is None:
                 file.write_bytes(b"\n".join(map(msgspec.json.encode, each.lines)))
-            await import_files(memory, scope_of(each), [file])
+            reports[each.name] = await import_files(memory, scope_of(each), [file])
     indexing = asyncio.create_task(memory.derived.catch_up())
     while not indexing.done():
         await asyncio.wait([indexing], timeout=_POLL_SECONDS)
@@ -57,6 +62,7 @@ async def import_sets(memory: Memory, sets: Sequence[RecallSet], on_indexed: OnI
         if on_indexed is not None:
             on_indexed(sum(size.vectors for size in sizes), sum(size.entries for size in sizes))
     await indexing
+    return reports
 
 
 async def ask_questions(

@@ -16,11 +16,11 @@ _Row = list[str]
 
 
 class RecallReport:
-    """Figures by category and over all questions."""
+    """Figures by category and over all questions; those without a category have that of all."""
 
     def __init__(self, asked: Sequence[AskedQuestion]) -> None:
         self._asked = asked
-        categories = sorted({each.question.category for each in asked})
+        categories = sorted({each.question.category for each in asked} - {"all"})
         groups = {"all": asked} | {
             name: [each for each in asked if each.question.category == name] for name in categories
         }

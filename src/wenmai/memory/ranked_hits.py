@@ -116,7 +116,8 @@ def ranked_hits(query: str, spans: Sequence[DaySpan], hits: Sequence[Hit], near:
         similarity_before=np.append(similarities, np.nan)[before],
         similarity_after=np.append(similarities, np.nan)[after],
         words_before=np.append(lexical, np.nan)[before],
-        words_after=np.append(lexical, np.nan)[after],
+        # None is one without the words, or the last message is above the one before, whose words its entry has too.
+        words_after=np.append(lexical, 0.0)[after],
     )
     return RankedHits(hits, rank(messages, question))
 

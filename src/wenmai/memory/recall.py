@@ -6,11 +6,12 @@ The index proposes and ranks; texts come from the transcript. So nothing deleted
 import asyncio
 from collections.abc import AsyncIterator, Collection, Iterable, Sequence
 from datetime import datetime
-from itertools import islice
+from itertools import islice, takewhile
 from typing import Any
 
 from wenmai.clock import Clock
 from wenmai.errors import InvalidInput
+from wenmai.memory.derived_preferences import INCOGNITO
 from wenmai.memory.episode_entries import EMBEDDED_CHARACTERS, index_time, is_indexed, parsed_id, shortened
 from wenmai.memory.episode_excerpts import CANDIDATES, excerpts, shortened_turn
 from wenmai.memory.episodes import EpisodeIndex
@@ -254,7 +255,7 @@ class Recall:
         while chosen := list(islice(hits, min(asked.top_k or DEFAULT_TOP, READ_TOGETHER))):
             found = await self._logs.read_parts(scope, [_part(hit, asked.unit) for hit, _ in chosen])
             for (hit, why), read in zip(chosen, found, strict=True):
-                messages = _current(hit, read)
+                messages = _current(hit, read, asked)
                 if messages and seen.isdisjoint(message.id for message in messages):
                     yield parsed_id(hit.id)[0], messages, why
 
@@ -267,13 +268,14 @@ def _part(hit: Hit, unit: Unit) -> ThreadPart:
     return ThreadPart(thread, max(number(hit, "turn_first"), seq - TURN_MESSAGES + 1), TURN_MESSAGES)
 
 
-def _current(hit: Hit, read: Sequence[Message]) -> list[Message]:
+def _current(hit: Hit, read: Sequence[Message], asked: RecallQuery) -> list[Message]:
     """The messages of a hit as they are now; none if the one that was indexed is gone."""
     _, seq = parsed_id(hit.id)
     if not any(message.seq == seq and message.id == hit.fields["message"] for message in read):
         return []
     turn = number(hit, "turn")
-    return [message for message in read if message.turn_id == turn and is_indexed(message)]
+    shown = takewhile(lambda message: not message.metadata.get(INCOGNITO), read)
+    return [message for message in shown if message.turn_id == turn and is_indexed(message) and asked.allows(message)]
 
 
 async def _first(items: AsyncIterator[_Item], most: int) -> AsyncIterator[_Item]:

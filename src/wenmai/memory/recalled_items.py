@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Sequence
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 import msgspec
 from msgspec import Meta
@@ -55,6 +55,12 @@ class RecallQuery(msgspec.Struct, frozen=True, kw_only=True):
     exclude: Collection[str] = ()
     mmr_lambda: float | None = None
 
+    def allows(self, message: Message) -> bool:
+        """Whether the message is within the times asked for."""
+        return (self.before is None or message.timestamp < self.before) and (
+            self.after is None or message.timestamp >= self.after
+        )
+
 
 class Reasons(msgspec.Struct, frozen=True, kw_only=True):
     """The parts of a score; they add up to it."""
@@ -97,6 +103,8 @@ def check_query(asked: RecallQuery) -> None:
     check_text("query", asked.query)
     if not 1 <= len(asked.query.strip()) <= len(asked.query) <= QUERY_LIMIT:
         raise InvalidInput("query", asked.query, f"1 to {QUERY_LIMIT} characters")
+    if asked.unit not in get_args(Unit):
+        raise InvalidInput("unit", asked.unit, " or ".join(get_args(Unit)))
     if asked.top_k is not None and not 1 <= asked.top_k <= MAX_TOP:
         raise InvalidInput("top_k", asked.top_k, f"1 to {MAX_TOP}")
     if asked.budget_tokens is not None and asked.budget_tokens < 1:

@@ -51,13 +51,7 @@ class RecentMessages:
 
 
 def _units(asked: RecallQuery, turn: list[Message]) -> Iterator[list[Message]]:
-    wanted = [
-        message
-        for message in turn
-        if is_indexed(message)
-        and (asked.before is None or message.timestamp < asked.before)
-        and (asked.after is None or message.timestamp >= asked.after)
-    ]
+    wanted = [message for message in turn if is_indexed(message) and asked.allows(message)]
     if asked.unit == "turn" and wanted:
         yield wanted
     elif asked.unit == "message":

@@ -18,6 +18,9 @@ FIRST_RETRY_SECONDS = 1.0
 
 LONGEST_REST_SECONDS = 1.0
 
+RESTED_SECONDS = 10.0
+"""Longest sum of the rests between keys that wait together; else keys that come faster would wait ever longer."""
+
 LOG_SECONDS = 60.0
 """Interval at which failures of one kind are logged: if a store fails, the work on all keys does."""
 
@@ -41,8 +44,8 @@ class WorkQueue(Generic[K]):
         tasks: run it.
         concurrency: most keys at a time.
         capacity: most keys that wait, for their turn or for a retry; further ones are refused.
-        rest: how many times as long as a run took to wait before the next one, at most 1 s, so that many keys at once
-            leave the process to its requests.
+        rest: how many times as long as a run took to wait before the next one, so that many keys at once leave the
+            process to its requests; at most 1 s, and less if more than ten keys wait.
 
     Attributes:
         failures: runs that failed since the start.
@@ -69,6 +72,7 @@ class WorkQueue(Generic[K]):
         self._rest = rest
         self._resting: set[asyncio.TimerHandle] = set()
         self._waiting: dict[K, float] = {}
+        self._most_waiting = 0
         self._running: dict[K, float] = {}
         self._again: dict[K, float] = {}
         self._delayed: dict[K, tuple[float, asyncio.TimerHandle]] = {}
@@ -114,6 +118,7 @@ class WorkQueue(Generic[K]):
             self._attempts.pop(key, None)
             return
         self._waiting.setdefault(key, since)
+        self._most_waiting = max(self._most_waiting, len(self._waiting))
         self._fill()
 
     def hurry(self) -> None:
@@ -140,6 +145,8 @@ class WorkQueue(Generic[K]):
             key = next(iter(self._waiting))
             self._running[key] = self._waiting.pop(key)
             self._tasks.start(self._run(key))
+        if not self._waiting:
+            self._most_waiting = 0
 
     async def _run(self, key: K) -> None:
         delay = None
@@ -171,7 +178,8 @@ class WorkQueue(Generic[K]):
             self._resting.discard(timer)
             self._fill()
 
-        timer = asyncio.get_running_loop().call_later(min(self._rest * worked, LONGEST_REST_SECONDS), end)
+        longest = min(LONGEST_REST_SECONDS, RESTED_SECONDS / max(self._most_waiting, 1))
+        timer = asyncio.get_running_loop().call_later(min(self._rest * worked, longest), end)
         self._resting.add(timer)
 
     def _end(self, key: K, delay: float | None) -> None:

@@ -32,6 +32,9 @@ SMALLEST_DEVIATION = 1e-6
 GOOD = 1.5
 """Messages are compared by their times if their scores without it are at most so much below the best one."""
 
+LEAST_WORDS_NEARBY = -2.0
+"""The z-score of the words of a message before or after that has none of them, in a pool of nearly equal messages."""
+
 LEAST_LEXICAL_DEVIATION = 0.1
 """Of the best lexical score: in a small pool, nearly equal scores are no reason for an order."""
 
@@ -84,7 +87,7 @@ class Messages(NamedTuple):
         times: of each message; not needed if the question does not ask for the first or the last one.
         similarity: None, or NaN, while it has no vector.
         similarity_before, similarity_after: of the messages before and after it.
-        words_before, words_after: their lexical scores, None or NaN where there is no message.
+        words_before, words_after: their lexical scores, None or NaN where they are not known.
     """
 
     ids: Sequence[str]
@@ -188,8 +191,8 @@ def rank(messages: Messages, question: Question, weights: Weights | None = None)
     neighbours = _sum(
         meaning.weighted(weights.meaning_before, messages.similarity_before),
         meaning.weighted(weights.meaning_after, messages.similarity_after),
-        words.weighted(weights.words_before, messages.words_before),
-        words.weighted(weights.words_after, messages.words_after),
+        words.weighted(weights.words_before, messages.words_before, LEAST_WORDS_NEARBY),
+        words.weighted(weights.words_after, messages.words_after, LEAST_WORDS_NEARBY),
     )
     columns = [
         words.weighted(weights.words, lexical),
@@ -236,12 +239,13 @@ class _ZScore:
         deviation = sqrt(fsum(((there - self._mean) ** 2).tolist()) / self.count) if self.count else 0.0
         self._deviation = max(deviation, least)
 
-    def weighted(self, weight: float, values: Values) -> Column:
+    def weighted(self, weight: float, values: Values, least: float = -inf) -> Column:
+        """The distances of these values, at least ``least``, times the weight."""
         import numpy as np  # noqa: PLC0415
 
         if not weight or self._deviation < SMALLEST_DEVIATION:
             return np.zeros(len(values))
-        scores = weight * ((_array(values) - self._mean) / self._deviation)
+        scores = weight * np.maximum((_array(values) - self._mean) / self._deviation, least)
         scores[np.isnan(scores)] = 0.0
         return scores
 

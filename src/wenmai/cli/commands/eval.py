@@ -10,7 +10,7 @@ import typer
 
 from wenmai.cli.memory import memory_from_settings
 from wenmai.cli.options import ConfigFile, EmbedderName, ModelName, ModelUrl, ProfileName, StoreUrl, load
-from wenmai.cli.terminal.output import expected_errors
+from wenmai.cli.terminal.output import expected_errors, report_skipped
 from wenmai.cli.terminal.progress import bar
 from wenmai.config.profile import load_profile
 from wenmai.config.sources import profile_path
@@ -142,9 +142,13 @@ def recall(
         asked: list[AskedQuestion] = []
         async with memory_from_settings(settings) as memory:
             with bar("index") as progress:
-                await import_sets(
+                reports = await import_sets(
                     memory, sets, lambda vectors, entries: progress.show(vectors, f"{entries} messages", total=entries)
                 )
+            report_skipped(
+                [f"{name}: {bad.reason}" for name, report in reports.items() for bad in report.skipped],
+                sum(report.skipped_count for report in reports.values()),
+            )
             with bar("ask", sum(len(each.questions) for each in sets)) as progress:
                 for each in sets:
                     done = len(asked)

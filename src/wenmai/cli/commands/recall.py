@@ -2,6 +2,7 @@
 
 import asyncio
 from contextlib import suppress
+from datetime import datetime
 from typing import Annotated, Literal
 
 import msgspec
@@ -22,6 +23,7 @@ from wenmai.cli.options import (
 )
 from wenmai.cli.terminal.output import expected_errors, pluralize, print_stderr
 from wenmai.config.settings import Settings
+from wenmai.errors import InvalidInput
 from wenmai.memory.recalled_items import RecalledItem, RecallQuery
 from wenmai.scope import Scope
 from wenmai.text.printable import printable
@@ -38,7 +40,19 @@ def recall(
     unit: Annotated[
         Literal["message", "turn"], typer.Option(help="Single messages, or questions with their answers")
     ] = "message",
-    top: Annotated[int, typer.Option(min=1, max=200, help="Most items")] = 10,
+    top: Annotated[
+        int | None,
+        typer.Option(
+            min=1, max=200, help="Most items; default: 10, or with a budget as many as fit", show_default=False
+        ),
+    ] = None,
+    budget_tokens: Annotated[
+        int | None, typer.Option(min=1, help="Token budget of all texts; default: none", show_default=False)
+    ] = None,
+    before: Annotated[
+        str | None, typer.Option(help="Only messages before this time, as 2026-01-05T14:00:00Z", show_default=False)
+    ] = None,
+    after: Annotated[str | None, typer.Option(help="Only messages at or after this time", show_default=False)] = None,
     mmr_lambda: Annotated[
         float | None,
         typer.Option(
@@ -56,10 +70,18 @@ def recall(
 ) -> None:
     """Recall what a user's conversations say about a question, best first."""
     scope = checked_scope(tenant, site, user)
-    asked = RecallQuery(
-        query=query, session_id=session, persona_id=persona, unit=unit, top_k=top, mmr_lambda=mmr_lambda
-    )
     with expected_errors():
+        asked = RecallQuery(
+            query=query,
+            session_id=session,
+            persona_id=persona,
+            unit=unit,
+            top_k=top,
+            budget_tokens=budget_tokens,
+            before=_time("before", before),
+            after=_time("after", after),
+            mmr_lambda=mmr_lambda,
+        )
         settings = load(config, store=store, profile=profile, embedder=embedder).values
         require_existing_store(settings.store)
         items = asyncio.run(_recall(settings, scope, asked))
@@ -75,6 +97,13 @@ async def _recall(settings: Settings, scope: Scope, asked: RecallQuery) -> list[
                 await memory.derived.sweep()
                 await memory.derived.catch_up()
         return await memory.recalls.recall(scope, asked)
+
+
+def _time(field: str, given: str | None) -> datetime | None:
+    try:
+        return None if given is None else msgspec.convert(given, datetime)
+    except msgspec.ValidationError as problem:
+        raise InvalidInput(field, given, "an RFC 3339 timestamp, such as 2026-01-05T14:00:00Z") from problem
 
 
 def _shown(item: RecalledItem) -> str:

@@ -39,6 +39,7 @@ class RecallBody(RequestBody):
         default=None,
         ge=0,
         le=1,
+        strict=True,
         description=(
             "Reorder by maximal marginal relevance, over three times as many items: 1 for relevance alone, "
             "0 for diversity alone. Default: the order of the scores."
