@@ -245,6 +245,8 @@ def _longest_run(letters: str, text: str) -> int:
     """The length of the longest common run of characters, up to a bound."""
     longest = 0
     for start in range(len(letters)):
-        while longest < _LONGEST and start + longest < len(letters) and letters[start : start + longest + 1] in text:
+        while letters[start : start + longest + 1] in text and start + longest < len(letters):
             longest += 1
+            if longest == _LONGEST:
+                return longest
     return longest
