@@ -68,7 +68,8 @@ class Screening:
 
     def message(self, message: NewMessage) -> NewMessage:
         """The message with its private fields screened."""
-        return _with_changes(message, {name: self.value(getattr(message, name)) for name in Message.private})
+        texts = {name: each for name in Message.private if type(each := getattr(message, name)) not in _PLAIN}
+        return _with_changes(message, {name: self.value(each) for name, each in texts.items()})
 
     def entry(self, entry: SearchEntry) -> SearchEntry:
         """The search entry with its text screened."""
