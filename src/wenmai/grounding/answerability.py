@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from itertools import islice
 
 import msgspec
@@ -136,9 +137,10 @@ def _judge(
     *,
     needs_answer: bool,
 ) -> Verdict:
-    missing = _unsupported(question, strong, known, lexicon)
+    claims = find_claims(question, lexicon, known=known)
+    missing = _unsupported(question, claims, strong, lexicon)
     parsed = parse_question(_without_premises(standalone_question, missing, known), lexicon)
-    found = _naming_first(find_answers(parsed, strong), question, strong, known, lexicon)
+    found = _naming_first(find_answers(parsed, strong), claims, strong)
     needed = _ANSWERED_DESPITE if missing else ANSWERED
     answers = tuple(each for each in found if each.probability >= needed)
     unsupported_premises = tuple(dict.fromkeys(claim.text for claim in missing))
@@ -163,11 +165,9 @@ def _judge(
     )
 
 
-def _naming_first(
-    found: list[AnswerSpan], question: str, passages: Sequence[Passage], known: Sequence[str], lexicon: Lexicon
-) -> list[AnswerSpan]:
+def _naming_first(found: list[AnswerSpan], claims: Sequence[Claim], passages: Sequence[Passage]) -> list[AnswerSpan]:
     """The answers, those of passages with the names in the question first: another's generation is not the answer."""
-    names = [claim.text for claim in find_claims(question, lexicon, known=known) if claim.kind in NAMES]
+    names = [claim.text for claim in claims if claim.kind in NAMES]
     texts = {passage.number: f"{passage.title} {passage.text}" for passage in passages}
     return sorted(found, key=lambda each: sum(name not in texts[each.number] for name in names))
 
@@ -183,8 +183,8 @@ def _without_premises(question: str, missing: Sequence[Claim], known: Sequence[s
     return question
 
 
-def _unsupported(question: str, passages: Sequence[Passage], known: Sequence[str], lexicon: Lexicon) -> list[Claim]:
-    premises = list(islice(_premises(question, known, lexicon), _MAX_PREMISES))
+def _unsupported(question: str, claims: Sequence[Claim], passages: Sequence[Passage], lexicon: Lexicon) -> list[Claim]:
+    premises = list(islice(_premises(question, claims), _MAX_PREMISES))
     if not premises:
         return []
     facts = collect_facts(passages, lexicon)
@@ -195,9 +195,9 @@ def _unsupported(question: str, passages: Sequence[Passage], known: Sequence[str
     ]
 
 
-def _premises(question: str, known: Sequence[str], lexicon: Lexicon) -> Iterator[tuple[Claim, str]]:
+def _premises(question: str, claims: Sequence[Claim]) -> Iterator[tuple[Claim, str]]:
     """The question's claims, once each, with their clauses, without numbers that describe the user or the request."""
-    once = {(claim.kind, claim.value): claim for claim in reversed(find_claims(question, lexicon, known=known))}
+    once = {(claim.kind, claim.value): claim for claim in reversed(claims)}
     for claim in reversed(once.values()):
         clause = _clause(question, claim)
         if claim.kind is not ClaimKind.NUMBER or not _is_condition(question, claim, clause):
@@ -241,7 +241,7 @@ def _is_contradicted(claim: Claim, clause: str, passages: Sequence[Passage], lex
         key
         for answer in find_answers(event, passages)
         if answer.probability >= ANSWERED
-        for each in find_claims(answer.sentence, lexicon)
+        for each in _claims_of(answer.sentence, lexicon)
         if each.kind in TIMES
         for key in implied_keys(each)
     }
@@ -260,10 +260,16 @@ def _sources_conflict(answers: Sequence[AnswerSpan], question: Question, lexicon
 def _comparable(sentence: str, lexicon: Lexicon) -> dict[str, set[str]]:
     """The values of a sentence that can conflict, by unit."""
     values: dict[str, set[str]] = {}
-    for claim in find_claims(sentence, lexicon):
+    for claim in _claims_of(sentence, lexicon):
         unit = claim.value.partition(" ")[2]
         if claim.kind is ClaimKind.YEAR and claim.value.lstrip("-").isdecimal():
             values.setdefault("year", set()).add(claim.value)
         elif claim.kind is ClaimKind.NUMBER and unit and unit != ITEM:
             values.setdefault(unit, set()).add(claim.value)
     return values
+
+
+@lru_cache(maxsize=1024)
+def _claims_of(sentence: str, lexicon: Lexicon) -> tuple[Claim, ...]:
+    """The claims of a sentence of the evidence; the same ones answer many questions."""
+    return tuple(find_claims(sentence, lexicon))

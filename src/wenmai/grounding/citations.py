@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from wenmai.grounding.prompt_injection import safe_sentences
+from wenmai.grounding.answers.passages import analyse
 from wenmai.grounding.types import Citation, Passage
 from wenmai.text.cjk import query_terms, sentences, terms
 
@@ -26,17 +26,19 @@ def citations(passages: Sequence[Passage], numbers: Sequence[int], *, answer: st
             evidence_id=passage.evidence_id,
             title=passage.title,
             source_ref=passage.source_ref,
-            excerpt=_excerpt(passage.text, answer_terms),
+            excerpt=_excerpt(passage, answer_terms),
             score=passage.score,
         )
         for passage in (by_number[number] for number in list(dict.fromkeys(numbers))[:limit] if number in by_number)
     ]
 
 
-def _excerpt(text: str, answer_terms: set[str]) -> str:
-    parts = safe_sentences(text) or sentences(text)
+def _excerpt(passage: Passage, answer_terms: set[str]) -> str:
+    text = passage.text
+    parts = {each.text: each.terms for each in analyse(passage.title, text).sentences}
+    parts = parts or {each: frozenset(terms(each)) for each in sentences(text)}
     if not parts:
         return ""
-    best = max(parts, key=lambda part: len(answer_terms.intersection(terms(part))))
+    best = max(parts, key=lambda part: len(answer_terms.intersection(parts[part])))
     excerpt = text[text.index(best) :].strip()
     return excerpt if len(excerpt) <= EXCERPT else excerpt[: EXCERPT - 1] + "…"

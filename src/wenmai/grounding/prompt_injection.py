@@ -1,6 +1,8 @@
 """Prompt injection in evidence: instructions to the model are neither quoted nor accepted as support."""
 
 import re
+from functools import lru_cache
+from itertools import takewhile
 
 from wenmai.text.cjk import sentences
 from wenmai.text.patterns import any_of
@@ -36,6 +38,9 @@ _INSTRUCTION = re.compile(
     re.IGNORECASE,
 )
 
+_SHORT = 4_000
+"""Characters of a passage up to which its sentences are kept: a turn splits it several times, and so do the next."""
+
 
 def looks_like_instruction(sentence: str) -> bool:
     """Whether a sentence of evidence is addressed to the model instead of being about the subject."""
@@ -48,9 +53,11 @@ def safe_sentences(text: str) -> list[str]:
     They end before the first one that looks like an instruction: the text after it is usually what the injected
     instruction wants said.
     """
-    kept: list[str] = []
-    for sentence in sentences(text):
-        if looks_like_instruction(sentence):
-            break
-        kept.append(sentence)
-    return kept
+    return [*(_recent(text) if len(text) <= _SHORT else _until_instruction(text))]
+
+
+def _until_instruction(text: str) -> tuple[str, ...]:
+    return tuple(takewhile(lambda sentence: not looks_like_instruction(sentence), sentences(text)))
+
+
+_recent = lru_cache(maxsize=512)(_until_instruction)

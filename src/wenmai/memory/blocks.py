@@ -1,5 +1,6 @@
 """Prompt blocks: memory as text for a model, each between bracketed markers that its content cannot forge."""
 
+import re
 from collections.abc import Sequence
 
 from wenmai.memory.tool_calls import call_lines
@@ -8,8 +9,11 @@ from wenmai.text.tokens import TokenCounter
 
 TAGS_IN_PROMPT = 5
 
-_ESCAPED = str.maketrans("【】〖〗︻︼︗︘", "〔〕〔〕〔〕〔〕")
+_BRACKETS = "【】〖〗︻︼︗︘"
 """The brackets of the markers, their hollow variants, and the vertical forms of both."""
+
+_ESCAPED = str.maketrans(_BRACKETS, "〔〕" * 4)
+_BRACKET = re.compile(f"[{_BRACKETS}]")
 
 _MARKERS = {
     "preferences": {
@@ -76,7 +80,7 @@ def block_language(language: str) -> str:
 
 def escape_markers(text: str) -> str:
     """The text with 【, 】 and lookalikes replaced, so that it can neither close nor open a block."""
-    return text.translate(_ESCAPED)
+    return text.translate(_ESCAPED) if _BRACKET.search(text) else text
 
 
 def as_entry(text: str) -> str:

@@ -15,6 +15,7 @@ from wenmai.memory.derived import Progress, ThreadChange
 from wenmai.memory.episode_entries import VERSION, MessageEntry, entries_of, entry_id, parsed_id, thread_prefix
 from wenmai.memory.watermarks import ThreadRef, Watermarks
 from wenmai.providers.embedders import Embedder
+from wenmai.resilience.grouped_work import GroupedWork
 from wenmai.resilience.offload import run_by_size
 from wenmai.retrieval.index import batches
 from wenmai.retrieval.query_embedding import query_by_words_if_refused
@@ -22,7 +23,7 @@ from wenmai.retrieval.vector_cache import VectorCache
 from wenmai.scope import Scope, ThreadKey
 from wenmai.stores.contracts import Documents, Logs, Search
 from wenmai.stores.records import Marker, Message
-from wenmai.stores.structs import CollectionSize, Hit, Range, SearchQuery, Where
+from wenmai.stores.structs import CollectionSize, Hit, Range, SearchEntry, SearchQuery, Where
 from wenmai.text.cjk import ANALYSIS
 
 _log = logging.getLogger(__name__)
@@ -66,12 +67,15 @@ class EpisodeIndex:
         self.version = version + (f":{embedder.name.replace('/', '_')}" if embedder else "")
         self._collection = f"episodes:{self.version}"
         self._listed: set[tuple[str, str]] = set()
+        self._indexing = GroupedWork(self._index_words)
 
     async def add(self, scope: Scope, entries: Sequence[MessageEntry]) -> None:
-        """Index by words; entries that are unchanged keep their vectors."""
+        """Index by words; entries that are unchanged keep their vectors.
+
+        Those of several threads of a user together: a word that they share is written once.
+        """
         await self._list_collection(scope)
-        for batch in batches([each.entry for each in entries], READ_PAGE):
-            await self._search.index(scope, self._collection, batch)
+        await self._indexing.add(scope, [each.entry for each in entries])
 
     async def embed(self, scope: Scope, entries: Sequence[MessageEntry], vectors: Sequence[Sequence[float]]) -> None:
         """Give the entries their vectors."""
@@ -152,6 +156,10 @@ class EpisodeIndex:
         """How many entries of the user the queries find, in all collections."""
         found = [await self._search.query(scope, each, queries) for each in await self._collections(scope)]
         return sum(len(hits) for results in found for hits in results)
+
+    async def _index_words(self, scope: Scope, entries: Sequence[SearchEntry]) -> None:
+        for batch in batches(entries, READ_PAGE):
+            await self._search.index(scope, self._collection, batch)
 
     async def _collections(self, scope: Scope) -> list[str]:
         """The collections of the site, those of other embedders included."""

@@ -79,9 +79,10 @@ def cut_window(
         return Window([], 0, 0, bool(ordered) or more)
     if more:
         ordered = _without_oldest_turn(ordered)  # its first messages were not read
-    used = _size(ordered, count_tokens)
-    if _within(used, limits) and _newest_turn(ordered)[0].role != "tool":
-        return Window(ordered, used[2], 0, more)
+    if len(ordered) <= limits.messages and _newest_turn(ordered)[0].role != "tool":
+        used = _size(ordered, count_tokens)
+        if _within(used, limits):
+            return Window(ordered, used[2], 0, more)
     *older, newest = [list(turn) for _, turn in groupby(ordered, key=attrgetter("turn_id"))]
     used, shortened = _size(newest, count_tokens), 0
     if newest[0].role == "tool" or not _within(used, limits):

@@ -164,7 +164,7 @@ class PassageIndex(Generic[R]):
         async def hits(matching: Where) -> list[Hit]:
             nonlocal vector, failed
             most, pool = (_POOL_WHILE_EMBEDDING,) * 2 if choosing else (limit, _POOL)
-            asked = SearchQuery(text=query, vector=vector, where=matching, limit=most, pool=pool)
+            asked = SearchQuery(text=query, vector=vector, where=matching, limit=most, pool=pool, fields=False)
             [found], refused = await query_by_words_if_refused(
                 self._search, scope, self._collection, [asked], shared=self._corpus.shared
             )

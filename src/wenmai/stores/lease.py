@@ -87,12 +87,18 @@ class Leases:
                     del self._watches[next(iter(self._watches))]
                 raise
             self._watches.pop(watched, None)
-            renewal = asyncio.create_task(held.renew_until_lost())
+            renewals: list[asyncio.Task[None]] = []
+            # Most work ends before the first renewal, so that no task is started for it.
+            first = asyncio.get_running_loop().call_later(
+                RENEW_SECONDS, lambda: renewals.append(asyncio.create_task(held.renew_until_lost()))
+            )
             try:
                 yield
             finally:
-                renewal.cancel()
-                await asyncio.wait([renewal])
+                first.cancel()
+                for renewal in renewals:
+                    renewal.cancel()
+                    await asyncio.wait([renewal])
         finally:
             await held.release()
             if held.released:
@@ -142,10 +148,10 @@ class HeldLease:
             await asyncio.sleep(RETRY_SECONDS)
 
     async def renew_until_lost(self) -> None:
-        """Renew until cancelled, or until another holder has taken the lease over."""
+        """Renew, now and at intervals, until cancelled or until another holder has taken the lease over."""
         while self._version:
-            await asyncio.sleep(RENEW_SECONDS)
             await self._change(self._clock() + LEASE)
+            await asyncio.sleep(RENEW_SECONDS)
 
     async def release(self) -> None:
         """Release the lease, if it is held, so that the next holder starts at once."""

@@ -7,7 +7,7 @@ from wenmai.chat.turn import Recalled, TurnRun, TurnState
 from wenmai.errors import StoreUnavailable
 from wenmai.grounding.evidence.fields import detect_language
 from wenmai.memory.line_blocks import EPISODES
-from wenmai.memory.summaries import MIN_MESSAGES, ThreadSummary
+from wenmai.memory.summaries import MIN_MESSAGES
 from wenmai.resilience.degradation import note_degraded
 from wenmai.stores.records import Message
 
@@ -21,9 +21,12 @@ async def recall(state: TurnState, run: TurnRun) -> TurnState:
     spoken = detect_language(request.query)
     if request.incognito:
         return {"recalled": Recalled(preferences=None, language=spoken, verbosity="normal")}
-    stored, summary = await asyncio.gather(
-        run.services.memory.preferences.get(request.scope, opened.thread.session_id), _summary(state, run)
-    )
+    memory, scope, thread = run.services.memory, request.scope, opened.thread
+    preferences, summary = memory.preferences.get(scope, thread.session_id), None
+    if opened.answer.seq > MIN_MESSAGES and run.services.policy.memory_enabled:
+        stored, summary = await asyncio.gather(preferences, memory.summaries.get(scope, thread))
+    else:  # a short thread has no summary
+        stored = await preferences
     values = stored.values
     known = "language" in values.chosen or "language" in values.sources
     recalled = Recalled(
@@ -33,14 +36,6 @@ async def recall(state: TurnState, run: TurnRun) -> TurnState:
         verbosity=values.verbosity,
     )
     return {"recalled": recalled}
-
-
-async def _summary(state: TurnState, run: TurnRun) -> ThreadSummary | None:
-    """The thread's summary; a short thread has none, so that it costs no read."""
-    opened = state["opened"]
-    if opened.answer.seq <= MIN_MESSAGES or not run.services.policy.memory_enabled:
-        return None
-    return await run.services.memory.summaries.get(state["request"].scope, opened.thread)
 
 
 async def recall_episodes(state: TurnState, run: TurnRun, shown: Sequence[Message]) -> list[str]:

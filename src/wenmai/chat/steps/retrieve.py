@@ -29,7 +29,8 @@ async def retrieve(state: TurnState, run: TurnRun) -> TurnState:
     searches = state["plan"].searches
     limit = _WITH_FOCUS if state["focus"].turns else PASSAGES
     try:
-        found = await asyncio.gather(*(_find(state, run, search, limit) for search in searches))
+        finding = [_find(state, run, search, limit) for search in searches]
+        found = [await finding[0]] if len(finding) == 1 else await asyncio.gather(*finding)
     except StoreUnavailable:
         return {"retrieved": Retrieved(degraded=[SEARCH])}
     found_for = {search: result.passages for search, (result, _) in zip(searches, found, strict=True)}

@@ -42,7 +42,7 @@ _NUMBER_EN = (
     r"(?:\d|\b(?:an?|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|thirteen|fourteen|fifteen|twenty"
     r"|thirty|forty|fifty|sixty|hundred|thousand|million|half|both|no)\b)(?: \w+){0,2}? "
 )
-_CLAUSE = re.compile(r"[^,;:，；：]+[,;:，；：]?")
+_ASKS = [(each, f"asks_{each}") for each in AnswerType]
 
 
 class Weights(msgspec.Struct, frozen=True):
@@ -53,12 +53,16 @@ class Weights(msgspec.Struct, frozen=True):
         units: its Chinese characters and its Latin words.
         focus: the terms of its focus.
         letters: its letters and digits.
+        all: what the three mappings have.
+        in_chinese: its terms in Chinese.
     """
 
     terms: Mapping[str, float]
     units: Mapping[str, float]
     focus: Mapping[str, float]
     letters: str
+    all: frozenset[str]
+    in_chinese: frozenset[str]
 
 
 def weigh(question: Question, passages: Sequence[PassageText]) -> Weights:
@@ -70,15 +74,18 @@ def weigh(question: Question, passages: Sequence[PassageText]) -> Weights:
         return {term: weight / total for term, weight in found.items()}
 
     def rarity(term: str) -> float:
-        frequency = sum(term in passage.terms for passage in passages)
+        frequency = sum([term in passage.terms for passage in passages])
         return log((len(passages) + _PRIOR + 1) / (frequency + 0.5)) * (_SOFT if term in question.soft else 1.0)
 
-    units = dict.fromkeys(chain.from_iterable(term if has_cjk(term) else [term] for term in question.terms))
+    in_chinese = frozenset(filter(has_cjk, question.terms))
+    units = dict.fromkeys(chain.from_iterable(term if term in in_chinese else [term] for term in question.terms))
     return Weights(
         terms=rarities(question.terms),
         units=rarities(units),
         focus=rarities(question.focus),
-        letters="".join(char for char in question.text if char.isalnum())[:_COMPARED],
+        letters="".join(filter(str.isalnum, question.text))[:_COMPARED],
+        all=question.focus.union(question.terms, units),
+        in_chinese=in_chinese,
     )
 
 
@@ -112,7 +119,7 @@ def _each(question: Question, texts: Sequence[PassageText], passages: Sequence[P
     """The candidates, without the features that compare them."""
     weights = weigh(question, texts)
     similar = _similarities(passages)
-    asks = {f"asks_{each}": float(each is question.answer_type) for each in AnswerType}
+    asks = {name: float(each is question.answer_type) for each, name in _ASKS}
     in_chinese = has_cjk(question.text)
     for rank, (text, passage) in enumerate(zip(texts, passages, strict=True)):
         sentences = list(_of_sentences(question, weights, text))
@@ -131,7 +138,7 @@ def _each(question: Question, texts: Sequence[PassageText], passages: Sequence[P
             "in_chinese": float(in_chinese),
             "other_language": float(has_cjk(passage.text) != in_chinese),
         }
-        best = {name: max(each[name] for _, each in sentences) for name in _OF_BEST}
+        best = {name: max([each[name] for _, each in sentences]) for name in _OF_BEST}
         yield Candidate(rank, of_passage | best | asks, sentences)
 
 
@@ -152,17 +159,18 @@ def _similarities(passages: Sequence[Passage]) -> list[float]:
 def _of_sentences(question: Question, weights: Weights, text: PassageText) -> Iterator[tuple[int, dict[str, float]]]:
     """The features of the sentences that have most of the question, themselves or beside them."""
     terms, units = weights.terms, weights.units
-    matched = [covered_terms(question, sentence.folded, sentence.terms) for sentence in text.sentences]
+    title = weights.all & text.title
+    matched = [weights.all & covered_terms(question, sentence.folded, sentence.terms) for sentence in text.sentences]
     shares = [_share(units, own) for own in matched]
     for index in _most(shares):
         if not holds_value(question, text, index):
             continue
         sentence, own = text.sentences[index], matched[index]
-        beside = own.union(text.title, *matched[max(0, index - 1) : index], *matched[index + 1 : index + 2])
+        beside = own.union(title, *matched[max(0, index - 1) : index], *matched[index + 1 : index + 2])
         covered = _share(terms, own)
         yield (
             index,
-            _of_answer(question, sentence, terms, covered)
+            _of_answer(question, sentence, weights, covered)
             | {
                 "sentence": covered,
                 "characters": shares[index],
@@ -183,30 +191,28 @@ def _most(shares: Sequence[float]) -> list[int]:
     return sorted(nlargest(_CONSIDERED, range(len(shares)), key=promise))
 
 
-def _of_answer(question: Question, sentence: Sentence, terms: Mapping[str, float], covered: float) -> dict[str, float]:
+def _of_answer(question: Question, sentence: Sentence, weights: Weights, covered: float) -> dict[str, float]:
     """Whether the sentence has an answer of the expected type, and how near to the words of the question."""
     unit = 0.5 if not question.unit else float(_counts(question.unit, sentence.folded))
     pattern = answer_pattern(question.answer_type) if question.answer_type else None
     if pattern is None:
         return {"has_type": 0.5, "near_type": 0.5, "clause": covered, "unit": unit}
     answers = _positions(pattern, sentence.folded)
-    asked = [at for at in (sentence.folded.find(term) for term in terms if term in sentence.terms) if at >= 0]
-    distance = min((abs(at - answer) for at in asked for answer in answers[:_COMPARED]), default=_FAR)
-    clause = _clause_share(answers, question, sentence, terms)
+    asked = [at for term in weights.terms if term in sentence.terms and (at := sentence.folded.find(term)) >= 0]
+    distance = min([abs(at - answer) for at in asked for answer in answers[:_COMPARED]], default=_FAR)
+    clause = _clause_share(answers, question, sentence, weights)
     near = 1 / (1 + distance / 5) if answers else 0.0
     return {"has_type": float(bool(answers)), "near_type": near, "clause": clause, "unit": unit}
 
 
-def _clause_share(answers: Sequence[int], question: Question, sentence: Sentence, terms: Mapping[str, float]) -> float:
+def _clause_share(answers: Sequence[int], question: Question, sentence: Sentence, weights: Weights) -> float:
     """The share of the question in the best clause with an expected answer, and the clause before it."""
-    best, previous = 0.0, ""
-    for clause in _CLAUSE.finditer(sentence.folded):
-        at = bisect_left(answers, clause.start())
-        if at < len(answers) and answers[at] < clause.end():
-            text = previous + clause[0]
-            present = {term for term in terms if term in (text if has_cjk(term) else sentence.terms)}
-            best = max(best, _share(terms, covered_terms(question, text, frozenset(present))))
-        previous = clause[0]
+    best, terms, in_chinese = 0.0, weights.terms, weights.in_chinese
+    for start, end, text in sentence.clauses:
+        at = bisect_left(answers, start)
+        if at < len(answers) and answers[at] < end:
+            present = frozenset([term for term in terms if term in (text if term in in_chinese else sentence.terms)])
+            best = max(best, _share(terms, covered_terms(question, text, present)))
     return best
 
 
@@ -239,6 +245,8 @@ def _longest_run(letters: str, text: str) -> int:
     """The length of the longest common run of characters, up to a bound."""
     longest = 0
     for start in range(len(letters)):
-        while longest < _LONGEST and start + longest < len(letters) and letters[start : start + longest + 1] in text:
+        while letters[start : start + longest + 1] in text and start + longest < len(letters):
             longest += 1
+            if longest == _LONGEST:
+                return longest
     return longest

@@ -5,7 +5,7 @@ passage answers the question, the other finds the sentence of it that does.
 """
 
 from collections.abc import Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from math import exp
 
@@ -83,12 +83,14 @@ def find_answers(question: Question, passages: Sequence[Passage]) -> list[Answer
     scorer = _scorers()["vectors" if any(each.similarity is not None for each in passages) else "words"]
     asked = ordinals(question.text)
 
-    def order(candidate: Candidate) -> tuple[bool, int, float, float, int]:
+    def order(found: tuple[Candidate, float]) -> tuple[bool, int, float, float, int]:
+        candidate, probability = found
         passage = passages[candidate.rank]
         listed = asked and not asked.isdisjoint(ordinals(passage.title))
         titled = 0 if question.answer_type else _in_title(question, passage)
-        return not listed, -titled, -round(scorer.probability(candidate), 1), -passage.score, candidate.rank
+        return not listed, -titled, -round(probability, 1), -passage.score, candidate.rank
 
+    found = [(each, scorer.probability(each)) for each in candidates(question, texts, passages)]
     return [
         AnswerSpan(
             number=passages[each.rank].number,
@@ -96,10 +98,10 @@ def find_answers(question: Question, passages: Sequence[Passage]) -> list[Answer
             sentence=texts[each.rank].sentences[index].text,
             ranking=tuple(at for at, _ in ranking),
             has_type=features["has_type"] > 0,
-            probability=scorer.probability(each),
+            probability=probability,
             covered=features["characters"],
         )
-        for each in sorted(candidates(question, texts, passages), key=order)
+        for each, probability in sorted(found, key=order)
         for ranking in [scorer.ranking(each)]
         for index, features in ranking[:1]
     ]
@@ -107,14 +109,21 @@ def find_answers(question: Question, passages: Sequence[Passage]) -> list[Answer
 
 def _in_title(question: Question, passage: Passage) -> int:
     """How many of the question's terms the section's title has, if those it lacks are in its source's name; else 0."""
-    section = passage.title.replace(passage.source_ref, " ") if passage.source_ref else passage.title
-    found = covered_terms(question, fold(normalise(section)), frozenset(terms(section)))
+    section, in_section, in_source = _titles(passage.title, passage.source_ref)
+    found = covered_terms(question, section, in_section)
     missing = [term for term in question.terms if term not in found]
-    return len(question.terms) - len(missing) if {*terms(passage.source_ref)}.issuperset(missing) else 0
+    return len(question.terms) - len(missing) if in_source.issuperset(missing) else 0
+
+
+@lru_cache(maxsize=512)
+def _titles(title: str, source_ref: str) -> tuple[str, frozenset[str], frozenset[str]]:
+    """The section's title, normalised, its terms, and those of its source's name; the same passages come again."""
+    section = title.replace(source_ref, " ") if source_ref else title
+    return fold(normalise(section)), frozenset(terms(section)), frozenset(terms(source_ref))
 
 
 def _weighted(weights: Mapping[str, float], values: Mapping[str, float]) -> float:
-    return sum(weight * values[name] for name, weight in weights.items())
+    return sum([weight * values[name] for name, weight in weights.items()])
 
 
 @cache

@@ -1,12 +1,25 @@
 """Passages as they are compared with questions: their sentences and index terms."""
 
+import re
 from functools import lru_cache
+from itertools import pairwise
+from typing import NamedTuple
 
 import msgspec
 
 from wenmai.grounding.prompt_injection import safe_sentences
 from wenmai.text.cjk import normalise, terms
 from wenmai.text.folding import fold
+
+_CLAUSE = re.compile(r"[^,;:，；：]+[,;:，；：]?")
+
+
+class Clause(NamedTuple):
+    """Where a clause is in its sentence, and its text after that of the clause before it."""
+
+    start: int
+    end: int
+    text: str
 
 
 class Sentence(msgspec.Struct, frozen=True, kw_only=True):
@@ -16,11 +29,13 @@ class Sentence(msgspec.Struct, frozen=True, kw_only=True):
         text: verbatim.
         folded: normalised, with simplified characters.
         terms: its index terms.
+        clauses: of ``folded``.
     """
 
     text: str
     folded: str
     terms: frozenset[str]
+    clauses: tuple[Clause, ...]
 
 
 class PassageText(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,14 +57,26 @@ class PassageText(msgspec.Struct, frozen=True, kw_only=True):
 @lru_cache(maxsize=512)
 def analyse(title: str, text: str) -> PassageText:
     """Split a passage into sentences and index terms."""
-    found = tuple(
-        Sentence(text=sentence, folded=fold(normalise(sentence)), terms=frozenset(terms(sentence)))
-        for sentence in safe_sentences(text)
-    )
+    found = tuple(map(_analysed, safe_sentences(text)))
     in_title = frozenset(terms(title))
     return PassageText(
         heading=fold(normalise(title)),
         title=in_title,
         sentences=found,
         terms=in_title.union(*(sentence.terms for sentence in found)),
+    )
+
+
+def _analysed(sentence: str) -> Sentence:
+    folded = fold(normalise(sentence))
+    clauses = list(_CLAUSE.finditer(folded))
+    return Sentence(
+        text=sentence,
+        folded=folded,
+        terms=frozenset(terms(sentence)),
+        clauses=tuple(
+            Clause(clause.start(), clause.end(), (previous[0] if previous else "") + clause[0])
+            for previous, clause in pairwise([None, *clauses])
+            if clause
+        ),
     )

@@ -14,6 +14,7 @@ from wenmai.grounding.types import AnswerType
 from wenmai.text.cjk import content_words, has_cjk, query_terms
 
 _TIMES_AND_COUNTS = frozenset({AnswerType.WHEN, AnswerType.HOW_MANY, AnswerType.HOW_LONG})
+_VALUES = _TIMES_AND_COUNTS | {AnswerType.WHERE}
 _SHORT = 2
 """Words of a question that are all needed."""
 
@@ -37,11 +38,13 @@ _ADVERBS_ZH = re.compile(
 def holds_value(question: Question, passage: PassageText, index: int) -> bool:
     """Whether a sentence holds a value of the expected type for the event and the subject that are asked about."""
     sentence = passage.sentences[index]
-    if not all(value.search(sentence.folded) for value in question.values):
+    if question.values and not all(value.search(sentence.folded) for value in question.values):
         return False
+    if question.answer_type not in _VALUES and question.answer_type is not AnswerType.WHO:
+        return True
     events = [each for each in question.synonyms if each.is_event]
-    if question.answer_type not in _TIMES_AND_COUNTS | {AnswerType.WHERE}:
-        return question.answer_type is not AnswerType.WHO or _says_more(question, sentence, events)
+    if question.answer_type is AnswerType.WHO:
+        return _says_more(question, sentence, events)
     pattern = answer_pattern(question.answer_type)
     if pattern is None or not pattern.search(sentence.folded):
         return False

@@ -23,6 +23,8 @@ async def in_force(
     """
     day = today.isoformat()
     dated = {record.source_ref: record.effective_date for record in records if record.effective_date}
+    if not dated:
+        return list(records)
     found = await asyncio.gather(*(_is_superseded(documents, scope, ref, since, day) for ref, since in dated.items()))
     superseded = {ref for ref, is_superseded in zip(dated, found, strict=True) if is_superseded}
     return [each for each in records if each.source_ref not in superseded and each.effective_date <= day]

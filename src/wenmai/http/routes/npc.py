@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Body, Depends, Header, Query, Request
+from fastapi import APIRouter, Body, Depends, Query, Request
 from starlette.responses import Response
 
 from wenmai.chat.replaying import Replay
@@ -106,7 +106,6 @@ async def chat(
     headers: ScopeHeadersDep,
     app_state: AppStateDep,
     connection: Request,
-    accept: Annotated[str, Header(include_in_schema=False)] = "",
     trace_id: TraceHeader = None,
     idempotency_key: IdempotencyKeyHeader = None,
 ) -> Json[TurnAnswer] | Response:
@@ -122,7 +121,7 @@ async def chat(
         idempotency_key=idempotency_key,
         on_conflict=body.on_conflict,
     )
-    streamed = body.stream or stream.MEDIA_TYPE in accept
+    streamed = body.stream or stream.MEDIA_TYPE in connection.headers.get("accept", "")
     return await (stream_turn if streamed else run_turn)(
         app_state, request, connection.receive, app_state.engine.chat.ask
     )

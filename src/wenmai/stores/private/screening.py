@@ -30,6 +30,9 @@ _PUBLIC_BLOCKS = frozenset({"system", "evidence"})
 _PLAIN = frozenset({type(None), bool, int, float, datetime, msgspec.UnsetType})
 """Types of values without a text; most of a record's values are texts or these."""
 
+_NESTED = (dict, list, tuple, Mapping)
+"""Types of values that have others; those that are recognised faster come first."""
+
 _LABELLED = 200
 """Characters up to which a member's name is read with its value, as in ``{"password": "…"}``."""
 
@@ -65,7 +68,8 @@ class Screening:
 
     def message(self, message: NewMessage) -> NewMessage:
         """The message with its private fields screened."""
-        return _with_changes(message, {name: self.value(getattr(message, name)) for name in Message.private})
+        texts = {name: each for name in Message.private if type(each := getattr(message, name)) not in _PLAIN}
+        return _with_changes(message, {name: self.value(each) for name, each in texts.items()})
 
     def entry(self, entry: SearchEntry) -> SearchEntry:
         """The search entry with its text screened."""
@@ -105,7 +109,7 @@ class Screening:
         """A value as it can be stored in JSON, with everything in it screened."""
         if type(value) is str or type(value) in _PLAIN:
             return self.text(value) if type(value) is str else value
-        if isinstance(value, msgspec.Struct) or not isinstance(value, Mapping | list | tuple):
+        if isinstance(value, msgspec.Struct) or not isinstance(value, _NESTED):
             return self._single(value, depth)
         if depth > MAX_DEPTH:
             return value  # the store refuses it
@@ -116,7 +120,7 @@ class Screening:
             if isinstance(each, msgspec.Struct) and self._is_clean(each):
                 screened.append(each)
                 continue
-            nested = isinstance(each, Mapping | list | tuple) and key not in _UNSCREENED
+            nested = type(each) is not str and isinstance(each, _NESTED) and key not in _UNSCREENED
             screened.append(self.value(each, depth + 1) if nested else self.member(key, each, depth))
         if isinstance(value, Mapping):
             names = self._names(value)
@@ -127,8 +131,6 @@ class Screening:
         return value
 
     def _struct(self, value: msgspec.Struct, depth: int) -> msgspec.Struct:
-        if _is_public(value):
-            return value
         encoded = _encoded(value)
         if (type(value), encoded) in self._clean:
             return value
@@ -143,12 +145,12 @@ class Screening:
 
     def _is_clean(self, value: msgspec.Struct) -> bool:
         """Whether the struct is known to have no private values."""
-        return (type(value), _encoded(value)) in self._clean
+        return _is_public(value) or (type(value), _encoded(value)) in self._clean
 
     def _single(self, value: Any, depth: int) -> Any:
         """A struct, a text, or another value that JSON has a form for."""
         if isinstance(value, msgspec.Struct):
-            return self._struct(value, depth)
+            return value if _is_public(value) else self._struct(value, depth)
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, int | float | datetime):

@@ -28,8 +28,9 @@ WRITES_PER_COMMIT = 512
 READS_PER_BATCH = 8
 """Results are delivered to the event loop in batches; small, so that a long read does not delay many short ones."""
 
-READER_CACHE_KIB = 16_384
-"""Pages that a reader keeps at most, until the next commit: a search reads hundreds of entries, all over the table."""
+CACHE_KIB = 16_384
+"""Pages that a connection keeps at most: a search reads hundreds of entries, all over the table, and what indexes a
+message changes as many; those that do not fit are written to the log before the commit, and once more after it."""
 
 MAX_QUEUED = 10_000
 """Most jobs in a queue; further ones are refused, so that a slow disk does not exhaust memory."""
@@ -70,8 +71,8 @@ class ConnectionThreads:
         self._checkpoints = Checkpointer(writer, connect(), self._file)
         writer.set_busy_timeout(0)  # from now on each write waits for its own remaining time
         readers = [connect() for _ in range(READERS)]
-        for reader in readers:
-            fetch(reader, f"PRAGMA cache_size = -{READER_CACHE_KIB}")
+        for connection in (writer, *readers):
+            fetch(connection, f"PRAGMA cache_size = -{CACHE_KIB}")
         self._threads = [
             threading.Thread(target=self._run_writer, args=(writer,), name="wenmai-writer", daemon=True),
             *(

@@ -91,7 +91,9 @@ def _stored(of: type[R], table: _Table, row: tuple[Any, ...]) -> Stored[R]:
     for at, field, decode in table.decoders:
         fields[field] = decode(row[at])
     version, user_id, created, updated = row[len(table.columns) :]
-    return Stored(of(**fields), version, user_id, from_micros(created), from_micros(updated))
+    created_at = from_micros(created)
+    updated_at = created_at if updated == created else from_micros(updated)
+    return Stored(of(**fields), version, user_id, created_at, updated_at)
 
 
 class SqliteDocuments:

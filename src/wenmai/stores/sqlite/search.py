@@ -22,6 +22,7 @@ from wenmai.stores.search_values import (
 )
 from wenmai.stores.sqlite import search_index
 from wenmai.stores.sqlite.connection_threads import ConnectionThreads, fetch
+from wenmai.stores.sqlite.matching_rows import MatchingRows
 from wenmai.stores.sqlite.search_index import Analysed, analysed
 from wenmai.stores.sqlite.search_partition import owner_of, partition_of
 from wenmai.stores.sqlite.search_query import Reader
@@ -41,6 +42,7 @@ class SqliteSearch:
         self._matrices = VectorMatrices(BYTE_ORDER)
         self._scores = CachedScores()
         self._postings = CachedPostings()
+        self._matching = MatchingRows()
 
     async def index(
         self, scope: Scope, collection: str, entries: Sequence[SearchEntry], *, shared: bool = False
@@ -96,7 +98,8 @@ class SqliteSearch:
             vectors = None
             if partition.vectors and any(query.vector is not None for query in asked):
                 vectors = snapshot_vectors(self._matrices, connection, partition.row, partition.state)
-            reader = Reader(connection, partition, vectors, self._scores, self._postings)
+            matching = self._matching if shared else None
+            reader = Reader(connection, partition, vectors, self._scores, self._postings, matching)
             return [reader.hits(query) for query in asked]
 
         return await self._connections.read(work)

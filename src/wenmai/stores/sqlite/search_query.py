@@ -9,6 +9,7 @@ import apsw
 from wenmai.stores.fusion import is_fused, needs_ids, pool, undecided
 from wenmai.stores.hits import Entry, best_scores, hits_of
 from wenmai.stores.sqlite.connection_threads import fetch
+from wenmai.stores.sqlite.matching_rows import MatchingRows
 from wenmai.stores.sqlite.search_filters import Filter, entry_matches, filters_of, matching_entries, narrowest_first
 from wenmai.stores.sqlite.search_partition import Partition, first_row, place_of
 from wenmai.stores.sqlite.search_vectors import SnapshotVectors
@@ -39,6 +40,7 @@ class Reader:
         vectors: None if no query needs them.
         cached: scores of earlier queries.
         known: postings of their terms.
+        matching: keeps what satisfies filters; None for a partition that changes often.
     """
 
     def __init__(
@@ -48,12 +50,14 @@ class Reader:
         vectors: SnapshotVectors | None,
         cached: CachedScores,
         known: CachedPostings,
+        matching: MatchingRows | None,
     ) -> None:
         self._connection = connection
         self._partition = partition
         self._vectors = vectors
         self._cached = cached
         self._known = known
+        self._matching = matching
 
     def hits(self, query: SearchQuery) -> list[Hit]:
         """The best entries by text, by vector, or by both."""
@@ -110,7 +114,11 @@ class Reader:
         """The best entries by words, with all that equal the last of them, in descending order."""
         if not len(scores):
             return {}
-        narrow = chosen.narrow(min(len(scores), COUNTED))
+        narrow = None
+        if self._matching is not None:
+            narrow = self._matching.of(self._connection, self._partition, chosen.filters)
+        if narrow is None:
+            narrow = chosen.narrow(min(len(scores), COUNTED))
         if narrow is not None:
             return self._by_row(scores.best(limit, list(map(place_of, narrow))))
         return chosen.best(limit, lambda count: self._by_row(scores.best(count)))
@@ -158,16 +166,20 @@ class Reader:
 
 
 class Chosen:
-    """The entries of a partition that satisfy filters."""
+    """The entries of a partition that satisfy filters.
+
+    Attributes:
+        filters: as given.
+    """
 
     def __init__(self, connection: apsw.Connection, partition: int, filters: Sequence[Filter]) -> None:
         self._connection = connection
         self._partition = partition
-        self._filters = filters
+        self.filters = filters
 
     def narrow(self, most: int) -> list[int] | None:
         """Their rows; None if there is no filter that fewer than ``most`` satisfy."""
-        narrowest = narrowest_first(self._connection, self._partition, self._filters, most)
+        narrowest = narrowest_first(self._connection, self._partition, self.filters, most)
         if narrowest.matches >= most:
             return None
         matching = matching_entries(self._partition, narrowest.filters)
@@ -180,7 +192,7 @@ class Chosen:
             limit: at least so many.
             best_of: the best rows of all: at least so many, with all that equal the last of them.
         """
-        if not self._filters:
+        if not self.filters:
             return best_of(limit)
         count, checked = limit, 0
         found: dict[int, T] = {}
@@ -195,7 +207,7 @@ class Chosen:
 
     def _matching(self, rows: Sequence[int]) -> set[int]:
         """Those of the rows that satisfy the filters."""
-        matches = entry_matches(self._partition, self._filters, "j.value")
+        matches = entry_matches(self._partition, self.filters, "j.value")
         sql = f"SELECT j.value FROM json_each(?) j WHERE {matches.text}"
         return {row for (row,) in fetch(self._connection, sql, (json.dumps(rows), *matches.bindings))}
 
