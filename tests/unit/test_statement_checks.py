@@ -34,12 +34,19 @@ def passage(text: str, number: int, title: str) -> Passage:
 ROOM = "阅览室有六台电脑，十分钟无人使用就关机。未满六周岁的儿童须有家长陪同。室内不得饮食和吸烟。"
 DOGS = "Dogs are admitted only to the garden on weekdays. A visit lasts a year and a half, or 24 hours."
 LINK = "The link uses 2.4 GHz and reaches 2,000 metres."
+LORRIES = "发货方负责装车，收货方负责卸车。运费一车三百元，装车费另收。押金在两周内退还。"
+MILL = (
+    "Waxed boats are dried for seven days, and oiled ones for two. The boxes of weights are lent for a fortnight. "
+    "The mill is open until five; after that only the shop is."
+)
 PASSAGES = [
     passage(LOAN, 1, "借书办法"),
     passage(LOAN_EN, 2, "The reading room"),
     passage(ROOM, 3, "阅览室须知"),
     passage(LINK, 4, "The link"),
     passage(DOGS, 5, "Dogs"),
+    passage(LORRIES, 6, "运输"),
+    passage(MILL, 7, "The mill"),
 ]
 
 
@@ -56,6 +63,13 @@ def check(answer: str, question: str = "", language: str = "zh") -> VerifiedAnsw
         ("借书办法写着「书是人的朋友」[1]。", "quotation"),
         ("办证要带身份证、户口簿和押金[1]。", "list_item"),
         ("阅览室有八台电脑[3]。", "value"),
+        ("阅览室有一百间房[1]。", "value"),
+        ("A visit lasts a fortnight [5].", "value"),
+        ("Waxed boats are dried for two days [7].", "value"),
+        ("工具书不外借，因为价钱太贵[1]。", "coverage"),
+        ("狗任何时候都可以进花园[5]。", "coverage"),
+        ("二楼存放地图、报纸和信件[2]。", "list_item"),
+        ("收货方负责装车，发货方负责卸车[6]。", "roles"),
         ("电脑三十分钟无人使用就关机[3]。", "value"),
         ("未满八周岁的儿童须有家长陪同[3]。", "value"),
         ("室内不得饮食、吸烟和拍照[3]。", "list_item"),
@@ -129,6 +143,12 @@ def test_a_lie_is_stopped(lie: str, reason: str) -> None:
         "「工具书不外借」是明文规定[1]。",
         "借书办法没有提到停车场[1]。",
         "阅览室周日不开门[2]。",
+        "书不能带出去的是工具书[1]。",
+        "可以续借的次数只有一次[1]。",
+        "Dogs must stay out of the garden at weekends [5].",
+        "押金十四天以内退[6]。",
+        "The mill does not open after five [7].",
+        "The weights are lent for two weeks [7].",
         "The reading room is open from 8:30 on weekdays [2].",
         "On Sunday it is closed [2].",
         "Food may not be brought in by visitors [2].",

@@ -5,8 +5,7 @@ from heapq import nlargest
 from operator import itemgetter
 from typing import NamedTuple
 
-from wenmai.grounding.claims.claim import Claim
-from wenmai.grounding.content import Content, Span, Token
+from wenmai.grounding.content import Content, Token
 from wenmai.grounding.passage_index import IndexedPassage, index_passage
 from wenmai.grounding.romanisation import romanised
 from wenmai.grounding.types import Passage
@@ -18,6 +17,15 @@ _CANDIDATES = 4
 _LEAST_GAIN = 0.01
 _PASSAGES = 3
 """Passages whose windows are compared in detail."""
+
+_NEAREST = 2
+"""Passages that are compared at all for a statement, and for each of its clauses."""
+
+_FURTHER = 0.2
+"""How much less of the content than the best one they may hold."""
+
+_LEAST = 5
+"""Weight from which a clause may be from another passage than the rest."""
 
 
 class Window(NamedTuple):
@@ -67,7 +75,6 @@ class Alignment:
         self.languages: Mapping[int, str] = {
             number: "zh" if passage.chinese else "en" for number, passage in self.passages.items()
         }
-        self.valued_clauses: dict[int, list[tuple[Span, list[Claim]]]] = {}
 
     def scores(self, content: Content, number: int) -> list[float]:
         """The share of a text that each sentence of a passage holds."""
@@ -78,10 +85,16 @@ class Alignment:
 
 
 class AlignedContent:
-    """A statement aligned to passages; the places of its tokens are looked up once."""
+    """A statement aligned to passages; the places of its tokens are looked up once.
+
+    Attributes:
+        numbers: the passages that hold as much as any other, of the statement or of one of its clauses.
+    """
 
     def __init__(self, content: Content, alignment: Alignment, numbers: Sequence[int]) -> None:
-        self._passages = {number: alignment.passages[number] for number in numbers}
+        passages = {number: alignment.passages[number] for number in numbers}
+        self.numbers = _nearest(content, passages) if len(numbers) > 1 else list(numbers)
+        self._passages = {number: passages[number] for number in self.numbers}
         self._places = {number: _find_places(content, passage) for number, passage in self._passages.items()}
         self._windows: dict[tuple[int, int, int], list[Window]] = {}
 
@@ -101,11 +114,40 @@ class AlignedContent:
             self._windows[key] = sorted(found, key=lambda window: -window.held)
         return self._windows[key]
 
+    def is_mentioned(self, tokens: Sequence[Token], number: int) -> bool:
+        """Whether a passage has any of some tokens, in whatever sentence."""
+        return any(self._places[number][token.start].whole for token in tokens)
+
     def scores(self, tokens: Sequence[Token], number: int) -> list[float]:
         """The share of the content of some tokens that each sentence of a passage holds."""
         places = [self._places[number][token.start] for token in tokens if token.weight]
         total = sum(each.weight for each in places) or 1.0
         return [score / total for score in _scores(places, len(self._passages[number].sentences) - 1)]
+
+
+def _nearest(content: Content, passages: Mapping[int, IndexedPassage]) -> list[int]:
+    """The passages that may hold a statement best, by the words that they have in any sentence."""
+    units = {token.start: _units(token) for token in content.tokens if token.weight}
+    has = {number: passage.units.keys() for number, passage in passages.items()}
+    chosen: set[int] = set()
+    for tokens in (content.tokens, *(span for span in content.clauses if span.weight >= _LEAST)):
+        heavy = [token for token in tokens if token.weight]
+        held = {
+            number: sum(token.weight for token in heavy if not known.isdisjoint(units[token.start]))
+            for number, known in has.items()
+        }
+        total = sum(token.weight for token in heavy)
+        least = max(held.values()) - _FURTHER * total
+        best = sorted(held, key=held.__getitem__, reverse=True)[:_NEAREST]
+        chosen.update(number for number in best if held[number] >= least)
+        if tokens is content.tokens and (held[best[0]] == total or len(content.clauses) == 1):
+            break
+    return [number for number in passages if number in chosen]
+
+
+def _units(token: Token) -> list[str | int]:
+    """What a passage that may hold a token has."""
+    return [*token.word.concepts, *(token.form if token.han else [token.form])]
 
 
 def _window(number: int, places: Sequence[_Places], scores: Sequence[float]) -> Window:

@@ -30,6 +30,7 @@ _USER_SAYS = (
 )
 _SAID_BY_USER = re.compile(r"^[^，。,.]{0,6}(?:[您你]所?[说提]|\byou\s(?:say|said|mention))", re.IGNORECASE)
 _USER = re.compile(r"[您你]|\byou\b", re.IGNORECASE)
+_MAY_DENY = re.compile(r"[您你非]|不是|不在|\bnot\b|\byou", re.IGNORECASE)
 _QUOTES = frozenset('“"「『‘')
 _NEARBY = 60
 
@@ -47,7 +48,7 @@ class Attribution:
         Never in a sentence that affirms. The words *you say* only count in the claim's own clause: 您问得好，before a
         claim is a courtesy.
         """
-        if self._affirms:
+        if not self._attributes:
             return False
         before = re.split(r"[，,；;。]", self._sentence[max(0, start - _NEARBY) : start])[-1]
         if self._denies or _NOT_THIS.search(before) or self._user_says.search(before):
@@ -61,8 +62,11 @@ class Attribution:
         return self._denial.search(self._sentence, start, end) is not None
 
     @cached_property
-    def _affirms(self) -> bool:
-        return _AFFIRMS.search(self._sentence) is not None
+    def _attributes(self) -> bool:
+        """Whether it may attribute anything: it denies something or names the user, and does not affirm."""
+        if _AFFIRMS.search(self._sentence):
+            return False
+        return self._denies or _MAY_DENY.search(self._sentence) is not None
 
     @cached_property
     def _denies(self) -> bool:

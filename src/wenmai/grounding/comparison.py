@@ -16,6 +16,11 @@ def same_word(token: Token, other: Token) -> bool:
     return token.form in other.form or other.form in token.form
 
 
+def is_translated(token: Token) -> bool:
+    """Whether the files translate a word; single characters have too many senses."""
+    return bool(token.word.concepts) and not (token.han and len(token.form) == 1)
+
+
 def find_word(token: Token, others: Sequence[Token]) -> list[Token]:
     """The words that are the same as one."""
     return [other for other in others if same_word(token, other)]

@@ -26,15 +26,20 @@ _LONGEST = 5
 _ENDS_SCOPE = frozenset(
     word_list(
         """
-        而 而是 但 但是 却 的 就 才 则 便 时 就是 but while when if becaus as unless until befor after so that which who
+        而 而是 但 但是 却 的 就 才 则 便 时 就是 除 except
+        but while when if becaus as unless until befor after so that which who
         """
     )
 )
 """Words after which a negation before them governs nothing more."""
 
 _OF_A_PHRASE = frozenset({"without", "neither", "nor", "rather than", "instead of"})
+_OF_A_VERB = frozenset({"not", "never", "no long", "without"})
 _MODALS = frozenset({"may", "must", "can", "should", "will", "shall"})
 """Words after which a negation of a phrase governs nothing more."""
+
+_FINITE = _MODALS | {"be", "have", "do", "would", "could"}
+"""Words that begin another predicate: clocks not collected within a week are sold."""
 
 _ATTRIBUTIVE = "的"
 _COMPLEMENTS = frozenset("回来去住到着了起完下上出动得过进成开掉")
@@ -79,6 +84,16 @@ class Span(tuple[Token, ...]):  # noqa: SLOT001 — its properties are computed 
     def concepts(self) -> frozenset[int]:
         """The concepts of its tokens."""
         return frozenset().union(*(token.word.concepts for token in self))
+
+    @cached_property
+    def negates(self) -> bool:
+        """Whether one of its tokens negates."""
+        return any(token.word.negates for token in self)
+
+    @cached_property
+    def sided(self) -> bool:
+        """Whether one of its tokens has an opposite."""
+        return any(token.word.sides for token in self)
 
     @cached_property
     def text(self) -> str:
@@ -140,7 +155,7 @@ def _tokens(text: str, values: Sequence[tuple[int, int]]) -> list[Token]:
     spans = iter([*values, (len(text) + 1, len(text) + 1)])
     first, last = next(spans)
     clause = 0
-    negated = of_a_phrase = False
+    negated = of_a_phrase = of_a_verb = governed = False
     for form, start, end, word, han in _words(text):
         while clause < len(breaks) and breaks[clause] < start:
             clause += 1
@@ -150,11 +165,14 @@ def _tokens(text: str, values: Sequence[tuple[int, int]]) -> list[Token]:
         own_weight = (len(form) if han else _LATIN) if word.content else 0
         if start < last and end > first:
             word = FUNCTION  # noqa: PLW2901 — a value is compared elsewhere
-        if word.negates:
-            of_a_phrase = form in _OF_A_PHRASE
-        if (form in _ENDS_SCOPE and not _ends_clause(text, end, form)) or (of_a_phrase and form in _MODALS):
-            negated = False
         weight = (len(form) if han else _LATIN) if word.content else 0
+        if word.negates:
+            of_a_phrase, of_a_verb, governed = form in _OF_A_PHRASE, form in _OF_A_VERB, False
+        if (form in _ENDS_SCOPE and not _ends_clause(text, end, form)) or (
+            (of_a_phrase and form in _MODALS) or (of_a_verb and governed and form in _FINITE)
+        ):
+            negated = False
+        governed = governed or (negated and weight > 0)
         found.append(Token(form, start, end, clause, word, negated != word.negates, han, weight, own_weight))
         negated = negated != word.negates
         if form == "不" and text[end : end + 1] in _COMPLEMENTS and len(found) > 1 and found[-2].end == start:

@@ -13,15 +13,22 @@ from wenmai.grounding.checks.affirmation import bare_reply, proposition
 from wenmai.grounding.checks.agents import find_other_agents
 from wenmai.grounding.checks.copies import find_additions, find_dropped_limits
 from wenmai.grounding.checks.courtesy import is_courtesy
-from wenmai.grounding.checks.coverage import find_invented_comparisons, find_uncovered
+from wenmai.grounding.checks.coverage import find_invented_causes, find_uncovered
 from wenmai.grounding.checks.hedging import find_hedging
 from wenmai.grounding.checks.list_items import find_uncovered_items
+from wenmai.grounding.checks.numbers import find_changed_numbers
 from wenmai.grounding.checks.polarity import find_contradictions
 from wenmai.grounding.checks.quotations import find_invented_quotations
 from wenmai.grounding.checks.records import find_false_denials
 from wenmai.grounding.checks.roles import find_swaps
 from wenmai.grounding.checks.statement import Objection, Reason, TestedStatement
-from wenmai.grounding.checks.values import find_misplaced_values, find_unknown_tokens, find_unknown_words
+from wenmai.grounding.checks.subjects import find_exchanged_subjects
+from wenmai.grounding.checks.values import (
+    find_misplaced_values,
+    find_unknown_numbers,
+    find_unknown_tokens,
+    find_unknown_words,
+)
 from wenmai.grounding.claims.claim import NAMES, Claim, ClaimKind
 from wenmai.grounding.claims.extraction import find_claims
 from wenmai.grounding.content import Content
@@ -45,6 +52,9 @@ _HEDGE = re.compile(
     r"hearsay|it is said|rumou?r\w*)\b",
     re.IGNORECASE,
 )
+
+
+_PEOPLE_AND_PLACES = frozenset({ClaimKind.PERSON, ClaimKind.PLACE})
 
 
 class VerifiedSentence(msgspec.Struct, frozen=True, kw_only=True):
@@ -104,7 +114,7 @@ class StatementVerifier(msgspec.Struct, frozen=True, kw_only=True):
         plain = _blank(text)
         for phrase in self.phrases:
             plain = plain.replace(phrase, " " * len(phrase))
-        claims = find_claims(plain, self.lexicon, known=self.names)
+        claims = _claims(plain, self.lexicon, self.names)
         numbers = self._cited_by(text)
         statement = TestedStatement(
             plain,
@@ -116,7 +126,7 @@ class StatementVerifier(msgspec.Struct, frozen=True, kw_only=True):
             language="zh" if has_cjk(plain) else "en",
             names=self.names,
         )
-        support = self._support(claims)
+        support = self._support(claims, numbers)
         objections = self._objections(statement, support)
         rest, end = _remove_spans(text, [(each.start, each.end) for each in objections])
         if end < len(text):
@@ -141,15 +151,21 @@ class StatementVerifier(msgspec.Struct, frozen=True, kw_only=True):
         marked = {int(mark[1]) for mark in MARK.finditer(text, leading.end() if leading else 0)}
         return [number for number in known if number in marked] or known
 
-    def _support(self, claims: Sequence[Claim]) -> dict[int, list[int]]:
+    def _support(self, claims: Sequence[Claim], numbers: Sequence[int]) -> dict[int, list[int]]:
+        """The passages that support each claim, by its offset; in other words only where those cited do not."""
         books = [claim.value for claim in claims if claim.kind is ClaimKind.TITLE]
-        return {
-            claim.start: supporting_passages(claim, self.facts)
-            or [each.number for each in self.facts if each.describes_source(claim, books)]
-            or self._transliterated(claim)
-            or [number for number, passage in self.alignment.passages.items() if has_amount(passage, claim)]
-            for claim in claims
-        }
+        found = {}
+        for claim in claims:
+            support = supporting_passages(claim, self.facts)
+            if set(numbers).isdisjoint(support):
+                support = (
+                    [each.number for each in self.facts if each.describes_source(claim, books)]
+                    or self._transliterated(claim)
+                    or [number for number, passage in self.alignment.passages.items() if has_amount(passage, claim)]
+                    or support
+                )
+            found[claim.start] = support
+        return found
 
     def _transliterated(self, claim: Claim) -> list[int]:
         """The passages in the other language that spell a name."""
@@ -183,15 +199,18 @@ class StatementVerifier(msgspec.Struct, frozen=True, kw_only=True):
             found.append(Objection(0, len(statement.text), Reason.AFFIRMATION))
         found += find_unknown_tokens(statement)
         found += find_unknown_words(statement)
+        found += find_unknown_numbers(statement)
         found += find_invented_quotations(statement)
-        if not is_courtesy(statement.content.tokens, self.question, self.names):
+        if not statement.is_courtesy:
             found += find_misplaced_values(statement, self.facts)
+            found += find_changed_numbers(statement)
             found += find_false_denials(statement)
             found += find_contradictions(statement)
             found += find_uncovered_items(statement)
             found += find_swaps(statement)
+            found += find_exchanged_subjects(statement)
             found += find_other_agents(statement)
-            found += find_invented_comparisons(statement)
+            found += find_invented_causes(statement)
             found += find_additions(statement)
             found += find_dropped_limits(statement)
             found += find_uncovered(statement)
@@ -239,6 +258,21 @@ class StatementVerifier(msgspec.Struct, frozen=True, kw_only=True):
             windows = [window for window in statement.align(tokens) if window.total and window.share]
             found |= {window.number for window in windows[:1]}
         return found
+
+
+def _claims(text: str, lexicon: Lexicon, names: Sequence[str]) -> list[Claim]:
+    """The claims of a sentence, without Chinese names that begin or end within a word: 常办 in 照常办公."""
+    claims = find_claims(text, lexicon, known=names)
+    if not any(claim.kind in _PEOPLE_AND_PLACES and has_cjk(claim.value) for claim in claims):
+        return claims
+    within = {place for token in Content(text).tokens for place in range(token.start + 1, token.end)}
+    return [
+        claim
+        for claim in claims
+        if claim.kind not in _PEOPLE_AND_PLACES
+        or not has_cjk(claim.value)
+        or (claim.start not in within and claim.end not in within)
+    ]
 
 
 def _is_translated(words: Sequence[frozenset[int]], units: Collection[str | int]) -> bool:

@@ -1,17 +1,20 @@
 """Support: which passages support a claim, by their own claims, the claims these imply, and their words."""
 
 import re
-from collections.abc import Iterator, Sequence
-from functools import lru_cache
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property, lru_cache
 
 import msgspec
 
 from wenmai.grounding.claims.claim import NAMES, Claim, ClaimKind
-from wenmai.grounding.claims.counts import ITEM
+from wenmai.grounding.claims.counts import ITEM, same_unit
 from wenmai.grounding.claims.dates import FESTIVALS
 from wenmai.grounding.claims.eras import REIGNS, dynasties_of_year, reigns_of_year, sexagenary
 from wenmai.grounding.claims.extraction import find_claims
+from wenmai.grounding.content import Content, Span
 from wenmai.grounding.lexicon import Lexicon, once_per_lexicon
+from wenmai.grounding.passage_index import index_passage
 from wenmai.grounding.prompt_injection import safe_sentences
 from wenmai.grounding.segments import Segment
 from wenmai.grounding.types import Passage
@@ -25,10 +28,13 @@ _SUFFIX = (
     "自然村|老?先生|太公|大人|将军|知县|知府|县令|进士|举人|秀才|师傅|夫人|老爷|皇帝|村长|"
     "[村镇乡县府州省市山岭河溪江湖公]"
 )
+LIGHT = 2
+"""Weight up to which a clause has no context of its own for its values."""
+
 _NUMERIC_YEAR = re.compile(r"-?\d{1,4}")
 
 
-class PassageFacts(msgspec.Struct, frozen=True, kw_only=True):
+class PassageFacts(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """One passage, analysed for the claims that it supports.
 
     Attributes:
@@ -41,6 +47,7 @@ class PassageFacts(msgspec.Struct, frozen=True, kw_only=True):
         source_keys: the claims of the reference; a year of printing is true of the book alone.
         ordinals: the list positions that it names.
         lexicon: the words of its field.
+        contents: the content of its sentences.
     """
 
     number: int
@@ -52,6 +59,17 @@ class PassageFacts(msgspec.Struct, frozen=True, kw_only=True):
     source_keys: frozenset[_Key]
     ordinals: frozenset[int]
     lexicon: Lexicon
+    contents: tuple[Content, ...]
+
+    @cached_property
+    def valued_clauses(self) -> list[tuple[Span, list[Claim]]]:
+        """Its clauses that have values, with these."""
+        clauses = [
+            (span, [each for each in segment.claims if tokens[0].start <= each.start < tokens[-1].end])
+            for segment, content in zip(self.sentences, self.contents, strict=False)
+            for tokens, span in zip(content.clauses, with_context(content.clauses), strict=True)
+        ]
+        return [(tokens, claims) for tokens, claims in clauses if claims]
 
     def supports(self, claim: Claim) -> bool:
         """Whether the passage contains the claim, or one that implies it."""
@@ -78,6 +96,8 @@ class PassageFacts(msgspec.Struct, frozen=True, kw_only=True):
         if name.isascii():
             words = [word for word in re.split(r"[\s'’]+", name) if word not in {"of", "the", "s", ""}]
             return bool(words) and len(find_words(self.words, words)) == len(words)
+        if "姓" in claim.text:
+            return name[:-1] in self.words
         base = bare_name(name, self.lexicon)
         if base != name and len(base) > 1 and base in self.words:
             return True
@@ -97,11 +117,26 @@ class PassageFacts(msgspec.Struct, frozen=True, kw_only=True):
 
     def _has_number(self, value: str) -> bool:
         amount, _, unit = value.partition(" ")
-        if unit in {"", ITEM}:
-            return (ClaimKind.NUMBER, f"{amount} *") in self.keys or (ClaimKind.NUMBER, amount) in self.keys
-        if unit == "人" and (ClaimKind.NUMBER, f"{amount} {ITEM}") in self.keys:
-            return True
-        return (ClaimKind.NUMBER, value) in self.keys or (ClaimKind.NUMBER, amount) in self.keys
+        return any(same_unit(unit, other) for other in self._units.get(amount, ()))
+
+    @cached_property
+    def _units(self) -> Mapping[str, list[str]]:
+        """The units of each amount; a generation or a year has none."""
+        found: defaultdict[str, list[str]] = defaultdict(list)
+        for kind, value in self.keys:
+            if kind is ClaimKind.NUMBER:
+                amount, _, unit = value.partition(" ")
+                found[amount].append(unit)
+        return found
+
+
+def with_context(clauses: Sequence[Span]) -> list[Span]:
+    """The clauses, each with the next one if it has little content of its own: 1985年，任主席."""
+    words = [sum(token.weight for token in tokens if not token.form[0].isdigit()) for tokens in clauses]
+    return [
+        tokens if weight > LIGHT or tokens is clauses[-1] else Span((*tokens, *clauses[index + 1]))
+        for index, (tokens, weight) in enumerate(zip(clauses, words, strict=True))
+    ]
 
 
 def bare_name(name: str, lexicon: Lexicon) -> str:
@@ -116,8 +151,12 @@ def _suffix(lexicon: Lexicon) -> re.Pattern[str]:
 
 def facts_of(passage: Passage, lexicon: Lexicon) -> PassageFacts:
     """The facts of a passage; cached, since the same passages are retrieved again."""
-    facts = _extract_facts(passage.title, passage.text, passage.source_ref, lexicon)
-    return msgspec.structs.replace(facts, number=passage.number)
+    return _numbered_facts(passage.number, passage.title, passage.text, passage.source_ref, lexicon)
+
+
+@lru_cache(maxsize=4096)
+def _numbered_facts(number: int, title: str, text: str, source_ref: str, lexicon: Lexicon) -> PassageFacts:
+    return msgspec.structs.replace(_extract_facts(title, text, source_ref, lexicon), number=number)
 
 
 @lru_cache(maxsize=2048)
@@ -135,6 +174,7 @@ def _extract_facts(title: str, text: str, source_ref: str, lexicon: Lexicon) -> 
         source_keys=frozenset(key for claim in find_claims(source_ref, lexicon) for key in implied_keys(claim)),
         ordinals=frozenset(place for segment in segments for place in segment.ordinals),
         lexicon=lexicon,
+        contents=index_passage(title, text, source_ref).sentences,
     )
 
 
@@ -162,10 +202,8 @@ def implied_keys(claim: Claim) -> Iterator[_Key]:
         yield from _dynasty(claim.value)
     elif claim.kind is ClaimKind.DATE:
         yield from _from_day(claim.value)
-    elif claim.kind is ClaimKind.NUMBER:
-        yield (ClaimKind.NUMBER, f"{claim.value.partition(' ')[0]} *")
     elif claim.kind is ClaimKind.GENERATION:
-        yield (ClaimKind.NUMBER, f"{claim.value} *")
+        yield (ClaimKind.NUMBER, claim.value)
 
 
 def _from_year(value: str) -> Iterator[_Key]:
@@ -176,7 +214,7 @@ def _from_year(value: str) -> Iterator[_Key]:
         return
     year = int(value)
     yield (ClaimKind.NUMBER, f"{value} 年")
-    yield (ClaimKind.NUMBER, f"{value} *")
+    yield (ClaimKind.NUMBER, value)
     if year > 0:
         yield (ClaimKind.YEAR, f"{(year - 1) // 100 + 1}c")
         yield (ClaimKind.YEAR, f"{year // 10 * 10}s")

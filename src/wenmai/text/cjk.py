@@ -35,6 +35,7 @@ _SHORT, _RECENT = 200, 512
 """The longest text whose analysis is cached, and how many are."""
 
 _INVISIBLE = re.compile("[\u00ad\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufe00-\ufe0f\ufeff]")
+_LATIN = re.compile("[A-Za-z]")
 _LETTER = rf"[^\W\d_{CJK}]"
 
 
@@ -202,6 +203,11 @@ def load_dictionaries() -> None:
 def has_cjk(text: str) -> bool:
     """Whether any character is Han, Kana or Hangul."""
     return _cjk().search(text) is not None
+
+
+def has_latin(text: str) -> bool:
+    """Whether any character is a letter of ASCII."""
+    return _LATIN.search(text) is not None
 
 
 def _is_abbreviation(text: str, start: int, stop: int) -> bool:

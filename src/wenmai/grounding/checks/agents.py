@@ -22,7 +22,7 @@ def find_other_agents(statement: TestedStatement) -> Iterator[Objection]:
         named = any(token.word.person or token.form in _MARKERS for token in clause.tokens)
         if named and clause.weight and not statement.is_attributed(clause) and not statement.is_verbatim(clause):
             closest = statement.closest(clause, least=_ALIGNED, within=_CLOSE, people=False)
-            compared = {_differs(clause.tokens, other) for other in closest} - {None}
+            compared = {_differs(clause.tokens, other.tokens) for other in closest} - {None}
             if compared == {True}:
                 yield Objection(clause.start, clause.end, Reason.ROLES)
 

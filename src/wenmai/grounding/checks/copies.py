@@ -1,6 +1,6 @@
 """Copies: what a sentence adds to the passage that it copies, and which limits it drops."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from wenmai.grounding.aligned import Window
 from wenmai.grounding.checks.forms import Form, forms_of
@@ -14,8 +14,11 @@ _COPIED = 0.6
 _WIDER = 0.3
 """The same for words such as *all*, *always* and *must*."""
 
-_LIMITED = 0.4
+_LIMITED = 0.5
 """The same for words such as *only* and *except* that the passage has and the statement lacks."""
+
+_PERIODIC = frozenset({"everi"})
+"""*Every* is said of times too: every Friday."""
 
 _SAME = 0.6
 _CLOSE = 0.1
@@ -23,9 +26,10 @@ _CLOSE = 0.1
 
 def find_additions(statement: TestedStatement) -> Iterator[Objection]:
     """New words within a copied sentence, and words that make it say more than its original."""
-    if not statement.is_comparable or statement.attribution.is_attributed(0, len(statement.text)):
+    if statement.attribution.is_attributed(0, len(statement.text)):
         return
-    added = [_added(statement, window) for window in statement.windows]
+    find = _added if statement.is_comparable else _widened
+    added = [find(statement, window) for window in statement.windows]
     for start, end in min(added, key=len, default=[]):
         yield Objection(start, end, Reason.COVERAGE)
 
@@ -34,12 +38,13 @@ def find_dropped_limits(statement: TestedStatement) -> Iterator[Objection]:
     """Copied clauses without the *only* or *except* of their original."""
     if not statement.is_comparable or statement.copied < _LIMITED:
         return
-    limits = [words for words in load_words().limits if not _has_any(statement.content.tokens, words)]
+    forms = Span(statement.content.tokens).forms
+    limits = [words for words in load_words().limits if forms.isdisjoint(words)]
     for clause in statement.clauses:
         if statement.is_attributed(clause) or not clause.weight or statement.is_verbatim(clause):
             continue
         closest = statement.closest(clause, least=_SAME, within=_CLOSE)
-        if closest and any(all(_has_any(other, words) for other in closest) for words in limits):
+        if closest and any(all(not other.tokens.forms.isdisjoint(words) for other in closest) for words in limits):
             yield Objection(clause.start, clause.end, Reason.COVERAGE)
 
 
@@ -65,10 +70,27 @@ def _added(statement: TestedStatement, window: Window) -> list[tuple[int, int]]:
             if not touched or any(_is_new(each, concepts) for each in touched):
                 found.append((run[0].start, run[-1].end))
     if copied >= _WIDER:
-        for words in load_words().wider:
-            if not any(_has_any(sentence.tokens, words) for sentence in sentences):
-                found += [(each.start, each.end) for each in statement.content.tokens if each.form in words]
+        found += _lacking(statement, sentences, [*load_words().wider, *load_words().musts])
     return found
+
+
+def _widened(statement: TestedStatement, window: Window) -> list[tuple[int, int]]:
+    """The words such as *all* and *always* in a translation of sentences that have none."""
+    sentences = [statement.alignment.passages[window.number].sentences[index] for index in window.sentences]
+    return _lacking(statement, sentences, [words - _PERIODIC for words in load_words().wider])
+
+
+def _lacking(
+    statement: TestedStatement, sentences: Sequence[Content], meanings: Iterable[frozenset[str]]
+) -> list[tuple[int, int]]:
+    """The words of meanings of which some sentences have none."""
+    return [
+        (token.start, token.end)
+        for words in meanings
+        if not any(_has_any(sentence.tokens, words) for sentence in sentences)
+        for token in statement.content.tokens
+        if token.form in words
+    ]
 
 
 def _is_new(token: Token, concepts: frozenset[int]) -> bool:

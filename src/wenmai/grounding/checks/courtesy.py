@@ -1,5 +1,6 @@
 """Courtesies: clauses that state nothing, such as greetings, offers to help and transitions."""
 
+from collections import Counter
 from collections.abc import Sequence
 
 from wenmai.grounding.content import Content, Token, fold_text
@@ -18,7 +19,7 @@ def is_courtesy(tokens: Sequence[Token], question: Content, names: Sequence[str]
     """
     words = load_words().courtesies
     frame = fold_text(" ".join(names))
-    rest = [token for token in tokens if token.weight and not _in_frame(token, frame)]
+    rest = [token for token in tokens if token.weight and not (frame and _in_frame(token, frame))]
     if not rest:
         return True
     courteous = _courteous(tokens, words)
@@ -31,16 +32,20 @@ def _courteous(tokens: Sequence[Token], words: frozenset[str]) -> set[int]:
     chars = [(char, token) for token in tokens for char in (token.form if token.han else " ")]
     text = "".join(char for char, _ in chars)
     found = {token.start for token in tokens if not token.han and token.weight and token.form in words}
+    starts = load_words().courtesy_starts
     start = 0
     inside: list[Token] = []
     while start < len(text):
+        if text[start] not in starts:
+            start += 1
+            continue
         length = next(
             (size for size in range(min(_LONGEST, len(text) - start), 0, -1) if text[start : start + size] in words), 0
         )
         inside += [token for _, token in chars[start : start + length]]
         start += length or 1
-    whole = {token.start for token in inside if inside.count(token) == len(token.form)}
-    return found | {token.start for token in tokens if token.start in whole and token.weight}
+    covered = Counter(token.start for token in inside)
+    return found | {token.start for token in tokens if token.weight and covered[token.start] == len(token.form)}
 
 
 def _in_frame(token: Token, frame: str) -> bool:

@@ -1,5 +1,6 @@
 """Coverage: the share of a clause's content that the passages hold, which new words lower."""
 
+import re
 from collections.abc import Iterator, Sequence
 
 import msgspec
@@ -7,8 +8,8 @@ import msgspec
 from wenmai.grounding.aligned import Window
 from wenmai.grounding.checks.records import is_denial, is_topic
 from wenmai.grounding.checks.statement import Clause, Objection, Reason, TestedStatement
+from wenmai.grounding.comparison import is_translated
 from wenmai.grounding.content import Span, Token
-from wenmai.text.patterns import word_list
 
 
 class Thresholds(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,14 +30,17 @@ SAME_LANGUAGE = {
     "zh": Thresholds(sentence=0.45, clause=0.4, new=0.5),
     "en": Thresholds(sentence=0.4, clause=0.4, new=0.35),
 }
-TRANSLATED = Thresholds(sentence=0.45, clause=0.0, new=0.25)
+TRANSLATED = Thresholds(sentence=0.5, clause=0.0, new=0.25)
 _VALUE = 3.0
 """Weight of a value or name, which the checks of values have found."""
 
-_UNTRANSLATED = 0.4
+_UNTRANSLATED = 0.2
 """Share of the weight of a word that the files do not translate."""
 
-_COMPARISONS = frozenset(word_list("更 更加 更为 较 比 反而 越 愈 more less fewer better worse than most best"))
+_CAUSE = re.compile(r"因为|由于|起因是|(?<!原)因(?=[^此而])|\b(?:because(?: of)?|due to|owing to)\b")
+_CAUSED = 0.25
+"""Share of a cause from which a passage may state it."""
+
 _LEAST = 5
 """Weight from which a clause is judged alone; a lighter one is judged with its neighbour."""
 
@@ -81,14 +85,19 @@ def _is_covered(statement: TestedStatement, clause: Clause, *, whole: bool) -> b
     return any(_covers(window, clause.tokens, statement, users, whole=whole) for window in clause.windows)
 
 
-def find_invented_comparisons(statement: TestedStatement) -> Iterator[Objection]:
-    """Clauses that compare, if no sentence aligned to them does."""
-    for clause in statement.clauses:
-        if clause.tokens.forms.isdisjoint(_COMPARISONS) or statement.is_attributed(clause):
-            continue
-        aligned = statement.aligned_sentences(clause, translated=False)
-        if aligned and not any(token.form in _COMPARISONS for sentence in aligned for token in sentence.tokens):
-            yield Objection(clause.start, clause.end, Reason.COVERAGE)
+def find_invented_causes(statement: TestedStatement) -> Iterator[Objection]:
+    """What stands after *because*, if the passage that the sentence is aligned to has next to nothing of it."""
+    cause = _CAUSE.search(statement.content.folded)
+    if cause is None or not statement.windows or statement.attribution.is_attributed(*cause.span()):
+        return
+    end = next((each.end for each in statement.clauses if each.end > cause.end()), len(statement.text))
+    stated = [
+        (token, held)
+        for token, held in zip(statement.content.tokens, statement.windows[0].covered, strict=True)
+        if token.weight and cause.end() <= token.start < end
+    ]
+    if sum(held for _, held in stated) < _CAUSED * sum(token.weight for token, _ in stated):
+        yield Objection(cause.start(), end, Reason.COVERAGE)
 
 
 def _covers(
@@ -107,7 +116,7 @@ def _covers(
         if not token.weight:
             continue
         weight, share = float(token.weight), float(token.weight) if token.form in users else held
-        if translated and not held and not _is_translated(token):
+        if translated and not held and not is_translated(token):
             weight *= _UNTRANSLATED
         covered, total = covered + share, total + weight
         if token.form not in statement.asked:
@@ -115,8 +124,3 @@ def _covers(
     if not whole:
         return covered >= limits.clause * total
     return bool(total) and covered >= limits.sentence * total and new >= limits.new * new_total
-
-
-def _is_translated(token: Token) -> bool:
-    """Whether the files translate a word; single characters have too many senses."""
-    return bool(token.word.concepts) and not (token.han and len(token.form) == 1)

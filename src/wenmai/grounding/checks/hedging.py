@@ -25,6 +25,8 @@ def find_hedging(statement: TestedStatement, verified: Collection[int]) -> Itera
         statement: under test.
         verified: the numbers of the passages that were verified.
     """
+    if not _HEDGE.search(statement.text) and not _QUESTION.search(statement.text):
+        return
     if all(statement.is_attributed(clause) or states_nothing(statement, clause) for clause in statement.clauses):
         return
     texts = [statement.alignment.passages[number].folded for number in statement.numbers]

@@ -4,10 +4,17 @@ from collections.abc import Iterator, Sequence
 
 from wenmai.grounding.checks.statement import Clause, Objection, Reason, TestedStatement
 from wenmai.grounding.comparison import find_word
-from wenmai.grounding.content import Token
+from wenmai.grounding.content import Span, Token
+from wenmai.grounding.wording.words import load_words
 
-_ALIGNED = 0.4
+_ALIGNED = 0.6
 """Share of a clause's content from which a clause of a passage speaks of the same."""
+
+_COPIED = 0.5
+"""Share of a statement that is copied, from which less is enough."""
+
+_ALIGNED_COPY = 0.4
+"""The share that is enough then."""
 
 _TRANSLATED = 0.4
 """The same for a clause in another language, of which fewer words are known."""
@@ -41,27 +48,58 @@ def find_contradictions(statement: TestedStatement) -> Iterator[Objection]:
 def _is_contradicted(statement: TestedStatement, clause: Clause) -> bool:
     """Whether one of the best aligned clauses contradicts, and no other one agrees about the same words."""
     translated = all(statement.alignment.languages[number] != statement.language for number in statement.numbers)
-    close = statement.closest(clause, least=_TRANSLATED if translated else _ALIGNED, within=_CLOSE)
-    negative = any(token.word.negates for token in clause.tokens)
-    for sentence in statement.closest_sentences(clause, least=_WHOLE) if negative else ():
-        words = [] if _is_negative(sentence) else _affirmed(clause.tokens, sentence)
-        if words and not any(_agrees(words, each) for each in close):
-            return True
-    for other in close:
-        words = contradicted(clause.tokens, other)
-        if words and not any(_agrees(words, each) for each in close):
+    least = _TRANSLATED if translated else _ALIGNED_COPY if statement.copied >= _COPIED else _ALIGNED
+    places = statement.closest(clause, least=least, within=_CLOSE)
+    close = [place.tokens for place in places]
+    if clause.tokens.negates and _denies_sentence(statement, clause, close):
+        return True
+    for place in places:
+        if not (clause.tokens.negates or place.tokens.negates or (clause.tokens.sided and place.tokens.sided)):
+            continue
+        bound = not translated and _is_bound(place.sentence.tokens, clause.tokens)
+        words = contradicted(clause.tokens, place.tokens, bound=bound)
+        if words and not any(
+            _agrees(words, each) and _holds_as_much(clause.tokens, each, place.tokens) for each in close
+        ):
             return True
     return False
 
 
-def contradicted(tokens: Sequence[Token], other: Sequence[Token]) -> list[Token]:
-    """The words of a clause about which another clause with much in common says the opposite."""
-    return _affirmed(tokens, other) or _denied(tokens, other) or _opposed(tokens, other)
+def _denies_sentence(statement: TestedStatement, clause: Clause, close: Sequence[Span]) -> bool:
+    """Whether a negated clause denies a whole sentence: one that it copies, or one that says what may or must be."""
+    words = load_words()
+    denies = statement.copied >= _COPIED or not words.denials.isdisjoint(clause.tokens.forms)
+    for sentence in statement.closest_sentences(clause, least=_WHOLE):
+        stated = denies or not words.modals.isdisjoint(sentence.forms)
+        denied = _affirmed(clause.tokens, sentence) if stated and not _is_negative(sentence) else []
+        if denied and not any(_agrees(denied, each) for each in close):
+            return True
+    return False
+
+
+def contradicted(tokens: Sequence[Token], other: Sequence[Token], *, bound: bool = False) -> list[Token]:
+    """The words of a clause about which another clause with much in common says the opposite.
+
+    Args:
+        tokens: of the clause.
+        other: the other clause.
+        bound: whether its sentence says of something else that it is not so: only, free, until.
+    """
+    return ([] if bound else _affirmed(tokens, other)) or _denied(tokens, other) or _opposed(tokens, other)
 
 
 def _agrees(words: Sequence[Token], other: Sequence[Token]) -> bool:
     """Whether a clause has all of these words with the same polarity."""
     return all(any(each.negated == word.negated for each in find_word(word, other)) for word in words)
+
+
+def _holds_as_much(tokens: Sequence[Token], clause: Span, other: Span) -> bool:
+    """Whether a clause has all words with content of some tokens that another one has."""
+    return all(find_word(token, clause) for token in tokens if token.weight and find_word(token, other))
+
+
+def _is_bound(tokens: Sequence[Token], clause: Span) -> bool:
+    return any(token.form in load_words().bounds and token.form not in clause.forms for token in tokens)
 
 
 def _is_negative(tokens: Sequence[Token]) -> bool:

@@ -20,8 +20,14 @@ _ANCHOR = 3
 
 _PARTICLES = frozenset("的了在把被将须应也都就再并和与及各可能已于是则便而从由向对")
 _LEAST_REST = 4
-_MODELLED = 0.2
-"""Share of a statement that is copied, below which its words are in no places of the passage."""
+_COMPARED = 0.3
+"""Share of a statement that is copied, below which its order is not compared with the passage's."""
+
+_ORDERED = 0.4
+"""Share of a statement that is copied, below which its words have another order than the passage."""
+
+_MODELLED = 0.5
+"""The same, below which its words are in no places of the passage."""
 
 _COPIED = 0.75
 """Share of the adjacent pairs of a copy that the other clause has."""
@@ -33,7 +39,7 @@ _KNOWN = 0.7
 def find_swaps(statement: TestedStatement) -> Iterator[Objection]:
     """The sentence, if a passage has two of its parts in each other's place, or another one in the place of one."""
     tokens = statement.content.tokens
-    if not tokens or statement.attribution.is_attributed(0, len(statement.text)):
+    if not tokens or statement.copied < _COMPARED or statement.attribution.is_attributed(0, len(statement.text)):
         return
     if all(statement.is_verbatim(clause) for clause in statement.clauses):
         return
@@ -61,9 +67,9 @@ def _is_swapped(clause: list[Form], other: SentenceForms, passage: str, copied: 
     own = {form.text for form in clause}
     shared = [sum(form.weight for form in each if form.text in own) for each in other.clauses]
     closest = [each for each, weight in zip(other.clauses, shared, strict=True) if weight >= max(shared)]
-    return any(_is_reversed(clause, segments, each) for each in other.clauses) or (
-        copied >= _MODELLED and bool(closest) and all(_takes_place(clause, each, passage) for each in closest)
-    )
+    if copied >= _ORDERED and any(_is_reversed(clause, segments, each) for each in other.clauses):
+        return True
+    return copied >= _MODELLED and bool(closest) and all(_takes_place(clause, each, passage) for each in closest)
 
 
 def _gain(forms: list[Form], first: range, second: range, pairs: Collection[tuple[str, str]]) -> int:

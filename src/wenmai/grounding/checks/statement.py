@@ -64,6 +64,13 @@ class Clause(NamedTuple):
         return self.tokens.weight
 
 
+class Place(NamedTuple):
+    """A clause of a passage, in its sentence."""
+
+    sentence: Content
+    tokens: Span
+
+
 class TestedStatement:
     """A sentence of an answer with all that the checks need; each property is computed once.
 
@@ -99,6 +106,7 @@ class TestedStatement:
         self.language = language
         self.names = names
         self._courtesies: dict[int, bool] = {}
+        self._shares: dict[tuple[int, int, bool], list[tuple[float, Place]]] = {}
         self._copied: dict[tuple[int, tuple[int, ...]], float] = {}
 
     @cached_property
@@ -117,6 +125,11 @@ class TestedStatement:
         return [Clause(tokens, self.align(tokens)) for tokens in self.content.clauses]
 
     @cached_property
+    def is_courtesy(self) -> bool:
+        """Whether it states nothing."""
+        return is_courtesy(self.content.tokens, self.question, self.names)
+
+    @cached_property
     def windows(self) -> list[Window]:
         """The passages aligned to the whole sentence, best first."""
         return self.align(self.content.tokens)
@@ -125,9 +138,18 @@ class TestedStatement:
         """The windows for some of its tokens, best first."""
         return self._aligned.windows(tokens)
 
+    @property
+    def nearest(self) -> Sequence[int]:
+        """Those of its passages that may hold it best."""
+        return self._aligned.numbers
+
     def scores(self, tokens: Sequence[Token], number: int) -> list[float]:
         """The share of the content of some of its tokens that each sentence of a passage holds."""
         return self._aligned.scores(tokens, number)
+
+    def is_mentioned(self, tokens: Sequence[Token], number: int) -> bool:
+        """Whether a passage has any of some of its tokens."""
+        return self._aligned.is_mentioned(tokens, number)
 
     @cached_property
     def copied(self) -> float:
@@ -158,7 +180,7 @@ class TestedStatement:
     def _aligned(self) -> AlignedContent:
         return AlignedContent(self.content, self.alignment, self.numbers)
 
-    def closest(self, clause: Clause, *, least: float, within: float, people: bool = True) -> list[Span]:
+    def closest(self, clause: Clause, *, least: float, within: float, people: bool = True) -> list[Place]:
         """The clauses of the aligned sentences, in its own language first, that share most with a clause.
 
         Args:
@@ -167,14 +189,21 @@ class TestedStatement:
             within: how much less than the best one.
             people: whether people count, and the other language does.
         """
-        words = clause.tokens if people else [token for token in clause.tokens if not token.word.person]
-        aligned = [
-            (_likeness(words, other, clause.tokens), other)
-            for sentence in self.aligned_sentences(clause, translated=people)
-            for other in sentence.clauses
-        ]
-        best = max((shared for shared, _ in aligned), default=0.0)
-        return [other for shared, other in aligned if shared >= max(least, best - within)]
+        compared = self._compared(clause, people=people)
+        best = max((shared for shared, _ in compared), default=0.0)
+        return [place for shared, place in compared if shared >= max(least, best - within)]
+
+    def _compared(self, clause: Clause, *, people: bool) -> list[tuple[float, Place]]:
+        """The clauses of the aligned sentences with what they share with a clause."""
+        key = clause.start, clause.end, people
+        if key not in self._shares:
+            words = clause.tokens if people else [token for token in clause.tokens if not token.word.person]
+            self._shares[key] = [
+                (_likeness(words, tokens, clause.tokens), Place(sentence, tokens))
+                for sentence in self.aligned_sentences(clause, translated=people)
+                for tokens in sentence.clauses
+            ]
+        return self._shares[key]
 
     def closest_sentences(self, clause: Clause, *, least: float) -> list[Span]:
         """The aligned sentences that have this share of a clause's content."""

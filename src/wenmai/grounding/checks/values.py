@@ -3,12 +3,21 @@
 import re
 from collections.abc import Iterator, Sequence
 
+from wenmai.grounding.amounts import has_number, unknown_durations
 from wenmai.grounding.checks.statement import Objection, Reason, TestedStatement
 from wenmai.grounding.claims.claim import NAMES, Claim, ClaimKind
-from wenmai.grounding.claims.counts import ITEM
+from wenmai.grounding.claims.counts import ITEM, masked
+from wenmai.grounding.claims.numerals import find_numbers, format_number
 from wenmai.grounding.comparison import shared_content
 from wenmai.grounding.content import Span, fold_text
-from wenmai.grounding.support import PassageFacts, bare_name, implied_keys, supporting_passages
+from wenmai.grounding.support import (
+    LIGHT,
+    PassageFacts,
+    bare_name,
+    implied_keys,
+    supporting_passages,
+    with_context,
+)
 from wenmai.grounding.wording.words import load_words
 
 _LINK = re.compile(
@@ -21,14 +30,16 @@ _DIGITS = re.compile(r"(?<![\w.])\d+(?:[.:/-]\d+)*(?![\w])")
 _UNIT = re.compile(r"(?<=\d)(?=[a-z])")
 _CAPITAL = re.compile(r"(?<=[a-z0-9,;] )[A-Z][a-zà-ɏ]+[\w-]*")
 _OF_AN_HOUR = re.compile(r"\b(?:half an|half a|quarter of an?) (?:hour|day|year|minute)\b|\band a half\b")
-_ALIGNED = 0.5
+_ALIGNED = 0.6
+_TRANSLATED = 0.7
 _CLOSE = 0.15
-_LIGHT = 2
-"""Weight up to which a clause has no context of its own for its values."""
-
 _COPIED = 0.25
 """Share of a statement that is copied, from which its values stand in the same places as those of the passage."""
 
+_FEW = 3
+"""Numbers in words up to which they may be counted from what is listed."""
+
+_NOON = 12
 _LEAST = 4
 """Weight from which a clause says something of a person."""
 
@@ -54,7 +65,9 @@ def find_unknown_tokens(statement: TestedStatement) -> Iterator[Objection]:
             inside = any(start <= match.start() < end for start, end in taken)
             if match[0].isalpha() and (any(foreign) if pattern is _CAPITAL else all(foreign)):
                 continue
-            if not inside and match[0] not in _FREE and not any(_is_in(fold_text(match[0]), text) for text in texts):
+            if inside or match[0] in _FREE or any(_is_in(fold_text(match[0]), text) for text in texts):
+                continue
+            if pattern is not _DIGITS or not any(has_number(text, match[0]) for text in texts):
                 yield Objection(*match.span(), Reason.VALUE)
 
 
@@ -63,12 +76,29 @@ def _is_in(token: str, text: str) -> bool:
     return token in text or token.removesuffix("s") in text or _UNIT.sub(" ", token) in text
 
 
+def find_unknown_numbers(statement: TestedStatement) -> Iterator[Objection]:
+    """English numbers in words that are no claims, and durations such as a fortnight, that no passage has."""
+    passages = [statement.alignment.passages[number] for number in statement.numbers]
+    taken = {place for claim in statement.claims for place in range(claim.start, claim.end)}
+    for number in find_numbers(masked(statement.content.folded)):
+        if number.value is None or number.value <= _FEW or not number.text[0].isascii() or number.text[0].isdigit():
+            continue
+        if number.start not in taken and not any(
+            has_number(each.folded, format_number(number.value)) for each in passages
+        ):
+            yield Objection(number.start, number.end, Reason.VALUE)
+    for start, end in unknown_durations(statement.content.folded, passages):
+        yield Objection(start, end, Reason.VALUE)
+
+
 def find_unknown_words(statement: TestedStatement) -> Iterator[Objection]:
     """Weekdays, frequencies and fractions that no passage has."""
     text = statement.content.folded
-    if not load_words().any_exact.search(text) or _OF_AN_HOUR.search(text):
+    if not any(word in text for word in load_words().any_exact) or _OF_AN_HOUR.search(text):
         return
     for words in load_words().exact:
+        if not any(word in text for word in words.words):
+            continue
         found = words.stated.search(text)
         if found and not any(
             words.accepted.search(statement.alignment.passages[number].folded) for number in statement.numbers
@@ -78,10 +108,10 @@ def find_unknown_words(statement: TestedStatement) -> Iterator[Objection]:
 
 def find_misplaced_values(statement: TestedStatement, facts: Sequence[PassageFacts]) -> Iterator[Objection]:
     """Values that a passage has, but beside other words: 5 元 by day where the passage says 3."""
-    allowed = [each for each in facts if each.number in statement.numbers]
-    spans = _with_context([clause.tokens for clause in statement.clauses])
+    allowed = [each for each in facts if each.number in statement.nearest]
+    spans = with_context([clause.tokens for clause in statement.clauses])
     for clause, span in zip(statement.clauses, spans, strict=True):
-        if span.weight <= (0 if clause.weight else _LIGHT) or statement.is_verbatim(clause):
+        if span.weight <= (0 if clause.weight else LIGHT) or statement.is_verbatim(clause):
             continue
         for claim in statement.claims:
             if not clause.start <= claim.start < clause.end:
@@ -100,11 +130,13 @@ def _is_misplaced(statement: TestedStatement, span: Span, claim: Claim, facts: S
     scored = [
         (shared_content(span, tokens), any(_supports(other, claim) for other in near))
         for each in facts
-        for tokens, near in _valued_clauses(statement, each)
+        for tokens, near in each.valued_clauses
         if any(_same_kind(claim, other) for other in near)
     ]
     best = max((share for share, _ in scored), default=0.0)
-    return best >= _ALIGNED and not any(supports for share, supports in scored if share >= best - _CLOSE)
+    return best >= (_ALIGNED if statement.is_comparable else _TRANSLATED) and not any(
+        supports for share, supports in scored if share >= best - _CLOSE
+    )
 
 
 def _is_misplaced_name(statement: TestedStatement, span: Span, claim: Claim, facts: Sequence[PassageFacts]) -> bool:
@@ -130,32 +162,12 @@ def _is_misplaced_name(statement: TestedStatement, span: Span, claim: Claim, fac
     return others >= _OTHERS and own <= others - _LESS
 
 
-def _with_context(clauses: Sequence[Span]) -> list[Span]:
-    """The clauses, each with the next one if it has little content of its own: 1985年，任主席."""
-    words = [sum(token.weight for token in tokens if not token.form[0].isdigit()) for tokens in clauses]
-    return [
-        tokens if weight > _LIGHT or tokens is clauses[-1] else Span((*tokens, *clauses[index + 1]))
-        for index, (tokens, weight) in enumerate(zip(clauses, words, strict=True))
-    ]
-
-
-def _valued_clauses(statement: TestedStatement, facts: PassageFacts) -> list[tuple[Span, list[Claim]]]:
-    """The clauses of a passage that have values, with these; once for all statements of an answer."""
-    known = statement.alignment.valued_clauses
-    if facts.number not in known:
-        contents = statement.alignment.passages[facts.number].sentences
-        clauses = [
-            (span, [each for each in segment.claims if tokens[0].start <= each.start < tokens[-1].end])
-            for segment, content in zip(facts.sentences, contents, strict=False)
-            for tokens, span in zip(content.clauses, _with_context(content.clauses), strict=True)
-        ]
-        known[facts.number] = [(tokens, claims) for tokens, claims in clauses if claims]
-    return known[facts.number]
-
-
 def _supports(other: Claim, claim: Claim) -> bool:
     """Whether a value of a passage is, or implies, one of the statement; the same number has any unit."""
     same = claim.value.partition(" ")[0] == other.value.partition(" ")[0]
+    if ":" in claim.value and claim.value.endswith(":00"):
+        hour = other.value.partition(" ")[0].partition(":00")[0]
+        same = same or (hour.isdigit() and (int(hour) - int(claim.value[:-3])) % _NOON == 0)
     return same or (claim.kind, claim.value) in set(implied_keys(other))
 
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 
 from wenmai.grounding.claims.claim import Claim, ClaimKind
 from wenmai.grounding.claims.numerals import NUMERALS, Number, find_numbers, format_number, ordinal_number, whole_number
@@ -14,8 +15,13 @@ ITEM = "个"
 _UNITS_ZH = {
     word: unit
     for unit, listed in {
-        **{name: name for name in word_list("亩 顷 公顷 平方米 平方公里 丈 尺 寸 米 厘米 毫米 斤 克 毫克 吨 石 担 斗")},
-        **{name: name for name in word_list("层 升 毫升 银元 美元 欧元 英镑 进 级 度 倍 成 折 号 季度 刻钟 晚")},
+        **{
+            name: name
+            for name in word_list(
+                "亩 英亩 顷 公顷 平方米 平方公里 英里 英尺 英寸 丈 尺 寸 米 厘米 毫米 斤 克 毫克 吨 石 担 斗"
+            )
+        },
+        **{name: name for name in word_list("层 升 毫升 银元 美元 进 级 度 倍 成 折 号 季度 刻钟 晚")},
         "公里": "公里 千米",
         "公斤": "公斤 千克",
         "岁": "岁 周岁",
@@ -26,18 +32,22 @@ _UNITS_ZH = {
         "字": "字 字符 个字符",
         "里": "里 里路",
         "元": "元 块钱",
+        "块": "块",
+        "欧元": "欧元 欧",
+        "英镑": "英镑 镑",
+        "克朗": "克朗",
         "两": "两银 两白银 两黄金",
         "文": "文钱 文",
         "年": "年 载 周年",
         "月": "个月",
-        "日": "天 日",
+        "日": "天 日 工作日 个工作日",
         "户": "户 户人家 家人家",
         "人": "人 口 丁 名 位 个人",
         "房": "房 支",
         "卷": "卷 册 本 部",
         "次": "次 回 遍 趟",
         ITEM: (
-            "个 则 条 项 款 景 篇 章 座 处 间 栋 幢 所 口井 根 株 棵 块 幅 道 件 只 头 匹 孔 扇 "
+            "个 则 条 项 款 景 篇 章 座 处 间 栋 幢 所 口井 根 株 棵 幅 道 件 只 头 匹 孔 扇 "
             "对 组 队 桌 "
             "任 届 村 姓 县 "
             "台 辆 艘 架 枚 把 张 片 瓶 盒 箱 袋 包 份 颗 粒 门 首 封 笔 期 批 轮 圈 场 套 双 副 盏 排 行 列 段 节 "
@@ -46,7 +56,14 @@ _UNITS_ZH = {
     }.items()
     for word in word_list(listed)
 }
-_MEASURES = frozenset(
+_CURRENCIES = {"£": "英镑", "€": "欧元", "$": "美元", "¥": "元"}
+"""Units by the sign that stands before or after a number."""
+
+_MONEY = frozenset({"块", "元", "美元", "银元"})
+_ITEMS = frozenset({ITEM, "块", *word_list("层 进 级 户 人 房 卷 次")})
+"""Units of things that are counted, not measured."""
+
+MEASURES = frozenset(
     word_list(
         """
         亩 顷 公顷 平方米 平方公里 公里 里 丈 尺 寸 米 厘米 斤 公斤 吨 石 担 斗 元 银元 岁
@@ -89,6 +106,12 @@ _UNITS_EN = {
         "厘米": "centimetre centimeter cm",
         "克": "gram",
         "升": "litre liter",
+        "英镑": "pound quid",
+        "克朗": "crown krone krona kroner kronor",
+        "TB": "tb terabyte",
+        "GB": "gb gigabyte",
+        "MB": "mb megabyte",
+        "度": "degree",
         "毫升": "millilitre milliliter ml",
         "美元": "dollar",
         "欧元": "euro",
@@ -115,6 +138,7 @@ _VAGUE_EN = frozenset(
         """
     )
 )
+_PLURALS_EN = frozenset(word_list("children women sheep fish feet teeth"))
 GENERATIONS = "代"
 """The unit of a question about generations."""
 
@@ -174,9 +198,15 @@ _MARKER = re.compile(
     r"(?m)^[ \t]{0,8}(?:\d{1,2}[.、)）:：](?!\d)|[(（]?[一二三四五六七八九十]{1,3}[)）、.])|"
     r"\[\d{1,3}\]|【\d{1,3}】|［\d{1,3}］"
 )
+_WEEKDAY = re.compile(rf"(?:周|星期|礼拜)[一二三四五六](?=[{NUMERALS}]{{1,3}}[点时])")
+"""A weekday before an hour: 周五六点."""
+
 _CLOCK = re.compile(
-    rf"(?<![\d:])(?P<hour>\d{{1,2}}):(?P<minute>\d{{2}})(?![\d:])|"
-    rf"(?<=[午上晨晚])(?P<zh>[{NUMERALS}]{{1,3}}|\d{{1,2}}) ?[点时](?P<half>半)?"
+    rf"(?<![\d:])(?P<hour>\d{{1,2}})(?::|\.(?=\d\d ?[ap]\.?m\b))(?P<minute>\d{{2}})(?![\d:])|"
+    rf"(?<=[午上晨晚])(?P<zh>[{NUMERALS}]{{1,3}}|\d{{1,2}}) ?[点时]"
+    rf"(?P<half>半)?(?P<past>[{NUMERALS}]{{2,3}}分|\d{{2}}分)?|"
+    rf"(?<![{NUMERALS}\d第这那下以有了共几])(?P<bare>[{NUMERALS}]{{1,3}}|\d{{1,2}})点"
+    rf"(?:(?=[半整钟前后至到起开关以，。；,;])|(?P<after>[{NUMERALS}]{{2,3}})分)"
 )
 _PERCENT = re.compile(
     rf"百分之(?P<zh>[{NUMERALS}]{{1,4}}|\d{{1,3}})|"
@@ -186,11 +216,11 @@ _PERCENT = re.compile(
 
 def find_counts(text: str, lexicon: Lexicon) -> Iterator[Claim]:
     """Claims of quantity in a text with folded width; they may overlap with claims of time."""
-    masked = _masked(text)
-    yield from _generations(masked)
-    yield from _clock_and_percent(masked)
-    for number in find_numbers(masked):
-        claim = _ordinal(masked, number, lexicon) if _is_ordinal(masked, number) else _count(masked, number, lexicon)
+    plain = masked(text)
+    yield from _generations(plain)
+    yield from _clock_and_percent(plain)
+    for number in find_numbers(plain):
+        claim = _ordinal(plain, number, lexicon) if _is_ordinal(plain, number) else _count(plain, number, lexicon)
         if claim:
             yield claim
 
@@ -202,6 +232,12 @@ def ordinals(text: str) -> set[int]:
         found.add(whole_number(match["ci"] or match["qi"] or match["digit"]))
     found |= {int(number.value) for number in find_numbers(text) if number.ordinal and number.value}
     return {number for number in found if number}
+
+
+def same_unit(unit: str, other: str) -> bool:
+    """Whether an amount with one unit may be said with another: items have many measure words, 块 is money too."""
+    both = {unit, other}
+    return unit == other or "" in both or both <= _MONEY or (ITEM in both and both <= _ITEMS)
 
 
 def expected_units(question: str, lexicon: Lexicon = EMPTY) -> frozenset[str]:
@@ -230,9 +266,10 @@ def _ordinal_noun(lexicon: Lexicon) -> re.Pattern[str]:
     return re.compile(rf"(?i)^[ -](?:clan |family )?(?:{any_word(lexicon.words.list_items, _LISTED_EN)})\b")
 
 
-def _masked(text: str) -> str:
+@lru_cache(maxsize=256)
+def masked(text: str) -> str:
     """The text with idioms, list markers and citation marks blanked out; offsets are unchanged."""
-    for pattern in (_MARKER, _IDIOMS):
+    for pattern in (_MARKER, _IDIOMS, _WEEKDAY):
         text = pattern.sub(lambda match: "\x00" * len(match[0]), text)
     return text
 
@@ -265,6 +302,10 @@ def _ordinal(text: str, number: Number, lexicon: Lexicon) -> Claim | None:
 def _count(text: str, number: Number, lexicon: Lexicon) -> Claim | None:
     if number.value is None:
         return None
+    sign = text[number.start - 1 : number.start], text[number.end :].lstrip()[:1]
+    currency = _CURRENCIES.get(sign[0]) or _CURRENCIES.get(sign[1])
+    if currency:
+        return _make(ClaimKind.NUMBER, text, number.start, number.end, f"{format_number(number.value)} {currency}")
     if number.chinese or not text[number.end : number.end + 1].isascii():
         return _count_zh(text, number, lexicon)
     return _count_en(text, number)
@@ -287,7 +328,7 @@ def _count_zh(text: str, number: Number, lexicon: Lexicon) -> Claim | None:
         return _make(ClaimKind.NUMBER, text, number.start, number.end, format_number(value)) if is_count else None
     name = _UNITS_ZH.get(unit["unit"], ITEM)
     end = number.end + unit.end()
-    if value == 1 and number.chinese and name not in _MEASURES and not _is_limit(text, number.start, end, name):
+    if value == 1 and number.chinese and name not in MEASURES and not _is_limit(text, number.start, end, name):
         return None
     return _make(ClaimKind.NUMBER, text, number.start, end, f"{format_number(value)} {name}")
 
@@ -329,7 +370,7 @@ def _is_year(text: str, number: Number, unit: str) -> bool:
 
 
 def _unit_en(words: str) -> str:
-    """The unit among the first three words after a number; a known one takes precedence over the noun."""
+    """The unit among the first three words after a number, else an item if one of them is a plural."""
     candidates = words.lower().replace("-", " ").split()
     if not candidates or candidates[0] in _LINKS:
         return ""
@@ -339,7 +380,9 @@ def _unit_en(words: str) -> str:
                 return _UNITS_EN[form]
         if word in _LINKS:
             break
-    return ITEM
+        if word.endswith("s") or word in _PLURALS_EN:
+            return ITEM
+    return ""
 
 
 def _generations(text: str) -> Iterator[Claim]:
@@ -361,10 +404,14 @@ def _generations(text: str) -> Iterator[Claim]:
 
 def _clock_and_percent(text: str) -> Iterator[Claim]:
     for match in _CLOCK.finditer(text):
-        hour = int(match["hour"]) if match["hour"] else whole_number(match["zh"])
+        spoken = match["zh"] or match["bare"]
+        hour = int(match["hour"]) if match["hour"] else whole_number(spoken)
         if hour is not None:
-            minute = match["minute"] or ("30" if match["half"] else "00")
-            yield _make(ClaimKind.NUMBER, text, match.start(), match.end(), f"{hour:02}:{minute}")
+            past = (match["past"] or match["after"] or "").removesuffix("分")
+            minute = int(match["minute"]) if match["minute"] else whole_number(past) or 0
+            if match["half"] or text[match.end() : match.end() + 1] == "半":
+                minute = 30
+            yield _make(ClaimKind.NUMBER, text, match.start(), match.end(), f"{hour:02}:{minute:02}")
     for match in _PERCENT.finditer(text):
         value = match["digits"] or whole_number(match["zh"])
         yield _make(ClaimKind.NUMBER, text, match.start(), match.end(), f"{value} %")

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from wenmai.grounding.claims.claim import Claim, ClaimKind
 from wenmai.grounding.claims.eras import DYNASTIES_EN, REIGNS, ROMANISED, year_of_reign
 from wenmai.grounding.claims.numerals import NUMERALS, ordinal_number, whole_number
+from wenmai.text.cjk import has_cjk, has_latin
 from wenmai.text.patterns import any_of, pairs, word_list
 
 _YEAR_LENGTH = 4
@@ -114,7 +115,12 @@ _REIGN_EN = re.compile(
 
 def find_times(text: str) -> Iterator[Claim]:
     """Claims of time in a text with folded width; they may overlap."""
-    for finder in (_reign_years, _reigns, _years, _centuries, _days, _days_en, _dynasties, _english_reigns):
+    finders = [_years, _centuries, _days, _dynasties]
+    if has_cjk(text):
+        finders = [_reign_years, _reigns, *finders]
+    if has_latin(text):
+        finders += [_days_en, _english_reigns]
+    for finder in finders:
         yield from finder(text)
 
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from wenmai.grounding.claims.claim import Claim, ClaimKind
 from wenmai.grounding.claims.eras import DYNASTIES_EN, ROMANISED
 from wenmai.grounding.lexicon import Lexicon, once_per_lexicon
+from wenmai.text.cjk import has_cjk, has_latin
 from wenmai.text.patterns import any_of, any_word, chinese, word_list
 
 _HAN = "\u4e00-\u9fff"
@@ -191,9 +192,11 @@ def find_names(text: str, lexicon: Lexicon) -> Iterator[Claim]:
         if _is_title(match["name"]):
             yield _claim(ClaimKind.TITLE, match, match["name"].rstrip(" .,"))
     patterns = _patterns(lexicon)
-    yield from _people(text, patterns.titled)
-    yield from _places(text, patterns)
-    yield from _english(text, patterns)
+    if has_cjk(text):
+        yield from _people(text, patterns.titled)
+        yield from _places(text, patterns)
+    if has_latin(text):
+        yield from _english(text, patterns)
 
 
 def _claim(kind: ClaimKind, match: re.Match[str], value: str, group: str | int = 0) -> Claim:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 
 import msgspec
 
@@ -48,10 +49,10 @@ _WORD = "|".join((*_WORDS_EN, *_MULTIPLIERS_EN))
 _ORDINAL = "|".join(_ORDINAL_WORDS)
 _NUMBER = re.compile(
     r"(?<![\d.])(?P<digits>\d{1,3}(?:,\d{3}){1,4}(?!\d|,\d)|"
-    r"\d{1,12}(?:\.\d{1,6})?(?!\d))(?P<scale>[百千万亿]{0,2})"
+    r"\d{1,12}(?:\.\d{1,6})?(?!\d))(?P<scale>(?:[百万亿]|千(?![瓦克米卡帕赫伏])){0,2})"
     r"(?P<suffix>(?:st|nd|rd|th)\b)?"
     rf"|(?<![{NUMERALS}])(?P<chinese>[{NUMERALS}]{{1,16}})"
-    rf"|(?i:\b(?P<words>(?:{_WORD})\b(?:(?:[ -]|[ -]and[ -])(?:{_WORD}|{_ORDINAL})\b){{0,8}}))"
+    rf"|(?i:\b(?P<words>(?:{_WORD})\b(?:(?:[ -]|(?:(?<=hundred)|(?<=thousand)) and )(?:{_WORD}|{_ORDINAL})\b){{0,8}}))"
     rf"|(?i:\b(?P<ordinal>{_ORDINAL})\b)"
 )
 
@@ -116,6 +117,16 @@ def ordinal_number(text: str) -> int | None:
 
 def find_numbers(text: str) -> Iterator[Number]:
     """The numbers in a text with folded width, in order."""
+    return iter(_numbers(text))
+
+
+@lru_cache(maxsize=256)
+def _numbers(text: str) -> tuple[Number, ...]:
+    """The numbers of a text; cached, since several checks look at the same sentence."""
+    return tuple(_scan(text))
+
+
+def _scan(text: str) -> Iterator[Number]:
     for match in _NUMBER.finditer(text):
         value: float | None
         if match["digits"]:

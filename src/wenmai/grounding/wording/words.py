@@ -42,10 +42,12 @@ class ExactWords(NamedTuple):
     """Words of one value, such as a weekday.
 
     Attributes:
+        words: one of which is in every statement that says it.
         stated: finds the words in a statement.
         accepted: finds them, or others that say the same, in a passage.
     """
 
+    words: Sequence[str]
     stated: re.Pattern[str]
     accepted: re.Pattern[str]
 
@@ -56,22 +58,32 @@ class Words(msgspec.Struct, frozen=True):
     Attributes:
         known: every word but those of courtesy alone.
         courtesies: the words of phrases that state nothing.
+        courtesy_starts: their first characters.
         exact: the words that are values.
-        any_exact: finds any of them in a statement.
+        any_exact: these words.
         wider: words that make a statement say more, those of one meaning together.
+        musts: the same for obligations.
         limits: words that make it say less, likewise.
         light: verbs and prepositions that add nothing.
+        bounds: words beside which something else is not so.
+        modals: words that say that one may or must.
+        denials: negations of what was to be expected.
         phrases: the first stems of English phrases, with the number of words of the longest one.
     """
 
     known: Mapping[str, Word]
     courtesies: frozenset[str]
+    courtesy_starts: frozenset[str]
     phrases: Mapping[str, int]
     exact: Sequence[ExactWords]
-    any_exact: re.Pattern[str]
+    any_exact: frozenset[str]
     wider: Sequence[frozenset[str]]
+    musts: Sequence[frozenset[str]]
     limits: Sequence[frozenset[str]]
     light: frozenset[str]
+    bounds: frozenset[str]
+    modals: frozenset[str]
+    denials: frozenset[str]
 
 
 @lru_cache(maxsize=16_384)
@@ -116,9 +128,23 @@ def load_words() -> Words:
             phrases[first] = max(phrases.get(first, 0), form.count(" ") + 1)
     courtesies = frozenset(form_of(word) for line in _lines("courtesy.txt") for word in line.split())
     exact = [_exact(line) for line in _lines("exact.txt")]
-    any_exact = re.compile("|".join(words.stated.pattern for words in exact))
     extents = _extents()
-    return Words(known, courtesies, phrases, exact, any_exact, extents["wider"], extents["limit"], extents["light"][0])
+    merged = {name: frozenset().union(*extents[name]) for name in ("light", "bound", "modal", "denial")}
+    return Words(
+        known=known,
+        courtesies=courtesies,
+        courtesy_starts=frozenset(form[0] for form in courtesies),
+        phrases=phrases,
+        exact=exact,
+        any_exact=frozenset(word for words in exact for word in words.words),
+        wider=extents["wider"],
+        musts=extents["must"],
+        limits=extents["limit"],
+        light=merged["light"],
+        bounds=merged["bound"],
+        modals=merged["modal"],
+        denials=merged["denial"],
+    )
 
 
 def _lines(name: str) -> Iterator[str]:
@@ -130,7 +156,7 @@ def _exact(line: str) -> ExactWords:
     stated, others = (side.replace("_", " ").split("  ") for side in line.replace(" ", "  ").split("/"))
     words = [word.strip() for word in stated if word.strip()]
     further = [word.strip() for word in others if word.strip()]
-    return ExactWords(re.compile(any_word(words)), re.compile(any_word([*words, *further])))
+    return ExactWords(words, re.compile(any_word(words)), re.compile(any_word([*words, *further])))
 
 
 def _extents() -> dict[str, list[frozenset[str]]]:
