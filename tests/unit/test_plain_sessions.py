@@ -213,3 +213,27 @@ async def test_a_session_object_never_reaches_another_session_of_its_id(memory: 
     assert await former.delete() is False
     assert [message.content for message in await later.messages()] == ["later"]
     assert (await later.preferences()).updated_at is None
+
+
+async def test_a_session_object_reads_nothing_of_another_session_of_its_id(stored: Memory) -> None:
+    """Its reads answer as they do while no session has the id: as absent, or as empty."""
+    former = await stored.session("s", scope=MINE)
+    await former.delete()
+    later = await stored.session("s", scope=MINE)
+    await later.append([user("The later ruby is in the casket.")])
+    await later.prefer(tone="casual")
+    await stored.derived.catch_up()
+    for read in (
+        former.record,
+        former.overview,
+        former.page,
+        lambda: former.recall("ruby"),
+        lambda: former.recall("What did I just say?"),
+    ):
+        with pytest.raises(SessionNotFound):
+            await read()
+    assert (await former.preferences()).updated_at is None
+    assert [block.text for block in (await former.context("Where?", related_turns=False)).blocks] == []
+    assert await former.state_changes() == []
+    assert len(await later.recall("ruby")) == 1
+    assert (await later.overview()).preference.values.tone == "casual"

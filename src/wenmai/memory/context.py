@@ -98,7 +98,7 @@ class ContextBuilder:
         if budget_tokens is not None and budget_tokens < question.tokens:
             raise InvalidInput("budget_tokens", budget_tokens, f"at least {question.tokens}, the tokens of the query")
         assembly = Assembly(budget_tokens, [question], self._weights)
-        preferences = await self._preferences.get(scope, thread.session_id)
+        preferences = await self._preferences.get(scope, thread.session_id, incarnation=thread.incarnation or "")
         blocks: list[Block] = []
         if preferences.updated_at is not None:
             block = preference_block(preferences.values, preferences.values.language, self._count_tokens)

@@ -69,7 +69,10 @@ def default_persona(session: Session) -> str:
 
 
 class History:
-    """Reads and appends over all threads of a session. All methods raise SessionNotFound if it is absent or foreign."""
+    """Reads and appends over all threads of a session.
+
+    All methods raise SessionNotFound if it is absent, foreign, or another incarnation than the one named.
+    """
 
     def __init__(self, sessions: Sessions, transcript: Transcript, preferences: PreferenceBook) -> None:
         self._sessions = sessions
@@ -84,13 +87,14 @@ class History:
         *,
         persona_id: str | None = None,
         before: str | None = None,
+        incarnation: str | None = None,
     ) -> MessagePage:
         """The newest ``limit`` messages before the cursor, of one persona, or of all merged by time.
 
         Raises:
             InvalidInput: ``before`` is not the ``next`` of an earlier page.
         """
-        session = (await self._sessions.get(scope, session_id)).record
+        session = (await self._sessions.get(scope, session_id, incarnation=incarnation)).record
         if persona_id is None:
             return await self._merged(scope, session, limit, before)
         position = _parse_seq(before) if before else None
@@ -111,10 +115,16 @@ class History:
                 return [message for message in found if message.turn_id >= first]
 
     async def overview(
-        self, scope: Scope, session_id: str, limit: int = 10, *, persona_id: str | None = None
+        self,
+        scope: Scope,
+        session_id: str,
+        limit: int = 10,
+        *,
+        persona_id: str | None = None,
+        incarnation: str | None = None,
     ) -> SessionOverview:
         """The session, or one persona's thread, with the newest ``limit`` messages."""
-        session = (await self._sessions.get(scope, session_id)).record
+        session = (await self._sessions.get(scope, session_id, incarnation=incarnation)).record
         threads = await self._transcript.threads(scope, session_id, incarnation=session.incarnation)
         if persona_id is None:
             recent = (await self._merged(scope, session, limit, None)).messages
@@ -129,7 +139,7 @@ class History:
             recent_messages=recent,
             first_message_at=min((info.first_at for info in threads), default=None),
             last_message_at=max((info.last_at for info in threads), default=None),
-            preference=await self._preferences.get(scope, session_id),
+            preference=await self._preferences.get(scope, session_id, incarnation=session.incarnation),
         )
 
     async def append(

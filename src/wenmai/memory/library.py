@@ -309,11 +309,15 @@ class SessionMemory:
 
     async def page(self, limit: int = 50, *, before: str | None = None) -> MessagePage:
         """The newest messages of all personas, merged by time, ascending; ``before`` is the ``next`` of a page."""
-        return await self._memory.history.page(self._scope, self.session_id, limit, before=before)
+        return await self._memory.history.page(
+            self._scope, self.session_id, limit, before=before, incarnation=self._thread.incarnation
+        )
 
     async def overview(self, limit: int = 10) -> SessionOverview:
         """The session with its preferences and the newest messages of all personas, merged by time."""
-        return await self._memory.history.overview(self._scope, self.session_id, limit)
+        return await self._memory.history.overview(
+            self._scope, self.session_id, limit, incarnation=self._thread.incarnation
+        )
 
     async def summary(self) -> ThreadSummary | None:
         """The rolling summary of this persona's thread; None while everything is in the window."""
@@ -327,12 +331,13 @@ class SessionMemory:
 
     async def recall(self, query: str, **limits: Any) -> list[RecalledItem]:
         """What this persona's thread says about ``query``; see :meth:`Memory.recall`."""
-        thread = {"session_id": self.session_id, "persona_id": self._thread.persona_id}
-        return await self._memory.recall(query, scope=self._scope, **thread | limits)
+        return await self._memory.recall(query, scope=self._scope, **self._thread._asdict() | limits)
 
     async def preferences(self) -> SessionPreferences:
         """How the user likes to be answered."""
-        return await self._memory.preferences.get(self._scope, self.session_id)
+        return await self._memory.preferences.get(
+            self._scope, self.session_id, incarnation=self._thread.incarnation or ""
+        )
 
     async def prefer(self, **changes: Any) -> SessionPreferences:
         """Set preferences; keywords are the fields of :class:`PreferenceChange`."""
@@ -371,11 +376,13 @@ class SessionMemory:
 
     async def state_changes(self, limit: int = 50, *, before: int | None = None) -> list[StateChange]:
         """The newest changes of the business state with their causes, ascending; ``before`` is a version."""
-        return await self._memory.states.changes(self._scope, self.session_id, limit, before=before)
+        return await self._memory.states.changes(
+            self._scope, self.session_id, limit, before=before, incarnation=self._thread.incarnation or ""
+        )
 
     async def record(self) -> Session:
         """The session's stored record."""
-        return (await self._memory.sessions.get(self._scope, self.session_id)).record
+        return await self._memory.sessions.of_thread(self._scope, self._thread)
 
     async def rename(self, title: str) -> None:
         """Set the title; only another rename changes it."""

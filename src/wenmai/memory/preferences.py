@@ -71,9 +71,12 @@ class PreferenceBook:
         self._documents = documents
         self._default_language = default_language
 
-    async def get(self, scope: Scope, session_id: str) -> SessionPreferences:
-        """The stored preferences of the session, else the defaults."""
-        return self._view(session_id, await self._documents.get(scope, Preferences, session_id))
+    async def get(self, scope: Scope, session_id: str, *, incarnation: str = "") -> SessionPreferences:
+        """The stored preferences of the session, else the defaults; also if it is another incarnation."""
+        stored = await self._documents.get(scope, Preferences, session_id)
+        if stored is not None and incarnation not in ("", stored.record.incarnation):
+            stored = None
+        return self._view(session_id, stored)
 
     async def set(
         self, scope: Scope, session_id: str, change: PreferenceChange, *, incarnation: str = ""

@@ -215,7 +215,8 @@ class Recall:
     async def _where(self, scope: Scope, asked: RecallQuery) -> Where:
         where: dict[str, Any] = {}
         if asked.session_id is not None:
-            where["incarnation"] = (await self._sessions.get(scope, asked.session_id)).record.incarnation
+            session = await self._sessions.get(scope, asked.session_id, incarnation=asked.incarnation)
+            where["incarnation"] = session.record.incarnation
         if asked.persona_id is not None:
             where["persona"] = asked.persona_id
         if asked.before is not None or asked.after is not None:

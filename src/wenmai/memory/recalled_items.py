@@ -34,6 +34,7 @@ class RecallQuery(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         query: the question, 1 to 4 000 characters.
         session_id: only this session; None for all of the user's sessions.
+        incarnation: of that session; None for the one that has the id now.
         persona_id: only this persona's threads.
         unit: single messages, or whole turns: a question with its answer.
         top_k: most items, 1 to 200; None for 10, or with a budget for as many as fit.
@@ -46,6 +47,7 @@ class RecallQuery(msgspec.Struct, frozen=True, kw_only=True):
 
     query: str
     session_id: str | None = None
+    incarnation: str | None = None
     persona_id: str | None = None
     unit: Unit = "message"
     top_k: int | None = None

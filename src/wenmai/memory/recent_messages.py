@@ -28,10 +28,12 @@ class RecentMessages:
             SessionNotFound: the session is absent or foreign.
             StoreError: the store failed.
         """
-        session = await self._session(scope, asked.session_id)
+        session = await self._session(scope, asked)
         if session is None:
             return []
-        page = await self._history.page(scope, session.session_id, NEWEST, persona_id=asked.persona_id)
+        page = await self._history.page(
+            scope, session.session_id, NEWEST, persona_id=asked.persona_id, incarnation=session.incarnation
+        )
         turns: dict[tuple[str, int], list[Message]] = {}
         for message in page.messages:
             turns.setdefault((message.persona_id, message.turn_id), []).append(message)
@@ -43,9 +45,9 @@ class RecentMessages:
         ]
         return sorted(units, key=lambda each: (each[1][-1].timestamp, each[1][-1].seq), reverse=True)
 
-    async def _session(self, scope: Scope, session_id: str | None) -> Session | None:
-        if session_id is not None:
-            return (await self._sessions.get(scope, session_id)).record
+    async def _session(self, scope: Scope, asked: RecallQuery) -> Session | None:
+        if asked.session_id is not None:
+            return (await self._sessions.get(scope, asked.session_id, incarnation=asked.incarnation)).record
         newest = (await self._sessions.list(scope, limit=1)).items
         return newest[0].record if newest else None
 

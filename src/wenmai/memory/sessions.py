@@ -193,14 +193,14 @@ class Sessions:
             stored = await self._documents.get(scope, Session, session_id)
             return None if stored is None else OpenedSession(stored, created=False)
 
-    async def get(self, scope: Scope, session_id: str) -> Stored[Session]:
+    async def get(self, scope: Scope, session_id: str, *, incarnation: str | None = None) -> Stored[Session]:
         """The session, expired or not.
 
         Raises:
-            SessionNotFound: absent or foreign.
+            SessionNotFound: absent, foreign, or another incarnation than the one named.
         """
         stored = await self._documents.get(scope, Session, checked_id("session_id", session_id))
-        if stored is None:
+        if stored is None or incarnation not in (None, stored.record.incarnation):
             raise SessionNotFound(session_id)
         return stored
 
@@ -210,10 +210,7 @@ class Sessions:
         Raises:
             SessionNotFound: absent, foreign, or another incarnation.
         """
-        session = (await self.get(scope, thread.session_id)).record
-        if thread.incarnation not in (None, session.incarnation):
-            raise SessionNotFound(thread.session_id)
-        return session
+        return (await self.get(scope, thread.session_id, incarnation=thread.incarnation)).record
 
     async def list(self, scope: Scope, *, limit: int = 20, cursor: str | None = None) -> Page[Session]:
         """The user's sessions, newest first, including expired ones."""
@@ -267,10 +264,7 @@ class Sessions:
         Raises:
             SessionNotFound: the session is absent, foreign, or another incarnation than the one named.
         """
-        present = (await self.get(scope, session_id)).record.incarnation
-        if incarnation not in (None, present):
-            raise SessionNotFound(session_id)
-        incarnation = present
+        incarnation = (await self.get(scope, session_id, incarnation=incarnation)).record.incarnation
         thread = ThreadKey(session_id, checked_id("persona_id", persona_id), incarnation)
         erased = await run_to_completion(self._erase(scope, thread))
         where = {"session_id": session_id, "npc_id": persona_id}

@@ -184,7 +184,7 @@ class StateBook:
         return await self._update(scope, session_id, incarnation, lambda state: reset(state, now))
 
     async def changes(
-        self, scope: Scope, session_id: str, limit: int = 50, *, before: int | None = None
+        self, scope: Scope, session_id: str, limit: int = 50, *, before: int | None = None, incarnation: str = ""
     ) -> list[StateChange]:
         """The newest changes of the session's state, ascending; ``before`` is a version.
 
@@ -192,7 +192,7 @@ class StateBook:
             InvalidInput: ``limit`` is not 1 to 200.
         """
         check_range("limit", limit, 1, MAX_CHANGES)
-        state = await self.get(scope, session_id)
+        state = await self.get(scope, session_id, incarnation=incarnation)
         return (await self._audits.collect(scope, state, enough=limit, before=before))[-limit:]
 
     async def all_changes(self, scope: Scope, state: BusinessState) -> list[StateChange]:
