@@ -25,7 +25,7 @@ from wenmai.chat.turn import Opened, TurnRequest, TurnRun, TurnState
 from wenmai.engine import Engine, load_engine_settings, open_engine
 from wenmai.grounding.answerability import Verdict
 from wenmai.grounding.types import PolicyMode
-from wenmai.memory.library import SessionMemory
+from wenmai.memory.session_memory import SessionMemory
 from wenmai.scope import Scope, ThreadKey
 from wenmai.stores.records import Block
 

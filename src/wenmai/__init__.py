@@ -22,8 +22,9 @@ from wenmai.errors import (
     StoreUnavailable,
     WenmaiError,
 )
-from wenmai.memory.library import Memory, MemoryPolicy, SessionMemory
+from wenmai.memory.library import Memory, MemoryPolicy
 from wenmai.memory.library import open_memory as open  # noqa: A004 — reads as wenmai.open(url)
+from wenmai.memory.session_memory import SessionMemory
 from wenmai.memory.window import Window, WindowLimits
 from wenmai.scope import Scope
 from wenmai.stores.encryption.settings import Encryption

@@ -8,7 +8,7 @@
 ['你好']
 
 Each method runs the method of the same name of :class:`~wenmai.memory.library.Memory` or
-:class:`~wenmai.memory.library.SessionMemory` on an event loop in a separate thread and waits for it; arguments,
+:class:`~wenmai.memory.session_memory.SessionMemory` on an event loop in a separate thread and waits for it; arguments,
 results and errors are the same. All methods are thread-safe.
 """
 
@@ -21,9 +21,10 @@ from typing import Any, TypeVar
 from wenmai.clock import Clock, system_clock
 from wenmai.memory.context import Context
 from wenmai.memory.history import ASSISTANT, MessagePage, SessionOverview
-from wenmai.memory.library import Memory, MemoryPolicy, SessionMemory, open_memory
+from wenmai.memory.library import Memory, MemoryPolicy, open_memory
 from wenmai.memory.preferences import SessionPreferences
 from wenmai.memory.recalled_items import RecalledItem
+from wenmai.memory.session_memory import SessionMemory
 from wenmai.memory.state import StateUpdate
 from wenmai.memory.summaries import ThreadSummary
 from wenmai.memory.transcript import MessageInput
@@ -80,7 +81,7 @@ class BlockingMemory:
 
 
 class BlockingSession:
-    """See :class:`~wenmai.memory.library.SessionMemory`."""
+    """See :class:`~wenmai.memory.session_memory.SessionMemory`."""
 
     def __init__(self, session: SessionMemory, loop: "_LoopThread") -> None:
         self._session = session

@@ -21,7 +21,8 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 from store_places import Place, opened
 
-from wenmai.memory.library import Memory, SessionMemory
+from wenmai.memory.library import Memory
+from wenmai.memory.session_memory import SessionMemory
 from wenmai.scope import Scope, ThreadKey
 from wenmai.stores.contracts import Logs
 from wenmai.stores.records import Message

@@ -12,7 +12,7 @@ from wenmai.chat.turn import TurnRequest
 from wenmai.clock import to_micros
 from wenmai.engine import Engine
 from wenmai.errors import SessionExpired, SessionNotFound, StoreUnavailable
-from wenmai.memory.library import SessionMemory
+from wenmai.memory.session_memory import SessionMemory
 from wenmai.scope import ThreadKey
 from wenmai.stores.records import Message, Session
 

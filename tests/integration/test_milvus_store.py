@@ -21,7 +21,8 @@ from wenmai.cli.checks import check_search
 from wenmai.clock import system_clock
 from wenmai.engine import load_engine_settings, open_engine
 from wenmai.errors import InvalidInput, StoreUnavailable
-from wenmai.memory.library import Memory, SessionMemory, required
+from wenmai.memory.library import Memory, required
+from wenmai.memory.session_memory import SessionMemory
 from wenmai.resilience.breaker import BreakerPolicy
 from wenmai.scope import Scope
 from wenmai.stores.contracts import Search

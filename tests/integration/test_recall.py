@@ -16,7 +16,8 @@ from wenmai.clock import MovableClock
 from wenmai.errors import InvalidInput, ModelError, SessionNotFound
 from wenmai.memory import derived
 from wenmai.memory.episodes import EpisodeIndex
-from wenmai.memory.library import Memory, SessionMemory, open_memory, required
+from wenmai.memory.library import Memory, open_memory, required
+from wenmai.memory.session_memory import SessionMemory
 from wenmai.resilience.degradation import collected_degradation
 from wenmai.retrieval.query_embedding import QueryEmbedding
 from wenmai.scope import Scope

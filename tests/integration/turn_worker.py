@@ -18,7 +18,7 @@ from typing import Any
 from store_places import Place, opened, place_of
 
 from wenmai.memory.idempotency import Claim, WorkResult
-from wenmai.memory.library import SessionMemory
+from wenmai.memory.session_memory import SessionMemory
 from wenmai.scope import Scope, ThreadKey
 from wenmai.stores.contracts import Logs
 

@@ -10,7 +10,8 @@ import wenmai
 from wenmai import MovableClock, Scope, WindowLimits, blocking
 from wenmai.blocking import BlockingMemory, BlockingSession
 from wenmai.errors import InvalidInput, SessionNotFound, UnsupportedUrl
-from wenmai.memory.library import Memory, SessionMemory
+from wenmai.memory.library import Memory
+from wenmai.memory.session_memory import SessionMemory
 
 TURNS = [
     {"role": "user", "content": "第一条是什么？", "id": "q1"},

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from wenmai.errors import InvalidInput, StoreUnavailable
 from wenmai.memory.context import Context
-from wenmai.memory.library import MemoryPolicy, SessionMemory, open_memory
+from wenmai.memory.library import MemoryPolicy, open_memory
+from wenmai.memory.session_memory import SessionMemory
 from wenmai.memory.window import WindowLimits
 from wenmai.scope import Scope
 from wenmai.stores.inprocess.search import InProcessSearch

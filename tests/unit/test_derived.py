@@ -12,7 +12,8 @@ from wenmai.clock import MovableClock
 from wenmai.errors import InvalidInput, StoreUnavailable
 from wenmai.memory import derived, derived_sweep, watermarks
 from wenmai.memory.derived import Progress, ThreadChange
-from wenmai.memory.library import Memory, MemoryPolicy, SessionMemory, required
+from wenmai.memory.library import Memory, MemoryPolicy, required
+from wenmai.memory.session_memory import SessionMemory
 from wenmai.memory.watermarks import FINAL
 from wenmai.resilience import work_queue
 from wenmai.scope import Scope, ThreadKey

@@ -8,8 +8,9 @@ import pytest
 
 from wenmai.clock import MovableClock
 from wenmai.errors import InvalidInput
-from wenmai.memory.library import Memory, SessionMemory, open_memory
+from wenmai.memory.library import Memory, open_memory
 from wenmai.memory.preferences import PreferenceChange
+from wenmai.memory.session_memory import SessionMemory
 from wenmai.scope import Scope
 
 SCOPE = Scope("tenant", "site", "me")

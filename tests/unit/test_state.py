@@ -11,7 +11,8 @@ import wenmai
 from wenmai import Conflict, InvalidInput, MemoryPolicy, MovableClock, Scope
 from wenmai.business.rules import BusinessRules
 from wenmai.errors import SessionNotFound
-from wenmai.memory.library import Memory, SessionMemory
+from wenmai.memory.library import Memory
+from wenmai.memory.session_memory import SessionMemory
 from wenmai.memory.state_audit import ARCHIVED
 from wenmai.stores.records import BusinessState, StateAudit
 

@@ -12,7 +12,8 @@ from wenmai.errors import VersionConflict
 from wenmai.memory import summaries
 from wenmai.memory.derived import ThreadChange
 from wenmai.memory.derived_preferences import INCOGNITO
-from wenmai.memory.library import Memory, MemoryPolicy, SessionMemory, open_memory, required
+from wenmai.memory.library import Memory, MemoryPolicy, open_memory, required
+from wenmai.memory.session_memory import SessionMemory
 from wenmai.memory.summaries import SUMMARY_TOKENS, Written
 from wenmai.memory.watermarks import ThreadRef
 from wenmai.memory.window import WindowLimits

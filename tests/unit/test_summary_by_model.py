@@ -11,7 +11,7 @@ from wenmai.chat.summary_writer import ModelSummaryWriter, merge_prompt, summary
 from wenmai.chat.turn import TurnRequest
 from wenmai.config.profile import Budget, Budgets
 from wenmai.engine import Engine
-from wenmai.memory.library import SessionMemory
+from wenmai.memory.session_memory import SessionMemory
 from wenmai.memory.summaries import SUMMARY_TOKENS
 from wenmai.providers.models import ModelReply
 from wenmai.scope import Scope

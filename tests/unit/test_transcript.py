@@ -16,7 +16,8 @@ from heap import freeze_heap
 from wenmai.clock import MovableClock
 from wenmai.errors import InvalidInput, SessionNotFound
 from wenmai.interchange import import_files
-from wenmai.memory.library import Memory, MemoryPolicy, SessionMemory, open_memory
+from wenmai.memory.library import Memory, MemoryPolicy, open_memory
+from wenmai.memory.session_memory import SessionMemory
 from wenmai.memory.window import WindowLimits
 from wenmai.scope import Scope, ThreadKey
 from wenmai.stores.records import NewMessage
