@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from wenmai.errors import InvalidInput, StoreUnavailable
+from wenmai.errors import StoreUnavailable
 from wenmai.memory.assembly import Assembly
 from wenmai.memory.block_budget import BlockWeight
 from wenmai.memory.blocks import preference_block
@@ -19,6 +19,7 @@ from wenmai.memory.transcript import Transcript
 from wenmai.memory.window import Window, WindowLimits
 from wenmai.scope import Scope, ThreadKey
 from wenmai.stores.records import Block, Cut
+from wenmai.stores.validation import check_at_least, check_text
 from wenmai.text.tokens import TokenCounter
 
 _log = logging.getLogger(__name__)
@@ -92,11 +93,12 @@ class ContextBuilder:
                 the question and not among the messages.
 
         Raises:
-            InvalidInput: the budget is too small for the question.
+            InvalidInput: the question is not text, or the budget is no number or too small for it.
         """
+        check_text("query", query)
         question = Block("question", query, self._count_tokens(query))
-        if budget_tokens is not None and budget_tokens < question.tokens:
-            raise InvalidInput("budget_tokens", budget_tokens, f"at least {question.tokens}, the tokens of the query")
+        if budget_tokens is not None:
+            check_at_least("budget_tokens", budget_tokens, question.tokens, ", the tokens of the query")
         assembly = Assembly(budget_tokens, [question], self._weights)
         preferences = await self._preferences.get(scope, thread.session_id, incarnation=thread.incarnation or "")
         blocks: list[Block] = []
@@ -170,7 +172,7 @@ class ContextBuilder:
             return await self._transcript.window(scope, thread, self._limits)
         # The character limit is for callers without a token budget.
         messages = self._limits.messages if room > 0 else 0
-        tokens = room if self._limits.tokens is None else min(room, self._limits.tokens)
+        tokens = max(room if self._limits.tokens is None else min(room, self._limits.tokens), 0)
         return await self._transcript.window(
             scope, thread, WindowLimits(messages=messages, characters=None, tokens=tokens)
         )

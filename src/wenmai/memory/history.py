@@ -21,6 +21,8 @@ from wenmai.memory.sessions import Sessions
 from wenmai.memory.transcript import MessageInput, Transcript
 from wenmai.scope import Scope, ThreadKey
 from wenmai.stores.records import Message, Session
+from wenmai.stores.validation import check_range
+from wenmai.stores.values import READ_LIMIT
 
 ASSISTANT = "assistant"
 """The default persona."""
@@ -167,6 +169,7 @@ class History:
         return ordered
 
     async def _merged(self, scope: Scope, session: Session, limit: int, before: str | None) -> MessagePage:
+        check_range("limit", limit, 1, READ_LIMIT)
         positions: Mapping[str, int | None]
         if before is None:
             threads = await self._transcript.threads(scope, session.session_id, incarnation=session.incarnation)
@@ -197,6 +200,8 @@ def _merge(tails: Mapping[str, list[Message]], limit: int) -> MessagePage:
 
 def _parse_cursor(before: str) -> dict[str, int]:
     """Persona id → ``seq`` of the oldest message read so far in its thread."""
+    if not isinstance(before, str):
+        raise InvalidInput("before", before, _ALLOWED)
     positions = {}
     for part in before.split(","):
         matched = _POSITION.fullmatch(part)

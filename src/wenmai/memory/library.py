@@ -1,5 +1,6 @@
 """The library API: the memory over one store, for programs that embed Wenmai."""
 
+import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
@@ -22,8 +23,8 @@ from wenmai.memory.erasure_receipts import Receipts
 from wenmai.memory.first_question import DerivedFirstQuestion
 from wenmai.memory.history import ASSISTANT, History
 from wenmai.memory.idempotency import IdempotentTurns
-from wenmai.memory.ids import checked_id
-from wenmai.memory.preferences import PreferenceBook
+from wenmai.memory.ids import checked_id, checked_scope
+from wenmai.memory.preferences import PreferenceBook, checked_language
 from wenmai.memory.recall import Recall
 from wenmai.memory.recalled_items import RecalledItem, RecallQuery
 from wenmai.memory.recent_messages import RecentMessages
@@ -39,14 +40,15 @@ from wenmai.memory.trace_archive import TraceArchive
 from wenmai.memory.transcript import Transcript
 from wenmai.memory.usage import UsageLedger
 from wenmai.memory.user_data import UserData
-from wenmai.memory.window import WindowLimits
+from wenmai.memory.window import WindowLimits, check_limits
 from wenmai.providers.embedders import Embedder, open_embedder
 from wenmai.retrieval.query_embedding import QueryEmbedding
 from wenmai.scope import Scope, ThreadKey
 from wenmai.stores.contracts import Documents, Logs, Search, Store
 from wenmai.stores.encryption.settings import Encryption
 from wenmai.stores.opening import StorePolicy, encrypted_part, open_stores
-from wenmai.text.id_template import SESSION_IDS
+from wenmai.stores.validation import check_at_least
+from wenmai.text.id_template import ID_TEMPLATE, SESSION_IDS, TEMPLATE_RULE
 from wenmai.text.tokens import TokenCounter, estimate_tokens
 
 if TYPE_CHECKING:
@@ -82,6 +84,21 @@ class MemoryPolicy(msgspec.Struct, frozen=True, kw_only=True):
     block_weights: Mapping[str, BlockWeight] = DEFAULT_WEIGHTS
     rule_titles_final: bool = True
     business: BusinessRules | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse values with which nothing could be stored, or sessions would collide.
+
+        Raises:
+            InvalidInput: naming the field.
+        """
+        lifetime: object = self.session_lifetime
+        if not isinstance(lifetime, timedelta) or lifetime < timedelta(seconds=1):
+            raise InvalidInput("session_lifetime", lifetime, "a timedelta of at least a second")
+        if not re.match(ID_TEMPLATE, str(self.session_ids)):
+            raise InvalidInput("session_ids", self.session_ids, TEMPLATE_RULE)
+        check_limits(self.window)
+        check_at_least("history_cap", self.history_cap, 1)
+        checked_language(self.language)
 
 
 class Memory:
@@ -216,7 +233,7 @@ class Memory:
 
         A message is found by its words within seconds of its append, and by its meaning when it is embedded.
         """
-        return await self.recalls.recall(scope or Scope(), RecallQuery(query=query, **limits))
+        return await self.recalls.recall(checked_scope(scope), RecallQuery(query=query, **limits))
 
     async def session(
         self,
@@ -229,7 +246,7 @@ class Memory:
     ) -> SessionMemory:
         """Continue the session of that id, or create one with this title and metadata; see :meth:`Sessions.open`."""
         checked_id("persona_id", persona_id)
-        scope = scope or Scope()
+        scope = checked_scope(scope)
         opened = await self.sessions.open(scope, session_id, title=title, metadata=metadata)
         return SessionMemory(self, scope, opened, persona_id)
 
@@ -238,7 +255,7 @@ class Memory:
     ) -> SessionMemory | None:
         """The session of that id, expired or not; None if it is absent or foreign. Nothing is created."""
         checked_id("persona_id", persona_id)
-        scope = scope or Scope()
+        scope = checked_scope(scope)
         try:
             stored = await self.sessions.get(scope, session_id)
         except SessionNotFound:

@@ -4,7 +4,7 @@ A choice overrides an inference: fields that the user set are in ``chosen``, and
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from typing import get_args, get_type_hints
@@ -196,8 +196,8 @@ def checked_language(tag: object) -> str:
     return tag
 
 
-def _checked_tags(field: str, tags: Sequence[str]) -> list[str]:
-    if isinstance(tags, str) or not all(isinstance(tag, str) for tag in tags):
+def _checked_tags(field: str, tags: object) -> list[str]:
+    if isinstance(tags, str) or not isinstance(tags, Iterable) or not all(isinstance(tag, str) for tag in tags):
         raise InvalidInput(field, tags, "a list of texts")
     return [_checked_tag(tag.strip()) for tag in tags]
 

@@ -13,7 +13,7 @@ from wenmai.memory.sizes import ELLIPSIS
 from wenmai.retrieval.message_ranking import Why
 from wenmai.scope import ThreadKey
 from wenmai.stores.records import Message
-from wenmai.stores.validation import check_text
+from wenmai.stores.validation import check_at_least, check_range, check_text
 from wenmai.text.tokens import TokenCounter
 
 MAX_TOP = 200
@@ -107,15 +107,21 @@ def check_query(asked: RecallQuery) -> None:
         raise InvalidInput("query", asked.query, f"1 to {QUERY_LIMIT} characters")
     if asked.unit not in get_args(Unit):
         raise InvalidInput("unit", asked.unit, " or ".join(get_args(Unit)))
-    if asked.top_k is not None and not 1 <= asked.top_k <= MAX_TOP:
-        raise InvalidInput("top_k", asked.top_k, f"1 to {MAX_TOP}")
-    if asked.budget_tokens is not None and asked.budget_tokens < 1:
-        raise InvalidInput("budget_tokens", asked.budget_tokens, "1 or more")
-    for field, at in (("before", asked.before), ("after", asked.after)):
-        if at is not None and at.utcoffset() is None:
+    if asked.persona_id is not None:
+        check_text("persona_id", asked.persona_id)
+    if asked.top_k is not None:
+        check_range("top_k", asked.top_k, 1, MAX_TOP)
+    if asked.budget_tokens is not None:
+        check_at_least("budget_tokens", asked.budget_tokens, 1)
+    for field in ("before", "after"):
+        at: object = getattr(asked, field)
+        if at is not None and not (isinstance(at, datetime) and at.utcoffset() is not None):
             raise InvalidInput(field, at, "a timestamp with a time zone")
-    if asked.mmr_lambda is not None and not 0 <= asked.mmr_lambda <= 1:
-        raise InvalidInput("mmr_lambda", asked.mmr_lambda, "0 to 1")
+    if isinstance(asked.exclude, str):
+        raise InvalidInput("exclude", asked.exclude, "a list of ids")
+    relevance: object = asked.mmr_lambda
+    if relevance is not None and not (isinstance(relevance, int | float) and 0 <= relevance <= 1):
+        raise InvalidInput("mmr_lambda", relevance, "0 to 1")
 
 
 class Basket:

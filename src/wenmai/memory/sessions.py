@@ -307,16 +307,16 @@ def began_at(stored: Stored[Session]) -> datetime:
     return stored.record.began_at or stored.created_at
 
 
-def checked_title(title: str) -> str:
+def checked_title(title: object) -> str:
     """The title without surrounding white space.
 
     Raises:
         InvalidInput: it is empty, longer than 60 characters, or has a line break or NUL.
     """
-    title = title.strip()
-    if len(title) > TITLE_LIMIT or len(title.splitlines()) != 1 or "\0" in title:
+    kept = title.strip() if isinstance(title, str) else ""
+    if len(kept) > TITLE_LIMIT or len(kept.splitlines()) != 1 or "\0" in kept:
         raise InvalidInput("title", title, f"one line of 1 to {TITLE_LIMIT} characters without NUL")
-    return title
+    return kept
 
 
 def title_from_question(question: str) -> str:

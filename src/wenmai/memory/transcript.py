@@ -1,6 +1,6 @@
 """The transcript: append-only messages, in order; all other memory is derived from it."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any, cast, get_args
 
@@ -10,14 +10,15 @@ from wenmai.errors import InvalidInput
 from wenmai.memory.chat_messages import EXTRA_FIELDS, RENAMED_ROLES, to_message_fields
 from wenmai.memory.ids import checked_id, wrong_field
 from wenmai.memory.sizes import count_message_tokens
-from wenmai.memory.window import MAX_UNSUMMARISED, Window, WindowLimits, cut_window
+from wenmai.memory.window import MAX_UNSUMMARISED, Window, WindowLimits, check_limits, cut_window
 from wenmai.resilience.offload import run_by_size
 from wenmai.resilience.shielded import run_to_completion
 from wenmai.scope import Scope, ThreadKey
 from wenmai.stores.contracts import Logs
 from wenmai.stores.records import Message, NewMessage, Role
 from wenmai.stores.structs import Appended, ThreadInfo
-from wenmai.stores.values import check_messages
+from wenmai.stores.validation import check_range
+from wenmai.stores.values import MAX_INTEGER, check_messages
 from wenmai.text.tokens import TokenCounter, estimate_tokens
 
 CONTENT_LIMIT = 1_000_000
@@ -96,6 +97,9 @@ class Transcript:
         Raises:
             InvalidInput: a message is not allowed; the field is named as ``messages[1].role``.
         """
+        if isinstance(messages, str | Mapping) or not isinstance(messages, Iterable):
+            raise InvalidInput("messages", messages, "a list of messages")
+        messages = [*messages]
         plain = [_plain(message) for message in messages]
         new = [known or _converted(index, messages[index]) for index, known in enumerate(plain)]
         if None in plain:
@@ -162,6 +166,7 @@ class Transcript:
 
         See :meth:`wenmai.stores.contracts.Logs.truncate`.
         """
+        check_range("last_seq", last_seq, 0, MAX_INTEGER)
         return await run_to_completion(self._truncate(scope, thread, last_seq))
 
     async def _truncate(self, scope: Scope, thread: ThreadKey, last_seq: int) -> int:
@@ -183,6 +188,7 @@ class Transcript:
 
     def _reach(self, limits: WindowLimits) -> int:
         """How many messages to read: one more than may enter, to find the turn boundary, and those not summarised."""
+        check_limits(limits)
         return min(limits.messages, self._history_cap) + MAX_UNSUMMARISED + 1
 
     async def _cut(self, scope: Scope, thread: ThreadKey, found: list[Message], limits: WindowLimits) -> Window:
@@ -237,6 +243,8 @@ def _plain(message: MessageInput) -> NewMessage | None:
 def _converted(index: int, message: MessageInput) -> NewMessage:
     if isinstance(message, NewMessage):
         return message
+    if not isinstance(message, Mapping):
+        raise InvalidInput(f"messages[{index}]", message, "an object with role and content, or a NewMessage")
     known = NewMessage.__struct_fields__
     for field in message:
         if field not in known and field not in EXTRA_FIELDS:

@@ -6,8 +6,10 @@ from operator import attrgetter, is_
 
 import msgspec
 
+from wenmai.errors import InvalidInput
 from wenmai.memory.sizes import count_characters, count_message_tokens, has_only_content, longest_part, shorten
 from wenmai.stores.records import Message
+from wenmai.stores.validation import check_at_least
 from wenmai.text.tokens import TokenCounter, estimate_tokens
 
 MAX_UNSUMMARISED = 4
@@ -31,6 +33,28 @@ class WindowLimits(msgspec.Struct, frozen=True, kw_only=True):
     messages: int = 10
     characters: int | None = 4000
     tokens: int | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse other values.
+
+        Raises:
+            InvalidInput: naming the limit.
+        """
+        check_at_least("messages", self.messages, 0)
+        for field in ("characters", "tokens"):
+            limit = getattr(self, field)
+            if limit is not None:
+                check_at_least(field, limit, 0)
+
+
+def check_limits(limits: object) -> None:
+    """Refuse what is no :class:`WindowLimits`.
+
+    Raises:
+        InvalidInput: naming ``window``.
+    """
+    if not isinstance(limits, WindowLimits):
+        raise InvalidInput("window", limits, "a wenmai.WindowLimits")
 
 
 class Window(msgspec.Struct, frozen=True):

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from importlib import import_module
 from types import ModuleType
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
 from wenmai.clock import Clock, system_clock
 from wenmai.errors import InvalidInput, MissingExtra, StoreError, UnsupportedUrl, mask_url
@@ -102,9 +102,11 @@ async def open_stores(
 
     Raises:
         WenmaiError: as for :func:`open_store` and ``open_cache``; it names ``store``, ``hot`` or ``search``.
-        InvalidInput: the store has encrypted data, or the policy is ``encrypt``, and ``encryption`` is missing or of
-            other keys.
+        InvalidInput: there is no such policy; or the store has encrypted data, or the policy is ``encrypt``, and
+            ``encryption`` is missing or of other keys.
     """
+    if policy not in get_args(StorePolicy):
+        raise InvalidInput("store_policy", policy, f"one of {', '.join(get_args(StorePolicy))}")
     async with AsyncExitStack() as stack:
         store = await stack.enter_async_context(open_store(url, clock=clock))
         breakers: tuple[Breaker, ...] = ()

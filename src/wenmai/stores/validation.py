@@ -70,14 +70,24 @@ def cursor_number(cursor: str | None) -> int:
     return int(cursor)
 
 
-def check_range(field: str, number: int, least: int, most: int) -> None:
-    """Refuse a number outside ``least`` to ``most``, both included.
+def check_range(field: str, number: object, least: int, most: int) -> None:
+    """Refuse what is no integer, or one outside ``least`` to ``most``, both included.
 
     Raises:
         InvalidInput: naming ``field``.
     """
-    if not least <= number <= most:
+    if not isinstance(number, int) or not least <= number <= most:
         raise InvalidInput(field, number, f"a number from {least} to {most}")
+
+
+def check_at_least(field: str, number: object, least: int, meaning: str = "") -> None:
+    """Refuse what is no integer, or a smaller one; ``meaning`` explains the bound.
+
+    Raises:
+        InvalidInput: naming ``field``.
+    """
+    if not isinstance(number, int) or number < least:
+        raise InvalidInput(field, number, f"at least {least}{meaning}")
 
 
 def check_filters(of: type[Record], where: Mapping[str, str] | None) -> Mapping[str, str]:

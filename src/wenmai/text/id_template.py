@@ -10,6 +10,9 @@ SESSION_IDS = "session-{hex16}"
 ID_TEMPLATE = r"^(?=.*\{hex(4|8|16)\})([A-Za-z0-9_.:-]|\{(user|seconds|hex(4|8|16))\}){1,64}\Z"
 """Characters of ids and the fields of :func:`new_id`; random digits are required."""
 
+TEMPLATE_RULE = "1 to 64 characters of A-Z a-z 0-9 _ . : -, {user}, {seconds}, and one of {hex4}, {hex8}, {hex16}"
+"""What :data:`ID_TEMPLATE` says, in words."""
+
 _FIELD = re.compile(r"\{(?:(user)|(seconds)|hex(\d+))\}")
 _NOT_IN_IDS = re.compile(r"[^A-Za-z0-9_.:-]")
 _USER_CHARACTERS = 32
