@@ -1,12 +1,15 @@
 """A lost recall index is built again by a command that may be killed anywhere."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
 from cli_process import SECONDS, environment, wenmai
 from program import Program
 
+from embedding_server import embedding_server
 from postgres_server import PostgresServer
+from wenmai.cli.app import app
 from wenmai.clock import system_clock
 from wenmai.memory.library import Memory, open_memory, required
 from wenmai.memory.rebuilding import rebuild_episodes
@@ -64,7 +67,7 @@ async def test_a_rebuild_that_was_killed_goes_on(backend: str, request: pytest.F
         documents, logs = required(store, url)
         memory = Memory(documents, logs, search=store.search)
         memory.derived.start()
-        assert await rebuild_episodes(memory, documents, logs) == SESSIONS
+        assert await rebuild_episodes(memory, documents, logs) == (SESSIONS, 0)
         await memory.derived.stop(SECONDS)
     assert await recalled(url) == SESSIONS
 
@@ -87,9 +90,38 @@ async def test_a_killed_rebuild_of_an_index_in_milvus_goes_on(conformance_milvus
             documents, logs = required(store, url)
             memory = Memory(documents, logs, search=store.search)
             memory.derived.start()
-            assert await rebuild_episodes(memory, documents, logs) == 2
+            assert await rebuild_episodes(memory, documents, logs) == (2, 0)
             await memory.derived.stop(SECONDS)
         assert await recalled(url, search) == SESSIONS
+
+
+async def test_a_rebuild_whose_embedder_fails_says_so_and_goes_on_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The status is 1, the message says how to go on, and the command does so once the embedder answers."""
+    url = f"sqlite:///{tmp_path}/wenmai.db"
+    async with open_memory(url) as memory:
+        await talk(memory)
+    monkeypatch.setattr("wenmai.resilience.work_queue.FIRST_RETRY_SECONDS", 0.01)
+    monkeypatch.setenv("OPENAI_API_KEY", "key")
+    monkeypatch.setenv("WENMAI_EMBEDDER", "openai:any")
+    for status, expected in ((503, 1), (200, 0)):
+        async with embedding_server(status=status) as (address, asked):
+            monkeypatch.setenv("OPENAI_BASE_URL", address)
+            assert await asyncio.to_thread(status_of, "rebuild", "episodes", "--store", url) == expected
+        assert asked
+        printed = capsys.readouterr()
+        assert (printed.out == "the messages of 6 threads are indexed\n") == (expected == 0)
+        assert ("not finished" in printed.err) == (expected == 1)
+        assert ("run the same command" in printed.err) == (expected == 1)
+
+
+def status_of(*arguments: str) -> int:
+    """The exit status of the command, run in this process."""
+    with pytest.raises(SystemExit) as ended:
+        app(arguments)
+    assert isinstance(ended.value.code, int)
+    return ended.value.code
 
 
 async def talk(memory: Memory) -> None:

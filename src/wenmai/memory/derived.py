@@ -333,6 +333,11 @@ class DerivedMemory:
         """By function, the runs that failed since the start."""
         return {name: queue.failures for name, queue in self._queues.items()}
 
+    def given_up(self, functions: Collection[str]) -> int:
+        """How often since the start a thread was given up after repeated failures, in these functions or its check."""
+        queues = [self._checks, self._urgent_checks, *(self._queues[name] for name in functions)]
+        return sum(queue.given_up for queue in queues)
+
     def _all_queues(self) -> list[WorkQueue[ThreadRef]]:
         return [self._checks, self._urgent_checks, *self._queues.values()]
 

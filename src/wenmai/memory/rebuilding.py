@@ -1,9 +1,10 @@
 """Rebuilds what was derived from many threads: their summaries, or the recall index."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
 from datetime import timedelta
+from typing import NamedTuple
 
 from wenmai.clock import Clock
 from wenmai.errors import InvalidInput, NotFound
@@ -25,6 +26,19 @@ _POSITION = "rebuild/"
 """Before the name of the marker that says how far a rebuild has come."""
 
 
+class Rebuilt(NamedTuple):
+    """What a rebuild has done.
+
+    Attributes:
+        threads: whose records were made again, or given up.
+        given_up: how often a thread was given up after repeated failures. A rebuild of all threads that is run again
+            goes on from the page of the first of them.
+    """
+
+    threads: int
+    given_up: int
+
+
 async def rebuild_episodes(
     memory: Memory,
     documents: Documents,
@@ -32,8 +46,8 @@ async def rebuild_episodes(
     *,
     session: tuple[Scope, str] | None = None,
     on_progress: Callable[[int], None] | None = None,
-) -> int:
-    """Index the messages of all threads of the store again, or of one session; returns the number of threads done.
+) -> Rebuilt:
+    """Index the messages of all threads of the store again, or of one session.
 
     Entries are replaced one by one, so recall goes on meanwhile; those that are unchanged keep their vectors. The
     position is stored after each page: a rebuild of all threads that was killed goes on from there.
@@ -45,39 +59,44 @@ async def rebuild_episodes(
     if memory.episodes is None:
         raise InvalidInput("store", "", "a store with a search index, such as sqlite or postgresql")
 
+    names = [*memory.word_functions, *memory.vector_functions]
+
     async def index_again(scope: Scope, thread: ThreadKey) -> None:
-        for name in (*memory.word_functions, *memory.vector_functions):
+        for name in names:
             await memory.derived.rebuild(name, scope, thread)
 
     position = _Position(documents, memory.clock, memory.episodes.version)
-    return await _rebuild(memory, logs, index_again, session or position, on_progress)
+    return await _rebuild(memory, logs, names, index_again, session or position, on_progress)
 
 
 async def _rebuild(
     memory: Memory,
     logs: Logs,
+    functions: Collection[str],
     begin: Callable[[Scope, ThreadKey], Awaitable[None]],
     threads: "tuple[Scope, str] | _Position",
     on_progress: Callable[[int], None] | None,
-) -> int:
+) -> Rebuilt:
     """Begin each thread of a session, or all from a position on, and wait page by page until they are done."""
+    given_up_before = memory.derived.given_up(functions)
     position = None
     if isinstance(threads, _Position):
         position, pages = threads, _all_threads(logs, await threads.read())
     else:
         pages = _threads_of(memory, *threads)
-    done = 0
+    done = given_up = 0
     async for page, cursor in pages:
         for scope, thread in page:
             with suppress(NotFound):  # deleted meanwhile
                 await begin(scope, thread)
         await _finish(memory)
-        if position is not None:
+        given_up = memory.derived.given_up(functions) - given_up_before
+        if position is not None and not given_up:
             await position.write(cursor)
         done += len(page)
         if on_progress is not None:
             on_progress(done)
-    return done
+    return Rebuilt(done, given_up)
 
 
 class _Position:
@@ -110,8 +129,8 @@ async def rebuild_summaries(
     *,
     session: tuple[Scope, str] | None = None,
     on_progress: Callable[[int], None] | None = None,
-) -> int:
-    """Rebuild the summaries of all threads of the store, or of one session; returns the number of threads.
+) -> Rebuilt:
+    """Rebuild the summaries of all threads of the store, or of one session.
 
     Page by page: the summaries of a page are deleted and made again before the next. If the process ends meanwhile,
     the sweeper of any process makes those that are missing, and the next rebuild by the same writer goes on from there.
@@ -128,7 +147,7 @@ async def rebuild_summaries(
         await memory.derived.rebuild(name, scope, thread)
 
     position = _Position(documents, memory.clock, f"{memory.summaries.name}:{memory.summaries.writer.name}")
-    return await _rebuild(memory, logs, summarise_again, session or position, on_progress)
+    return await _rebuild(memory, logs, [memory.summaries.name], summarise_again, session or position, on_progress)
 
 
 async def _finish(memory: Memory) -> None:

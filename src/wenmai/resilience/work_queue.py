@@ -49,6 +49,7 @@ class WorkQueue(Generic[K]):
 
     Attributes:
         failures: runs that failed since the start.
+        given_up: keys given up after repeated failures since the start.
         dropped: True once a key was refused, or given up after repeated failures; the owner may reset it.
     """
 
@@ -63,6 +64,7 @@ class WorkQueue(Generic[K]):
         rest: float = 0.0,
     ) -> None:
         self.failures: int = 0
+        self.given_up: int = 0
         self.dropped: bool = False
         self._what = what
         self._work = work
@@ -204,6 +206,7 @@ class WorkQueue(Generic[K]):
         self.failures += 1
         attempt = self._attempts.pop(key, 0) + 1
         if attempt >= MAX_ATTEMPTS:
+            self.given_up += 1
             self.dropped = True
             return None
         self._attempts[key] = attempt

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -22,13 +22,14 @@ from wenmai.cli.options import (
     checked_scope,
     load,
 )
-from wenmai.cli.terminal.output import expected_errors, pluralize, print_stderr
+from wenmai.cli.terminal.output import FAILED, expected_errors, pluralize, print_stderr
 from wenmai.cli.terminal.progress import bar
 from wenmai.config.settings import Settings
 from wenmai.scope import Scope
 
 if TYPE_CHECKING:
     from wenmai.engine import Engine
+    from wenmai.memory.rebuilding import Rebuilt
 
 OneSession = Annotated[
     str | None, typer.Option(help="Id of a session; default: all sessions of all users", show_default=False)
@@ -65,8 +66,8 @@ def summaries(
     with expected_errors():
         settings = load(config, store=store, profile=profile, model=model, model_base_url=model_base_url).values
         done = asyncio.run(_rebuild_summaries(settings, None if session is None else (scope, session)))
+    _fail_if_given_up(done)
     typer.echo(f"the summaries of {pluralize(done.threads, 'thread')} are up to date")
-    _warn_of_failures(done)
 
 
 @rebuild_app.command()
@@ -89,39 +90,36 @@ def episodes(
     with expected_errors():
         settings = load(config, store=store, profile=profile, embedder=embedder).values
         done = asyncio.run(_rebuild_episodes(settings, None if session is None else (scope, session)))
+    _fail_if_given_up(done)
     typer.echo(f"the messages of {pluralize(done.threads, 'thread')} are indexed")
-    _warn_of_failures(done)
 
 
-class _Done(NamedTuple):
-    threads: int
-    failed: int
+def _fail_if_given_up(done: "Rebuilt") -> None:
+    """Say how to go on, and exit with status 1, if threads were given up."""
+    if done.given_up:
+        print_stderr(
+            f"wenmai: not finished: of {pluralize(done.threads, 'thread')}, {done.given_up} failed repeatedly and were "
+            "given up. Mend what the warnings name and run the same command within a day: it goes on where that began."
+        )
+        raise typer.Exit(FAILED)
 
 
-def _warn_of_failures(done: _Done) -> None:
-    if done.failed:
-        print_stderr(f"warning: {pluralize(done.failed, 'run')} failed, the service will repeat what is missing")
-
-
-async def _rebuild_episodes(settings: Settings, session: SessionOf | None) -> _Done:
+async def _rebuild_episodes(settings: Settings, session: SessionOf | None) -> "Rebuilt":
     from wenmai.memory.library import required  # noqa: PLC0415 — slow to import
     from wenmai.memory.rebuilding import rebuild_episodes  # noqa: PLC0415
 
     async with _engine_with_bar(settings) as (engine, on_progress):
         memory, (documents, logs) = engine.memory, required(engine.store, settings.store)
-        threads = await rebuild_episodes(memory, documents, logs, session=session, on_progress=on_progress)
-        names = [*memory.word_functions, *memory.vector_functions]
-        return _Done(threads, sum(memory.derived.failures[name] for name in names))
+        return await rebuild_episodes(memory, documents, logs, session=session, on_progress=on_progress)
 
 
-async def _rebuild_summaries(settings: Settings, session: SessionOf | None) -> _Done:
+async def _rebuild_summaries(settings: Settings, session: SessionOf | None) -> "Rebuilt":
     from wenmai.memory.library import required  # noqa: PLC0415 — slow to import
     from wenmai.memory.rebuilding import rebuild_summaries  # noqa: PLC0415
 
     async with _engine_with_bar(settings) as (engine, on_progress):
         memory, (documents, logs) = engine.memory, required(engine.store, settings.store)
-        threads = await rebuild_summaries(memory, documents, logs, session=session, on_progress=on_progress)
-        return _Done(threads, memory.derived.failures[memory.summaries.name])
+        return await rebuild_summaries(memory, documents, logs, session=session, on_progress=on_progress)
 
 
 @asynccontextmanager

@@ -10,6 +10,7 @@ from wenmai.errors import InvalidInput, UnsupportedUrl, WenmaiError
 from wenmai.text.printable import printable
 from wenmai.text.redact.log_filter import install_log_filter
 
+FAILED = 1
 BAD_INPUT = 2
 INTERRUPTED = 130
 _MAX_LISTED = 20
@@ -25,7 +26,7 @@ def expected_errors() -> Iterator[None]:
     except WenmaiError as problem:
         print_stderr(f"wenmai: {problem}")
         bad_input = isinstance(problem, InvalidInput | UnsupportedUrl)
-        raise typer.Exit(BAD_INPUT if bad_input else 1) from problem
+        raise typer.Exit(BAD_INPUT if bad_input else FAILED) from problem
     except KeyboardInterrupt as stop:
         raise typer.Exit(INTERRUPTED) from stop
 
