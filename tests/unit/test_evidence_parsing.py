@@ -56,6 +56,57 @@ def split(text: str | bytes, name: str) -> tuple[list[EvidenceRecord], list[BadL
     )
 
 
+TABLES = """## Torque
+
+Tighten with a torque wrench (`Nm`).
+
+| part | torque |
+|------|:------:|
+| crank bolt | 40 Nm |
+| `stem` \\| bolt | **5 Nm** |
+| saddle | - |
+
+套餐如下：
+项目 | 价格
+--- | ---
+全车保养 | 480元
+换内胎 | 35元。
+
+```
+| not | a table |
+|-----|---------|
+| `a` | b |
+```
+
+a | b is no table.
+"""
+
+
+def test_a_row_of_a_table_is_a_sentence_that_names_its_columns() -> None:
+    """An answer quotes sentences, and vertical bars, delimiters and backticks are not what a user should read."""
+    [record] = records_of(TABLES, "torque.md")
+    assert (
+        record.text
+        == """Tighten with a torque wrench (Nm).
+
+part: crank bolt; torque: 40 Nm.
+part: stem | bolt; torque: 5 Nm.
+part: saddle.
+
+套餐如下：
+项目：全车保养；价格：480元。
+项目：换内胎；价格：35元。
+
+```
+| not | a table |
+|-----|---------|
+| `a` | b |
+```
+
+a | b is no table."""
+    )
+
+
 def test_markdown_headings_become_titles_and_front_matter_fills_every_passage() -> None:
     """The title is the path of headings without repeats; each passage has the front matter's fields."""
     records = records_of(MARKDOWN, "village.md")

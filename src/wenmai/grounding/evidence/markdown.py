@@ -9,6 +9,7 @@ from wenmai.grounding.evidence.chunking import chunk
 from wenmai.grounding.evidence.decoding import line_problem
 from wenmai.grounding.evidence.fields import TITLE_CHARACTERS, SourceFields, record_from
 from wenmai.grounding.evidence.front_matter import front_matter
+from wenmai.grounding.evidence.tables import rows_as_sentences
 from wenmai.stores.records import EvidenceRecord
 
 Item = tuple[int, EvidenceRecord | str]
@@ -24,6 +25,7 @@ _COMMENT_OPENS, _COMMENT_CLOSES = "<!--", "-->"
 _IMAGE = re.compile(r"!\[([^\[\]]*)\]\([^()\s]*\)")
 _LINK = re.compile(r"\[([^\[\]]+)\]\([^()\s]*\)")
 _STRONG = re.compile(r"\*\*([^*\n]+)\*\*|__([^_\n]+)__")
+_CODE = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
 _QUOTE = re.compile(r"^ {0,3}>[ \t]?", re.MULTILINE)
 _HEADING_SEPARATOR = " · "
 
@@ -31,8 +33,8 @@ _HEADING_SEPARATOR = " · "
 def read_markdown(lines: list[str], name: str) -> Iterator[Item]:
     """The sections of a Markdown file, cut into passages; a passage's title is the path of its headings.
 
-    The file may begin with front matter (:mod:`.front_matter`). Links, images, bold, quote marks and comments
-    are reduced to their text.
+    The file may begin with front matter (:mod:`.front_matter`). Links, images, bold, code in a line, quote marks and
+    comments are reduced to their text, and each row of a table becomes a sentence.
 
     Raises:
         InvalidInput: the front matter cannot be read, or has a field that is unknown or not allowed.
@@ -117,7 +119,14 @@ def _title(source: SourceFields, path: dict[int, str], name: str) -> str:
 
 
 def _plain(lines: list[str]) -> str:
-    text = _without_comments("\n".join(lines))
+    blocks: list[list[str]] = [[]]  # outside of fences and inside, in turn
+    for line in lines:
+        if _FENCE.match(line):
+            blocks.append([])
+        blocks[-1].append(line)
+    for prose in blocks[::2]:
+        prose[:] = [_CODE.sub(r"\1", line) for line in rows_as_sentences(prose)]
+    text = _without_comments("\n".join(line for block in blocks for line in block))
     text = _LINK.sub(r"\1", _IMAGE.sub(r"\1", text))
     return _QUOTE.sub("", _STRONG.sub(r"\1\2", text)).strip()
 
