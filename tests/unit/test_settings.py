@@ -2,10 +2,11 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import pytest
 
+from wenmai.config.allowed import allowed_values
 from wenmai.config.settings import ALIASES, LoadedSettings, Settings, display_rows, load_settings
 from wenmai.config.sources import load_engine_settings
 from wenmai.errors import ConfigError, InvalidInput, mask_url
@@ -178,3 +179,34 @@ def test_engine_settings_include_the_profile() -> None:
     assert loaded.origins["window_messages"] == "environment WENMAI_WINDOW_MESSAGES"
     with pytest.raises(InvalidInput, match="profile: 'nope'"):
         load_engine_settings(flags={"profile": "nope"}, environment={})
+
+
+@pytest.mark.parametrize(
+    ("key", "wrong", "allowed"),
+    [
+        ("store_policy", "plain", "encrypt or off or redact"),
+        ("auth", "key", "none or keys or jwt or keys,jwt"),
+        ("port", "http", "an integer from 0 to 65535"),
+        ("workers", "0", "an integer from 1 to 64"),
+        ("max_turns", "0", "an integer of at least 1"),
+        ("pages", "", "true or false"),
+        ("request_seconds", "0", "a number above 0 and at most 3600"),
+        ("price_prompt", "-1", "a number of at least 0"),
+        ("rate_limit", "5/day", "a rate such as 600/minute, or empty"),
+        ("sample_sites", "town", "a list, of each a tenant and a site: tenant/site"),
+    ],
+)
+def test_the_error_of_a_wrong_setting_says_what_is_allowed(key: str, wrong: str, allowed: str) -> None:
+    """In words: neither a regular expression nor the name of a type."""
+    variable = f"WENMAI_{key.upper()}"
+    with pytest.raises(ConfigError) as caught:
+        load_settings(environment={variable: wrong})
+    assert str(caught.value) == f"{key}: {wrong!r} is not {allowed} (from environment {variable})"
+
+
+def test_each_pattern_of_a_setting_is_described() -> None:
+    """Else its error would say that it is no text."""
+    hints = get_type_hints(Settings, include_extras=True)
+    described = {key: allowed_values(hint) for key, hint in hints.items() if "pattern" in repr(hint)}
+    assert len(described) > 10
+    assert not [key for key, words in described.items() if words.endswith("text")]

@@ -14,13 +14,39 @@ from typing import Annotated, Any, Literal, get_origin, get_type_hints
 import msgspec
 import yaml
 
+from wenmai.config.allowed import allowed_values
 from wenmai.errors import ConfigError, mask_url
-from wenmai.text.id_template import ID_TEMPLATE, SESSION_IDS
+from wenmai.text.id_template import ID_TEMPLATE, SESSION_IDS, TEMPLATE_RULE
 
 Positive = Annotated[int, msgspec.Meta(ge=1)]
 NotNegative = Annotated[int, msgspec.Meta(ge=0)]
 Seconds = Annotated[float, msgspec.Meta(gt=0, le=3600)]
-HostName = Annotated[str, msgspec.Meta(pattern=r"^([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?\Z")]
+HostName = Annotated[
+    str,
+    msgspec.Meta(
+        pattern=r"^([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?\Z",
+        description="a host name or address, with a port or without",
+    ),
+]
+Rate = Annotated[
+    str,
+    msgspec.Meta(
+        pattern=r"^([1-9][0-9]{0,5}/(second|minute|hour))?\Z",
+        description="a rate such as 600/minute, or empty",
+    ),
+]
+SessionIds = Annotated[str, msgspec.Meta(pattern=ID_TEMPLATE, description=TEMPLATE_RULE)]
+RerankerName = Annotated[
+    str,
+    msgspec.Meta(pattern=r"^(none|model|cross-encoder:.+)\Z", description="none, model or cross-encoder:NAME"),
+]
+LanguageTag = Annotated[
+    str,
+    msgspec.Meta(
+        pattern=r"^[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*\Z", description="a BCP 47 language tag such as zh or en-GB"
+    ),
+]
+SampleSite = Annotated[str, msgspec.Meta(pattern=r"^[^/]+/[^/]+\Z", description="a tenant and a site: tenant/site")]
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -110,7 +136,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     jwt_sites_claim: str = "sites"
     jwt_rights_claim: str = "scope"
     key_pepper: str = ""
-    rate_limit: Annotated[str, msgspec.Meta(pattern=r"^([1-9][0-9]{0,5}/(second|minute|hour))?\Z")] = ""
+    rate_limit: Rate = ""
     receipt_key: str = ""
     workers: Annotated[int, msgspec.Meta(ge=1, le=64)] = 1
     allowed_hosts: tuple[HostName, ...] = ()
@@ -132,7 +158,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     verifier_model: str = ""
     replay_models: tuple[str, ...] = ()
     verifier_seconds: Seconds = 10.0
-    reranker: Annotated[str, msgspec.Meta(pattern=r"^(none|model|cross-encoder:.+)\Z")] = "none"
+    reranker: RerankerName = "none"
     query_decomposition: Annotated[str, msgspec.Meta(pattern=r"^(none|model)\Z")] = "none"
     recall_model_seconds: Seconds = 10.0
     price_prompt: Annotated[float, msgspec.Meta(ge=0)] | None = None
@@ -144,13 +170,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     window_tokens: NotNegative = 0
     history_cap: Positive = 500
     session_lifetime_seconds: Positive = 30 * 86_400
-    session_ids: Annotated[str, msgspec.Meta(pattern=ID_TEMPLATE)] = SESSION_IDS
+    session_ids: SessionIds = SESSION_IDS
     session_retention_days: NotNegative = 0
     trace_retention_days: Positive = 30
     episode_retention_days: NotNegative = 0
     prompt_budget_tokens: Annotated[int, msgspec.Meta(ge=500)] = 8000
-    language: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*\Z")] = "zh"
-    sample_sites: tuple[Annotated[str, msgspec.Meta(pattern=r"^[^/]+/[^/]+\Z")], ...] = ("default/default",)
+    language: LanguageTag = "zh"
+    sample_sites: tuple[SampleSite, ...] = ("default/default",)
     hot: str = ""
     search: str = ""
     evidence: str = ""
@@ -252,7 +278,7 @@ def _validated(key: str, value: Any, origin: str) -> Any:
         # strict=False parses numbers and booleans from environment variables.
         return msgspec.convert(value, _HINTS[key], strict=False)
     except msgspec.ValidationError as problem:
-        raise ConfigError(key, masked, f"allowed: {problem}", origin=origin) from problem
+        raise ConfigError(key, masked, allowed_values(_HINTS[key]), origin=origin) from problem
 
 
 def _read_file(path: Path) -> dict[str, Any]:
