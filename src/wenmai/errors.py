@@ -325,11 +325,21 @@ class MissingExtra(WenmaiError):
 class ModelError(WenmaiError):
     """The model call failed or timed out.
 
-    ``retryable`` says whether a retry may succeed, ``retry_after`` after how many seconds, if the provider states it.
+    ``retryable`` says whether a retry may succeed, ``retry_after`` after how many seconds, if the provider states it,
+    and ``refuses_all`` whether any other call would fail too, as with a wrong API key.
     """
 
-    def __init__(self, model: str, reason: str, *, retryable: bool = False, retry_after: float | None = None) -> None:
+    def __init__(
+        self,
+        model: str,
+        reason: str,
+        *,
+        retryable: bool = False,
+        retry_after: float | None = None,
+        refuses_all: bool = False,
+    ) -> None:
         self.model = model
         self.retryable = retryable
         self.retry_after = retry_after
+        self.refuses_all = refuses_all
         super().__init__(f"{model}: {reason}")

@@ -98,22 +98,34 @@ async def test_a_killed_rebuild_of_an_index_in_milvus_goes_on(conformance_milvus
 async def test_a_rebuild_whose_embedder_fails_says_so_and_goes_on_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The status is 1, the message says how to go on, and the command does so once the embedder answers."""
+    """The status is 1, the message says how to go on, and the command does so once the embedder answers.
+
+    Also if the API key is wrong: that says nothing of the texts.
+    """
     url = f"sqlite:///{tmp_path}/wenmai.db"
     async with open_memory(url) as memory:
         await talk(memory)
     monkeypatch.setattr("wenmai.resilience.work_queue.FIRST_RETRY_SECONDS", 0.01)
     monkeypatch.setenv("OPENAI_API_KEY", "key")
     monkeypatch.setenv("WENMAI_EMBEDDER", "openai:any")
-    for status, expected in ((503, 1), (200, 0)):
+    for status, expected in ((503, 1), (401, 1), (200, 0)):
         async with embedding_server(status=status) as (address, asked):
             monkeypatch.setenv("OPENAI_BASE_URL", address)
             assert await asyncio.to_thread(status_of, "rebuild", "episodes", "--store", url) == expected
         assert asked
+        vectors = await embedded(url)
+        assert vectors == (SESSIONS if status == 200 else 0)
         printed = capsys.readouterr()
         assert (printed.out == "the messages of 6 threads are indexed\n") == (expected == 0)
         assert ("not finished" in printed.err) == (expected == 1)
         assert ("run the same command" in printed.err) == (expected == 1)
+
+
+async def embedded(url: str) -> int:
+    """How many messages have a vector of the embedder."""
+    async with open_memory(url, embedder="openai:any") as memory:
+        sizes = [await memory.recalls.size(Scope(user_id=f"user-{number}")) for number in range(SESSIONS)]
+    return sum(size.vectors for size in sizes)
 
 
 def status_of(*arguments: str) -> int:

@@ -270,13 +270,13 @@ class EpisodeVectors:
         await self._words.derive(change)
 
     async def _embed(self, scope: Scope, entries: Sequence[MessageEntry]) -> None:
-        """Embed the entries; those that the embedder refuses for good are found by words alone."""
+        """Embed the entries; those whose text the embedder refuses for good are found by words alone."""
         if not entries:
             return
         try:
             vectors = await self._vectors.embed([each.embedded for each in entries])
         except ModelError as problem:
-            if problem.retryable:
+            if problem.retryable or problem.refuses_all:
                 raise
             if len(entries) == 1:
                 _log.warning("a message is found by words alone, the embedder refused it: %s", problem)

@@ -18,6 +18,8 @@ from wenmai.errors import InvalidInput, MissingExtra, ModelError, WenmaiError
 _log = logging.getLogger(__name__)
 
 _TRANSIENT_STATUS = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
+_OF_ALL_CALLS = frozenset({401, 402, 403, 404})
+"""The API key is wrong or has no right, nothing is left to pay with, or there is no such model."""
 _LINE_LENGTH = 200
 _KEY = re.compile(r"(?i:bearer\s+\S+)|\b(?:sk|pk|rk|key)-[\w-]{6,}|(?=[\w-]*\d)(?=[\w-]*[A-Za-z])[\w-]{20,}")
 
@@ -54,8 +56,13 @@ def provider_errors(name: str) -> Iterator[None]:
         _log.warning("%s failed: %s", name, describe(problem))
         status = _status_of(problem)
         reason = type(problem).__name__ + ("" if status is None else f", status {status}")
-        transient = is_transient(problem)
-        raise ModelError(name, reason, retryable=transient, retry_after=_retry_after(problem)) from problem
+        raise ModelError(
+            name,
+            reason,
+            retryable=is_transient(problem),
+            retry_after=_retry_after(problem),
+            refuses_all=status in _OF_ALL_CALLS,
+        ) from problem
 
 
 @contextmanager
