@@ -54,6 +54,19 @@ async def test_the_persona_of_the_page_answers_from_its_evidence(settings: Setti
         assert (refused.policy_mode, refused.answer_text) == ("refuse", "I do not talk about that.")
 
 
+def test_doctor_warns_of_evidence_that_no_persona_finds(settings: Settings) -> None:
+    """Such as a plain text, which has no domain; it names the domains that personas have."""
+    profile = Path("lighthouse.yaml")
+    profile.write_text(
+        profile.read_text(encoding="utf-8").replace("[lighthouse.md]", "[lighthouse.md, hours.txt]"), encoding="utf-8"
+    )
+    Path("hours.txt").write_text("The tower is open from 9 to 5.", encoding="utf-8")
+    found = check_profile(settings)
+    assert found.state == "warn"
+    assert "lighthouse: no persona finds 1 of the 3 passages" in found.text
+    assert "lamp, tower" in found.text
+
+
 def test_the_lexicon_of_the_page_is_valid() -> None:
     """It is the page's only other YAML block."""
     (words,) = re.findall(r"^```yaml\n(topics:.*?)^```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)

@@ -47,8 +47,7 @@ class PersonaRegistry(VersionedRegistry[PersonaVersion]):
 
     async def domains(self, scope: Scope) -> frozenset[str] | None:
         """The evidence domains of the site's personas; None if one of them has all domains."""
-        domains: list[list[str]] = [version.value.get("domains", []) for version in await self.all_active(scope)]
-        return frozenset(domain for each in domains for domain in each) if all(domains) else None
+        return all_domains([version.value.get("domains", []) for version in await self.all_active(scope)])
 
     def _make(self, persona_id: str, number: int, value: dict[str, Any], author: str, note: str) -> PersonaVersion:
         if value.get("npc_id", persona_id) != persona_id:
@@ -67,3 +66,8 @@ class PersonaRegistry(VersionedRegistry[PersonaVersion]):
 
     def _value(self, record: PersonaVersion) -> dict[str, Any]:
         return record.persona
+
+
+def all_domains(domains: Sequence[Sequence[str]]) -> frozenset[str] | None:
+    """The domains of several personas; None if one of them has all domains."""
+    return frozenset(domain for each in domains for domain in each) if all(domains) else None

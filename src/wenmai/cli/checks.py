@@ -6,16 +6,21 @@ import shutil
 import socket
 import sys
 import tempfile
+from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 import apsw
 
+from wenmai.chat.persona import all_domains
+from wenmai.chat.reach import Reach
 from wenmai.cli.encryption_check import find_encryption
+from wenmai.cli.terminal.output import pluralize
 from wenmai.config.settings import Settings
 from wenmai.config.sources import load_profiles
-from wenmai.errors import MissingExtra, WenmaiError, mask_url
+from wenmai.engine.samples import sample_passages
+from wenmai.errors import InvalidInput, MissingExtra, WenmaiError, mask_url
 from wenmai.http.loopback import check_bind_host
 from wenmai.providers.embedders import open_embedder
 from wenmai.providers.models import open_model
@@ -66,14 +71,25 @@ def check_sqlite() -> CheckResult:
 
 
 def check_profile(settings: Settings) -> CheckResult:
-    """The profile and its evidence files are readable."""
-    served = []
+    """The profile and its evidence files are readable, and each passage has a persona that finds it."""
+    served, warnings = [], []
     for path, profile in load_profiles(settings.profile):
         missing = [name for name in profile.evidence if not os.access(path.parent / name, os.R_OK)]
         if missing:
             return CheckResult("profile", "fail", f"{path}: cannot read its evidence {', '.join(missing)}")
-        served.append(f"{profile.name}: {len(profile.personas)} personas")
-    return CheckResult("profile", "ok", "; ".join(served))
+        try:
+            passages = sample_passages(profile, path.parent)
+        except InvalidInput as problem:
+            return CheckResult("profile", "fail", f"{path}: {problem}")
+        reach = Reach(all_domains([persona.domains for persona in profile.personas]))
+        deque(reach.counted(passages), maxlen=0)
+        warnings += [f"{profile.name}: {warning}" for warning in reach.warnings()]
+        served.append(f"{profile.name}: {pluralize(len(profile.personas), 'persona')}")
+    return (
+        CheckResult("profile", "warn", "; ".join(warnings))
+        if warnings
+        else CheckResult("profile", "ok", "; ".join(served))
+    )
 
 
 async def check_folder(folder: Path) -> CheckResult:

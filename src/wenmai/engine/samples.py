@@ -27,11 +27,16 @@ async def ingest_samples(evidence: EvidenceBase, profiles: Sequence[LoadedProfil
         scope = Scope(tenant_id, site_id)
         if not (await evidence.list(scope, limit=1)).items:
             for path, profile in samples:
-                await evidence.ingest(scope, _samples(profile, path.parent))
+                await evidence.ingest(scope, sample_passages(profile, path.parent))
         evidence.start_embedding(scope)
 
 
-def _samples(profile: Profile, folder: Path) -> list[EvidenceRecord]:
+def sample_passages(profile: Profile, folder: Path) -> list[EvidenceRecord]:
+    """The passages of the profile's evidence files.
+
+    Raises:
+        InvalidInput: a line cannot be read.
+    """
     records = []
     for name in profile.evidence:
         for record in parse((folder / name).read_bytes(), name):
