@@ -85,11 +85,7 @@ def check_profile(settings: Settings) -> CheckResult:
         deque(reach.counted(passages), maxlen=0)
         warnings += [f"{profile.name}: {warning}" for warning in reach.warnings()]
         served.append(f"{profile.name}: {pluralize(len(profile.personas), 'persona')}")
-    return (
-        CheckResult("profile", "warn", "; ".join(warnings))
-        if warnings
-        else CheckResult("profile", "ok", "; ".join(served))
-    )
+    return CheckResult("profile", "warn" if warnings else "ok", "; ".join(warnings or served))
 
 
 async def check_folder(folder: Path) -> CheckResult:
