@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from wenmai.clock import Clock, system_clock
+from wenmai.errors import StoreUnavailable
 from wenmai.memory.context import Context
 from wenmai.memory.history import ASSISTANT, MessagePage, SessionOverview
 from wenmai.memory.library import Memory, MemoryPolicy, open_memory
@@ -160,6 +161,7 @@ class BlockingSession:
         interest_tags: Sequence[str] | None = None,
         add_interest_tags: Sequence[str] = (),
         remove_interest_tags: Sequence[str] = (),
+        clear: Sequence[str] = (),
     ) -> SessionPreferences:
         """Set preferences; see :class:`~wenmai.memory.preferences.PreferenceChange`."""
         preferring = self._session.prefer(
@@ -169,6 +171,7 @@ class BlockingSession:
             interest_tags=interest_tags,
             add_interest_tags=add_interest_tags,
             remove_interest_tags=remove_interest_tags,
+            clear=clear,
         )
         return self._loop.wait_for(preferring)
 
@@ -268,7 +271,14 @@ class _LoopThread:
         self._thread.start()
 
     def wait_for(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run the work on the loop; if the wait is interrupted, the work is cancelled."""
+        """Run the work on the loop; if the wait is interrupted, the work is cancelled.
+
+        Raises:
+            StoreUnavailable: the memory was closed.
+        """
+        if self._loop.is_closed():
+            work.close()
+            raise StoreUnavailable("store", "the memory is closed")
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return future.result()

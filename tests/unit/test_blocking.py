@@ -1,5 +1,6 @@
 """The blocking API behaves like the asynchronous memory."""
 
+import inspect
 import re
 import threading
 from pathlib import Path
@@ -9,8 +10,9 @@ import pytest
 import wenmai
 from wenmai import MovableClock, Scope, WindowLimits, blocking
 from wenmai.blocking import BlockingMemory, BlockingSession
-from wenmai.errors import InvalidInput, SessionNotFound, UnsupportedUrl
+from wenmai.errors import InvalidInput, SessionNotFound, StoreUnavailable, UnsupportedUrl
 from wenmai.memory.library import Memory
+from wenmai.memory.preferences import PreferenceChange
 from wenmai.memory.session_memory import SessionMemory
 
 TURNS = [
@@ -121,3 +123,22 @@ def test_store_keeps_what_a_script_wrote(tmp_path: Path) -> None:
         assert len(memory.sessions().items) == 2
         assert session.record().title == "家训"
         assert [message.id for message in session.messages()] == ["q1", "a1", "q2"]
+
+
+def test_every_field_of_a_preference_change_is_a_keyword() -> None:
+    """As of the asynchronous memory, which takes the fields themselves."""
+    keywords = inspect.signature(BlockingSession.prefer).parameters.keys() - {"self"}
+    assert keywords == set(PreferenceChange.__struct_fields__)
+    with blocking.open("memory://") as memory:
+        session = memory.session()
+        session.prefer(tone="casual")
+        assert session.prefer(clear=["tone"]).values.chosen == []
+
+
+def test_what_is_used_after_the_memory_was_closed_says_so() -> None:
+    """And leaves no work behind that was never begun."""
+    with blocking.open("memory://") as memory:
+        session = memory.session()
+    for late in (memory.session, session.window):
+        with pytest.raises(StoreUnavailable, match="the memory is closed"):
+            late()
