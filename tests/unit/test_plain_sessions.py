@@ -235,5 +235,7 @@ async def test_a_session_object_reads_nothing_of_another_session_of_its_id(store
     assert (await former.preferences()).updated_at is None
     assert [block.text for block in (await former.context("Where?", related_turns=False)).blocks] == []
     assert await former.state_changes() == []
-    assert len(await later.recall("ruby")) == 1
+    assert len(await later.recall("ruby")) == len(await former.recall("ruby", session_id=None)) == 1
+    other = await stored.session("other", scope=MINE)
+    assert len(await other.recall("ruby", session_id="s")) == 1
     assert (await later.overview()).preference.values.tone == "casual"

@@ -106,7 +106,10 @@ class SessionMemory:
 
     async def recall(self, query: str, **limits: Any) -> list[RecalledItem]:
         """What this persona's thread says about ``query``; see :meth:`wenmai.Memory.recall`."""
-        return await self._memory.recall(query, scope=self._scope, **self._thread._asdict() | limits)
+        thread = self._thread._asdict()
+        if "session_id" in limits:  # another one, or all
+            del thread["incarnation"]
+        return await self._memory.recall(query, scope=self._scope, **thread | limits)
 
     async def preferences(self) -> SessionPreferences:
         """How the user likes to be answered."""
