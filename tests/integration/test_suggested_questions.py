@@ -133,6 +133,25 @@ async def test_only_questions_that_the_persona_answers_are_suggested() -> None:
         assert await followups(engine, empty) == []
 
 
+async def test_a_question_asked_beside_a_greeting_is_not_suggested() -> None:
+    """Nor later in the conversation, nor for its punctuation or capitals."""
+    asked = {
+        "你好，请问严氏祠堂是什么时候建的": "严氏祠堂是什么时候建的？",
+        "Good morning! when was the ancestral hall built": "When was the ancestral hall built?",
+    }
+    async with engine_at("memory://") as engine:
+        for query, suggestion in asked.items():
+            suggested = []
+            session_id = None
+            for text in (query, "谢谢" if suggestion.endswith("？") else "Thank you"):
+                request = TurnRequest(scope=USER, persona_id="ancestor_yan", query=text, session_id=session_id)
+                answer = await engine.chat.ask(request)
+                session_id = answer.session_id
+                suggested += answer.followup_questions
+            assert suggested
+            assert suggestion not in suggested
+
+
 async def test_a_suggestion_is_checked_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """As long as the evidence does not change, later turns search for their own question only."""
     async with engine_at("memory://") as engine:

@@ -1,5 +1,7 @@
 """Questions to suggest after an answer; those that the persona does not answer are left out later."""
 
+from collections.abc import Sequence
+
 from wenmai.chat.turn import TurnState
 from wenmai.config.profile import Persona
 from wenmai.config.texts import in_language
@@ -24,11 +26,22 @@ def offered_questions(state: TurnState) -> list[str]:
         for domain in [*domains, ""]
         for question in in_language(persona.followups.get(domain, {language: []}), language)
     ]
-    asked = {message.content for message in state["opened"].window} | {state["request"].query}
-    next_ = [question for question in _of_stage(state, persona, language) if question not in asked]
-    new = [question for question in dict.fromkeys(offered) if question not in asked]
+    asked = [_letters(message.content) for message in state["opened"].window if message.role == "user"]
+    asked.append(_letters(state["request"].query))
+    next_ = [question for question in _of_stage(state, persona, language) if _is_new(question, asked)]
+    new = [question for question in dict.fromkeys(offered) if _is_new(question, asked)]
     start = state["opened"].turn_id % max(1, len(new) - FOLLOWUPS + 1)
     return [*next_, *new[start:], *new[:start]]
+
+
+def _is_new(question: str, asked: Sequence[str]) -> bool:
+    """Whether no message asks the question, alone or beside a greeting and other questions."""
+    letters = _letters(question)
+    return not any(letters in message for message in asked)
+
+
+def _letters(text: str) -> str:
+    return "".join(filter(str.isalnum, text.casefold()))
 
 
 def _of_stage(state: TurnState, persona: Persona, language: str) -> list[str]:
