@@ -41,6 +41,8 @@ MEMORY_CALLS: list[tuple[str, Call]] = [
     ("session_id", lambda memory: memory.session(5)),
     ("persona_id", lambda memory: memory.session("s", persona_id=None)),
     ("title", lambda memory: memory.session("s", title=5)),
+    ("metadata", lambda memory: memory.session("s", metadata=["a list"])),
+    ("metadata", lambda memory: memory.session("s", metadata={1: "a number as a key"})),
     ("scope", lambda memory: memory.session("s", scope="lin")),
     ("scope", lambda memory: memory.find("s", scope=("town", "museum", "lin"))),
     ("session_id", lambda memory: memory.find(None)),
@@ -66,6 +68,14 @@ async def test_a_wrong_argument_of_the_memory_is_named(field: str, call: Call) -
         with pytest.raises(InvalidInput) as caught:
             await call(memory)
         assert caught.value.field == field
+
+
+async def test_the_error_of_a_wrong_record_shows_the_value_of_its_field() -> None:
+    """Not the beginning of the whole record."""
+    wrong: Any = ["a list"]
+    async with open_memory("memory://") as memory:
+        with pytest.raises(InvalidInput, match=r"metadata: \['a list'\] is not allowed"):
+            await memory.session("s", metadata=wrong)
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ _ROLES = frozenset(get_args(Role))
 _OVERFLOWING_ID = re.compile(r"msg-[0-9a-f]{8}-[0-9]{16,}")
 """An id in the store's own format, with a number that no thread reaches and no backend can look up."""
 
-_ERROR_PATH = re.compile(r"at `\$\.([^`]*)`")
+_ERROR_PATH = re.compile(r"`\$\.(([^`.\[]*)[^`]*)`")
 
 _NUMBER, _JSON = "a signed 64-bit integer", "a JSON value"
 _TIMESTAMP = f"a timestamp with a time zone, in the years {EARLIEST.year} to {LATEST.year - 1}"
@@ -139,7 +139,8 @@ def check_record(record: Record, keep_until: datetime | None = None) -> None:
         _decoder_of(type(record)).decode(_pack(record))
     except msgspec.ValidationError as problem:
         place = _ERROR_PATH.search(str(problem))
-        raise InvalidInput(place[1] if place else record.spec.key, record, f"allowed: {problem}") from problem
+        path, value = (place[1], getattr(record, place[2], record)) if place else (record.spec.key, record)
+        raise InvalidInput(path, value, f"allowed: {problem}") from problem
 
 
 def _is_valid_common_message(message: Any) -> bool:
