@@ -12,6 +12,7 @@ from wenmai.cli.checks import check_profile
 from wenmai.config.lexicon import LexiconWords
 from wenmai.config.settings import Settings
 from wenmai.engine import Engine, load_engine_settings, open_engine
+from wenmai.errors import InvalidInput
 from wenmai.scope import Scope
 
 PAGE = Path(__file__).parents[2] / "docs/how-to/write-a-profile.md"
@@ -65,6 +66,36 @@ def test_doctor_warns_of_evidence_that_no_persona_finds(settings: Settings) -> N
     assert found.state == "warn"
     assert "lighthouse: no persona finds 1 of the 3 passages" in found.text
     assert "lamp, tower" in found.text
+
+
+def append_to_profile(line: str) -> None:
+    """Add a line at the end of the page's profile."""
+    with Path("lighthouse.yaml").open("a", encoding="utf-8") as profile:
+        profile.write(f"\n{line}\n")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ("policy: {strict: true}", "policy.strict: True is not a setting: one of min_citations"),
+        ("intent_policy: {greeting: {min_score: high}}", "policy.min_score: 'high' is not a number from 0 to 1"),
+        (
+            "intent_policy: {greeting: {}, thanks: {}}",
+            "profile.intent_policy: 'thanks' is not one of greeting",
+        ),
+    ],
+)
+async def test_a_policy_that_no_turn_could_use_is_refused_at_the_start(
+    settings: Settings, wrong: str, message: str
+) -> None:
+    """Not by each turn, as an error of the user's question; doctor says so too."""
+    append_to_profile(wrong)
+    with pytest.raises(InvalidInput) as caught:
+        async with open_engine(settings):
+            pass
+    assert str(caught.value).startswith(message)
+    assert check_profile(settings).state == "fail"
+    assert check_profile(settings).text.startswith(message)
 
 
 def test_the_lexicon_of_the_page_is_valid() -> None:

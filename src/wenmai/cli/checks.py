@@ -19,6 +19,7 @@ from wenmai.cli.encryption_check import find_encryption
 from wenmai.cli.terminal.output import pluralize
 from wenmai.config.settings import Settings
 from wenmai.config.sources import load_profiles
+from wenmai.engine.profile_check import check_profiles
 from wenmai.engine.samples import sample_passages
 from wenmai.errors import InvalidInput, MissingExtra, WenmaiError, mask_url
 from wenmai.http.loopback import check_bind_host
@@ -73,7 +74,12 @@ def check_sqlite() -> CheckResult:
 def check_profile(settings: Settings) -> CheckResult:
     """The profile and its evidence files are readable, and each passage has a persona that finds it."""
     served, warnings = [], []
-    for path, profile in load_profiles(settings.profile):
+    profiles = load_profiles(settings.profile)
+    try:
+        check_profiles(profiles)
+    except InvalidInput as problem:
+        return CheckResult("profile", "fail", str(problem))
+    for path, profile in profiles:
         missing = [name for name in profile.evidence if not os.access(path.parent / name, os.R_OK)]
         if missing:
             return CheckResult("profile", "fail", f"{path}: cannot read its evidence {', '.join(missing)}")

@@ -26,6 +26,7 @@ from wenmai.engine.chatting import further_services, load_lexicons, queries_of, 
 from wenmai.engine.maintenance import start_maintenance
 from wenmai.engine.models import open_models
 from wenmai.engine.policies import memory_policy
+from wenmai.engine.profile_check import check_profiles
 from wenmai.engine.samples import ingest_samples
 from wenmai.errors import StoreError
 from wenmai.grounding.evidence import EvidenceBase
@@ -96,6 +97,7 @@ async def open_engine(
         WenmaiError: a setting, the profile or the store is unusable; the error says which.
     """
     profiles = load_profiles(settings.profile)
+    check_profiles(profiles)
     profile = profiles[0].profile
     models = open_models(settings, profile, breaker_policy)
     async with AsyncExitStack() as closing:
