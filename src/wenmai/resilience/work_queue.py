@@ -131,7 +131,7 @@ class WorkQueue(Generic[K]):
         self._fill()
 
     def rest_after(self, seconds: float) -> None:
-        """Rest as after a run of so many seconds, for work that a run has caused elsewhere; if it rests, a bit longer."""
+        """Rest as after a run of so many seconds, for work that a run has caused elsewhere; or longer, if it rests."""
         if not self._rest or not self._open:
             return
         if self._resting:
