@@ -13,8 +13,11 @@ _ALIGNED = 0.6
 _COPIED = 0.5
 """Share of a statement that is copied, from which less is enough."""
 
-_ALIGNED_COPY = 0.4
-"""The share that is enough then."""
+_ALIGNED_MORE = 0.4
+"""The share that is enough for it, and for a clause that negates, unless a passage denies something like it."""
+
+_RELATED = 0.2
+"""The share from which a clause of a passage may be about the same."""
 
 _TRANSLATED = 0.4
 """The same for a clause in another language, of which fewer words are known."""
@@ -48,7 +51,8 @@ def find_contradictions(statement: TestedStatement) -> Iterator[Objection]:
 def _is_contradicted(statement: TestedStatement, clause: Clause) -> bool:
     """Whether one of the best aligned clauses contradicts, and no other one agrees about the same words."""
     translated = all(statement.alignment.languages[number] != statement.language for number in statement.numbers)
-    least = _TRANSLATED if translated else _ALIGNED_COPY if statement.copied >= _COPIED else _ALIGNED
+    more = statement.copied >= _COPIED or (clause.tokens.negates and not _has_denial(statement, clause))
+    least = _TRANSLATED if translated else _ALIGNED_MORE if more else _ALIGNED
     places = statement.closest(clause, least=least, within=_CLOSE)
     close = [place.tokens for place in places]
     if clause.tokens.negates and _denies_sentence(statement, clause, close):
@@ -63,6 +67,11 @@ def _is_contradicted(statement: TestedStatement, clause: Clause) -> bool:
         ):
             return True
     return False
+
+
+def _has_denial(statement: TestedStatement, clause: Clause) -> bool:
+    """Whether a negated clause of a passage has something of this one, so that it may be what this one says."""
+    return any(place.tokens.negates for place in statement.closest(clause, least=_RELATED, within=1.0))
 
 
 def _denies_sentence(statement: TestedStatement, clause: Clause, close: Sequence[Span]) -> bool:
