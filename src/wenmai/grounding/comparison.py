@@ -28,11 +28,17 @@ def find_word(token: Token, others: Sequence[Token]) -> list[Token]:
 
 def shared_content(tokens: Sequence[Token], other: Span) -> float:
     """The share of the content of some words that a clause has."""
-    total = sum(token.weight for token in tokens)
-    return sum(token.weight for token in tokens if token.weight and _has(token, other)) / total if total else 0.0
-
-
-def _has(token: Token, other: Span) -> bool:
-    if token.form in other.forms or not token.word.concepts.isdisjoint(other.concepts):
-        return True
-    return token.han and (token.form in other.text or any(char in other.forms for char in token.form))
+    total = held = 0
+    forms, concepts = other.forms, other.concepts
+    for token in tokens:
+        weight = token.weight
+        if weight:
+            form = token.form
+            total += weight
+            if (
+                form in forms
+                or not concepts.isdisjoint(token.word.concepts)
+                or (token.han and (form in other.text or not forms.isdisjoint(form)))
+            ):
+                held += weight
+    return held / total if total else 0.0

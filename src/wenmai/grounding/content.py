@@ -20,9 +20,6 @@ _BREAK = re.compile(r"[，,；;：:。！？!?…—()（）\n]|\.(?=\s|$)| [-�
 _LATIN = 2
 """Weight of an English word, of which one holds about as much as two Chinese characters."""
 
-_LONGEST = 5
-"""Characters of the longest Chinese word in the files."""
-
 _ENDS_SCOPE = frozenset(
     word_list(
         """
@@ -115,9 +112,9 @@ class Content:
         self._values = values
 
     @cached_property
-    def tokens(self) -> tuple[Token, ...]:
+    def tokens(self) -> Span:
         """Its tokens, in order."""
-        return tuple(_tokens(self.folded, self._values))
+        return Span(_tokens(self.folded, self._values))
 
     @cached_property
     def words(self) -> frozenset[str]:
@@ -228,17 +225,16 @@ def _words(text: str) -> list[tuple[str, int, int, Word, bool]]:
 
 def _chinese(run: str, offset: int) -> list[tuple[str, int, int, Word, bool]]:
     """The longest known words from left to right; an unknown character stands alone."""
-    known = load_words().known
+    loaded = load_words()
+    known, longest = loaded.known, loaded.longest
     found = []
     start = 0
     while start < len(run):
-        for length in range(min(_LONGEST, len(run) - start), 0, -1):
-            form = run[start : start + length]
-            word = known.get(form)
-            if word is not None or length == 1:
-                found.append((form, offset + start, offset + start + length, word or UNKNOWN, True))
-                start += length
-                break
+        stop = min(start + longest.get(run[start], 1), len(run))
+        while (form := run[start:stop]) not in known and stop > start + 1:
+            stop -= 1
+        found.append((form, offset + start, offset + stop, known.get(form, UNKNOWN), True))
+        start = stop
     return found
 
 

@@ -42,7 +42,7 @@ def find_changed_numbers(statement: TestedStatement) -> Iterator[Objection]:
     counted = [each for each in _counted(statement.content) if each.value > 1 and each.word]
     for clause in statement.clauses if counted else ():
         own = [each for each in counted if clause.start <= each.start < clause.end]
-        if not own or not clause.weight or statement.is_attributed(clause) or statement.is_verbatim(clause):
+        if not own or not clause.weight or clause.is_attributed or clause.is_verbatim:
             continue
         others = _counted_near(statement, clause, least=_ALIGNED, within=_CLOSE)
         for number in own:

@@ -39,7 +39,7 @@ _ATTRIBUTIVE = "的"
 def find_contradictions(statement: TestedStatement) -> Iterator[Objection]:
     """Clauses that the closest clause of a passage contradicts."""
     for clause in statement.clauses:
-        if not clause.weight or statement.is_attributed(clause) or statement.is_verbatim(clause):
+        if not clause.weight or clause.is_attributed or clause.is_verbatim:
             continue
         if _is_contradicted(statement, clause):
             yield Objection(clause.start, clause.end, Reason.POLARITY)
@@ -47,14 +47,20 @@ def find_contradictions(statement: TestedStatement) -> Iterator[Objection]:
 
 def _is_contradicted(statement: TestedStatement, clause: Clause) -> bool:
     """Whether one of the best aligned clauses contradicts, and no other one agrees about the same words."""
+    negates, sided = clause.tokens.negates, clause.tokens.sided
+    if not negates and not any(
+        sentence.tokens.negates or (sided and sentence.tokens.sided)
+        for sentence in statement.aligned_sentences(clause, translated=True)
+    ):
+        return False
     translated = all(statement.alignment.languages[number] != statement.language for number in statement.numbers)
     least = _TRANSLATED if translated else _ALIGNED_COPY if statement.copied >= _COPIED else _ALIGNED
     places = statement.closest(clause, least=least, within=_CLOSE)
     close = [place.tokens for place in places]
-    if clause.tokens.negates and _denies_sentence(statement, clause, close):
+    if negates and _denies_sentence(statement, clause, close):
         return True
     for place in places:
-        if not (clause.tokens.negates or place.tokens.negates or (clause.tokens.sided and place.tokens.sided)):
+        if not (negates or place.tokens.negates or (sided and place.tokens.sided)):
             continue
         bound = not translated and _is_bound(place.sentence.tokens, clause.tokens)
         words = contradicted(clause.tokens, place.tokens, bound=bound)

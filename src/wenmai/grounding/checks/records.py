@@ -46,7 +46,7 @@ def find_false_denials(statement: TestedStatement) -> Iterator[Objection]:
     """Clauses that deny what a sentence of a passage mentions."""
     topic: Clause | None = None
     for clause in statement.clauses:
-        if is_denial(statement, clause) and not statement.is_verbatim(clause):
+        if is_denial(statement, clause) and not clause.is_verbatim:
             denied = clause if clause.weight or topic is None else topic
             least = (
                 _LEAST_ASKED if denied is topic or _ASKS.search(statement.text, denied.start, denied.end) else _LEAST

@@ -41,9 +41,9 @@ def find_swaps(statement: TestedStatement) -> Iterator[Objection]:
     tokens = statement.content.tokens
     if not tokens or statement.copied < _COMPARED or statement.attribution.is_attributed(0, len(statement.text)):
         return
-    if all(statement.is_verbatim(clause) for clause in statement.clauses):
+    if all(clause.is_verbatim for clause in statement.clauses):
         return
-    clauses = forms_of(statement.content).clauses
+    clauses = statement.forms.clauses
     best = max((window.share for window in statement.windows), default=0.0)
     close = [window for window in statement.windows if window.share >= max(_ALIGNED, best - _CLOSE)]
     if close and all(_swapped_in(statement, window, clauses) for window in close):

@@ -94,7 +94,7 @@ def find_unknown_numbers(statement: TestedStatement) -> Iterator[Objection]:
 def find_unknown_words(statement: TestedStatement) -> Iterator[Objection]:
     """Weekdays, frequencies and fractions that no passage has."""
     text = statement.content.folded
-    if not any(word in text for word in load_words().any_exact) or _OF_AN_HOUR.search(text):
+    if not load_words().any_exact.search(text) or _OF_AN_HOUR.search(text):
         return
     for words in load_words().exact:
         if not any(word in text for word in words.words):
@@ -108,10 +108,12 @@ def find_unknown_words(statement: TestedStatement) -> Iterator[Objection]:
 
 def find_misplaced_values(statement: TestedStatement, facts: Sequence[PassageFacts]) -> Iterator[Objection]:
     """Values that a passage has, but beside other words: 5 元 by day where the passage says 3."""
+    if not statement.claims:
+        return
     allowed = [each for each in facts if each.number in statement.nearest]
     spans = with_context([clause.tokens for clause in statement.clauses])
     for clause, span in zip(statement.clauses, spans, strict=True):
-        if span.weight <= (0 if clause.weight else LIGHT) or statement.is_verbatim(clause):
+        if span.weight <= (0 if clause.weight else LIGHT) or clause.is_verbatim:
             continue
         for claim in statement.claims:
             if not clause.start <= claim.start < clause.end:

@@ -59,8 +59,10 @@ class Words(msgspec.Struct, frozen=True):
         known: every word but those of courtesy alone.
         courtesies: the words of phrases that state nothing.
         courtesy_starts: their first characters.
+        courtesy_chars: all their characters.
         exact: the words that are values.
-        any_exact: these words.
+        any_exact: finds any of these words.
+        longest: the characters of the longest Chinese word by its first character.
         wider: words that make a statement say more, those of one meaning together.
         musts: the same for obligations.
         limits: words that make it say less, likewise.
@@ -74,9 +76,11 @@ class Words(msgspec.Struct, frozen=True):
     known: Mapping[str, Word]
     courtesies: frozenset[str]
     courtesy_starts: frozenset[str]
+    courtesy_chars: frozenset[str]
     phrases: Mapping[str, int]
     exact: Sequence[ExactWords]
-    any_exact: frozenset[str]
+    any_exact: re.Pattern[str]
+    longest: Mapping[str, int]
     wider: Sequence[frozenset[str]]
     musts: Sequence[frozenset[str]]
     limits: Sequence[frozenset[str]]
@@ -122,7 +126,10 @@ def load_words() -> Words:
             person=form in persons,
         )
     phrases: dict[str, int] = {}
+    longest: dict[str, int] = {}
     for form in known:
+        if has_cjk(form[0]):
+            longest[form[0]] = max(longest.get(form[0], 0), len(form))
         first, _, rest = form.partition(" ")
         if rest:
             phrases[first] = max(phrases.get(first, 0), form.count(" ") + 1)
@@ -134,9 +141,11 @@ def load_words() -> Words:
         known=known,
         courtesies=courtesies,
         courtesy_starts=frozenset(form[0] for form in courtesies),
+        courtesy_chars=frozenset("".join(courtesies)),
         phrases=phrases,
         exact=exact,
-        any_exact=frozenset(word for words in exact for word in words.words),
+        any_exact=re.compile("|".join(re.escape(word) for words in exact for word in words.words)),
+        longest=longest,
         wider=extents["wider"],
         musts=extents["must"],
         limits=extents["limit"],
