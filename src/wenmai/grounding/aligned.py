@@ -1,7 +1,7 @@
 """Alignment: which sentences of the passages hold the content of a statement."""
 
 from collections.abc import Mapping, Sequence
-from heapq import nlargest
+from functools import lru_cache
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -56,13 +56,7 @@ class _Places(NamedTuple):
 
     weight: float
     whole: int
-    parts: tuple[int, ...]
-
-    def held(self, sentences: int) -> float:
-        """The weight that some sentences, as bits, hold."""
-        if self.whole & sentences:
-            return self.weight
-        return _HALF * sum(1 for part in self.parts if part & sentences)
+    parts: Sequence[int]
 
 
 class Alignment:
@@ -109,8 +103,8 @@ class AlignedContent:
                 places = [self._places[number][token.start] for token in tokens]
                 scores = _scores(places, len(passage.sentences) - 1)
                 scored.append((max(scores, default=0.0), -number, places, scores))
-            best = nlargest(_PASSAGES, scored, key=itemgetter(0, 1))
-            found = [_window(-number, places, scores) for _, number, places, scores in best]
+            scored.sort(key=itemgetter(0, 1), reverse=True)
+            found = [_window(-number, places, scores) for _, number, places, scores in scored[:_PASSAGES]]
             self._windows[key] = sorted(found, key=lambda window: -window.held)
         return self._windows[key]
 
@@ -127,20 +121,22 @@ class AlignedContent:
 
 def _nearest(content: Content, passages: Mapping[int, IndexedPassage]) -> list[int]:
     """The passages that may hold a statement best, by the words that they have in any sentence."""
-    units = {token.start: _units(token) for token in content.tokens if token.weight}
-    has = {number: passage.units.keys() for number, passage in passages.items()}
+    has = [(number, passage.units.keys()) for number, passage in passages.items()]
+    holders: dict[int, list[int]] = {}
+    for token in content.tokens:
+        if token.weight:
+            units = _units(token)
+            holders[token.start] = [number for number, known in has if not known.isdisjoint(units)]
     chosen: set[int] = set()
     for tokens in (content.tokens, *(span for span in content.clauses if span.weight >= _LEAST)):
-        heavy = [token for token in tokens if token.weight]
-        held = {
-            number: sum(token.weight for token in heavy if not known.isdisjoint(units[token.start]))
-            for number, known in has.items()
-        }
-        total = sum(token.weight for token in heavy)
-        least = max(held.values()) - _FURTHER * total
+        held = dict.fromkeys(passages, 0)
+        for token in tokens:
+            for number in holders[token.start] if token.weight else ():
+                held[number] += token.weight
+        least = max(held.values()) - _FURTHER * tokens.weight
         best = sorted(held, key=held.__getitem__, reverse=True)[:_NEAREST]
         chosen.update(number for number in best if held[number] >= least)
-        if tokens is content.tokens and (held[best[0]] == total or len(content.clauses) == 1):
+        if tokens is content.tokens and (held[best[0]] == tokens.weight or len(content.clauses) == 1):
             break
     return [number for number in passages if number in chosen]
 
@@ -151,22 +147,28 @@ def _units(token: Token) -> list[str | int]:
 
 
 def _window(number: int, places: Sequence[_Places], scores: Sequence[float]) -> Window:
-    heavy = [each for each in places if each.weight]
-    total = sum(each.weight for each in heavy)
-    order = nlargest(_CANDIDATES, range(len(scores)), key=scores.__getitem__)
+    total = sum([each.weight for each in places])
+    order = sorted(range(len(scores)), key=scores.__getitem__, reverse=True)[:_CANDIDATES]
     best = -1.0
     chosen: tuple[int, ...] = ()
     for second in order:
         if best >= total or (best > 0 and scores[order[0]] + scores[second] <= best + _LEAST_GAIN):
             break
         pair = (order[0],) if second == order[0] else (order[0], second)
-        bits = sum(1 << index for index in pair)
-        held = scores[second] if len(pair) == 1 else sum(each.held(bits) for each in heavy)
+        bits = 1 << pair[0] | 1 << pair[-1]
+        held = scores[second] if len(pair) == 1 else sum(_held(places, bits))
         if held > best + _LEAST_GAIN:
             best, chosen = held, pair
-    bits = sum(1 << index for index in chosen)
-    covered = tuple(each.held(bits) if each.weight else 0.0 for each in places)
-    return Window(number, chosen, covered, max(best, 0.0), total)
+    covered = _held(places, sum(1 << index for index in chosen))
+    return Window(number, chosen, tuple(covered), max(best, 0.0), total)
+
+
+def _held(places: Sequence[_Places], sentences: int) -> list[float]:
+    """The weight of each token as far as some sentences, as bits, hold it."""
+    return [
+        weight if whole & sentences else _HALF * sum([1 for part in parts if part & sentences]) if parts else 0.0
+        for weight, whole, parts in places
+    ]
 
 
 def _scores(places: Sequence[_Places], count: int) -> list[float]:
@@ -174,13 +176,20 @@ def _scores(places: Sequence[_Places], count: int) -> list[float]:
     scores = [0.0] * count
     sentences = (1 << count) - 1
     for weight, whole, parts in places:
-        for bits, share in ((whole, weight), *((part & ~whole, _HALF) for part in parts)):
-            rest = bits & sentences
-            while rest:
-                lowest = rest & -rest
-                scores[lowest.bit_length() - 1] += share
-                rest ^= lowest
+        if whole:
+            for index in _ones(whole & sentences):
+                scores[index] += weight
+        for part in parts:
+            if rest := part & ~whole & sentences:
+                for index in _ones(rest):
+                    scores[index] += _HALF
     return scores
+
+
+@lru_cache(maxsize=4096)
+def _ones(bits: int) -> list[int]:
+    """The places of the bits that are set; cached, since those of a word are counted for each clause."""
+    return [place for place in range(bits.bit_length()) if bits >> place & 1]
 
 
 def _find_places(content: Content, passage: IndexedPassage) -> dict[int, _Places]:
@@ -217,7 +226,7 @@ def _places(token: Token, text: str, passage: IndexedPassage) -> _Places:
         if not whole and passage.chinese and not token.word.concepts:
             whole = passage.romanised.get(text[start:end], 0)
         return _Places(float(token.weight), whole, ())
-    parts = tuple(units.get(char, 0) for char in text[start:end])
+    parts = [units.get(char, 0) for char in text[start:end]]
     if end - start == 1:
         pairs = (units.get(text[start - 1 : end], 0) if start else 0) | units.get(text[start : end + 1], 0)
         return _Places(float(token.weight), whole | (pairs & parts[0]), parts)

@@ -1,6 +1,6 @@
 """Roles: who did what to whom. Two arguments that stand in each other's place in a passage are swapped."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from itertools import combinations, pairwise
 
 from wenmai.grounding.aligned import Window
@@ -15,6 +15,9 @@ _PASSIVE = frozenset({"被", "受", "遭", "为", "by"})
 _LONGEST_SLOT = 6
 _TIMES = frozenset("年月日周天时")
 _LEAST_PART = 2
+_AROUND = 3
+"""Segments of which the outer ones may stand in reverse order."""
+
 _ANCHOR = 3
 """Forms beside a place that identify it, if they have no content."""
 
@@ -58,35 +61,42 @@ def _swapped_in(statement: TestedStatement, window: Window, clauses: Sequence[li
 
 
 def _is_swapped(clause: list[Form], other: SentenceForms, passage: str, copied: float) -> bool:
-    if _find(other.texts, [form.text for form in clause]):
+    texts = [form.text for form in clause]
+    if any(other.texts[place : place + len(texts)] == texts for place in other.places.get(texts[0], ())):
         return False
     segments = [each for each in find_segments(clause, other) if sum(clause[at].weight for at in each) >= _LEAST_PART]
     pairs = other.pairs
     if any(_gain(clause, first, second, pairs) >= _LEAST_GAIN for first, second in combinations(segments, 2)):
         return True
-    own = {form.text for form in clause}
-    shared = [sum(form.weight for form in each if form.text in own) for each in other.clauses]
-    closest = [each for each, weight in zip(other.clauses, shared, strict=True) if weight >= max(shared)]
-    if copied >= _ORDERED and any(_is_reversed(clause, segments, each) for each in other.clauses):
+    if (
+        copied >= _ORDERED
+        and len(segments) >= _AROUND
+        and any(_is_reversed(clause, segments, each) for each in other.clauses)
+    ):
         return True
-    return copied >= _MODELLED and bool(closest) and all(_takes_place(clause, each, passage) for each in closest)
+    if copied < _MODELLED:
+        return False
+    own = {form.text for form in clause}
+    shared = [sum([form.weight for form in each if form.text in own]) for each in other.clauses]
+    closest = [each for each, weight in zip(other.clauses, shared, strict=True) if weight >= max(shared)]
+    return bool(closest) and all(_takes_place(clause, each, passage) for each in closest)
 
 
-def _gain(forms: list[Form], first: range, second: range, pairs: Collection[tuple[str, str]]) -> int:
+def _gain(forms: list[Form], first: range, second: range, pairs: Container[tuple[str, str]]) -> int:
     """How many more adjacent pairs the passage has if the two segments change places."""
-    one, two = _texts(forms, first), _texts(forms, second)
-    if one == two:
-        return 0
-    before = [form.text for form in forms[: first.start][-1:]]
-    between = _texts(forms, range(first.stop, second.start))
-    after = [form.text for form in forms[second.stop :][:1]]
-    now = [*before, *one, *between, *two, *after]
-    swapped = [*before, *two, *between, *one, *after]
-    return _matches(swapped, pairs) - _matches(now, pairs)
-
-
-def _matches(forms: list[str], pairs: Collection[tuple[str, str]]) -> int:
-    return sum(pair in pairs for pair in pairwise(forms))
+    before = forms[first.start - 1].text if first.start else ""
+    one = forms[first.start].text, forms[first.stop - 1].text
+    two = forms[second.start].text, forms[second.stop - 1].text
+    after = forms[second.stop].text if second.stop < len(forms) else ""
+    now, swapped = [(before, one[0]), (two[1], after)], [(before, two[0]), (one[1], after)]
+    if first.stop == second.start:
+        now.append((one[1], two[0]))
+        swapped.append((two[1], one[0]))
+    else:
+        head, last = forms[first.stop].text, forms[second.start - 1].text
+        now += [(one[1], head), (last, two[0])]
+        swapped += [(two[1], head), (last, one[0])]
+    return sum(map(pairs.__contains__, swapped)) - sum(map(pairs.__contains__, now))
 
 
 def _texts(forms: Sequence[Form], places: range) -> list[str]:
@@ -111,7 +121,8 @@ def _is_passive(forms: Sequence[Form]) -> bool:
 
 
 def _find(texts: list[str], part: list[str]) -> list[int]:
-    return [place for place in range(len(texts) - len(part) + 1) if texts[place : place + len(part)] == part]
+    first = part[0]
+    return [place for place, text in enumerate(texts) if text == first and texts[place : place + len(part)] == part]
 
 
 def _takes_place(forms: list[Form], clause: list[Form], passage: str) -> bool:
@@ -123,12 +134,13 @@ def _takes_place(forms: list[Form], clause: list[Form], passage: str) -> bool:
         stop = start
         while stop < len(forms) and forms[stop].text not in known:
             stop += 1
-        part = [] if all(form.text.isdigit() for form in forms[start:stop]) else forms[start:stop]
-        rest = [*forms[:start], *forms[stop:]]
+        part, rest = forms[start:stop], [*forms[:start], *forms[stop:]]
         if (
-            sum(form.weight for form in part) + (len(part) > 1) >= _LEAST_PART
-            and ("".join(form.text for form in part) in passage or _is_copy(rest, clause, start))
-            and sum(form.weight for form in rest if form.text in known) >= _KNOWN * sum(form.weight for form in rest)
+            sum([form.weight for form in part]) + (len(part) > 1) >= _LEAST_PART
+            and not all(form.text.isdigit() for form in part)
+            and sum([form.weight for form in rest if form.text in known])
+            >= _KNOWN * sum([form.weight for form in rest])
+            and ("".join([form.text for form in part]) in passage or _is_copy(rest, clause, start))
         ):
             for length in (1, _ANCHOR):
                 slot = _slot(clause, forms[max(0, start - length) : start], forms[stop : stop + length])

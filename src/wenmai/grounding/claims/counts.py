@@ -5,7 +5,15 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from wenmai.grounding.claims.claim import Claim, ClaimKind
-from wenmai.grounding.claims.numerals import NUMERALS, Number, find_numbers, format_number, ordinal_number, whole_number
+from wenmai.grounding.claims.numerals import (
+    NUMERALS,
+    Number,
+    find_numbers,
+    format_number,
+    may_count,
+    ordinal_number,
+    whole_number,
+)
 from wenmai.grounding.lexicon import EMPTY, Lexicon, once_per_lexicon
 from wenmai.text.patterns import any_of, any_word, word_list
 
@@ -181,6 +189,7 @@ _GENERATION = re.compile(
     rf"(?P<ordinal>第)?(?P<number>[{NUMERALS}]{{1,4}}|\d{{1,3}})[多余来]?(?P<unit>世(?!界|纪|"
     rf"同堂|上|间)|代(?!同堂|价|码|人的心))"
 )
+_OF_GENERATIONS = re.compile("世|代|generation")
 _GENERATION_EN = re.compile(
     r"(?i)\b(?P<number>\d{1,3}(?:st|nd|rd|th)|(?:twenty|thirty|forty)-[a-z]{5,7}|[a-z]{5,12})[ -]generation\b"
 )
@@ -216,6 +225,8 @@ _PERCENT = re.compile(
 
 def find_counts(text: str, lexicon: Lexicon) -> Iterator[Claim]:
     """Claims of quantity in a text with folded width; they may overlap with claims of time."""
+    if not may_count(text):
+        return
     plain = masked(text)
     yield from _generations(plain)
     yield from _clock_and_percent(plain)
@@ -386,6 +397,8 @@ def _unit_en(words: str) -> str:
 
 
 def _generations(text: str) -> Iterator[Claim]:
+    if not _OF_GENERATIONS.search(text.lower()):
+        return
     for match in _GENERATION.finditer(text):
         number = whole_number(match["number"])
         follower = text[match.end() : match.end() + 1]

@@ -22,6 +22,8 @@ _SAME_LENGTH = str.maketrans(
     {0xFF01 + offset: 0x21 + offset for offset in range(94) if chr(0x21 + offset).isalnum()}
     | {ord(old): new for old, new in zip("貳兩參陸萬億弌年", "贰两叁陆万亿一年", strict=True)}
 )
+_WIDE = frozenset(map(chr, _SAME_LENGTH))
+_NUMERIC = frozenset(NUMERALS)
 
 _UNITS_EN = word_list(
     """
@@ -56,6 +58,8 @@ _NUMBER = re.compile(
     rf"|(?i:\b(?P<ordinal>{_ORDINAL})\b)"
 )
 
+_DIGIT_OR_LETTER = re.compile(r"[\dA-Za-z]")
+
 
 class Number(msgspec.Struct, frozen=True, kw_only=True):
     """A number in a text.
@@ -76,7 +80,12 @@ class Number(msgspec.Struct, frozen=True, kw_only=True):
 
 def fold_width(text: str) -> str:
     """The text with half-width digits and letters and standard numerals; offsets are unchanged."""
-    return text.translate(_SAME_LENGTH)
+    return text if _WIDE.isdisjoint(text) else text.translate(_SAME_LENGTH)
+
+
+def may_count(text: str) -> bool:
+    """Whether a text may have a number: it has a digit, a Chinese numeral or a letter of ASCII."""
+    return not _NUMERIC.isdisjoint(text) or _DIGIT_OR_LETTER.search(text) is not None
 
 
 def chinese_number(text: str) -> int | None:
