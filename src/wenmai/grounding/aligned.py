@@ -69,6 +69,16 @@ class Alignment:
         self.languages: Mapping[int, str] = {
             number: "zh" if passage.chinese else "en" for number, passage in self.passages.items()
         }
+        self._holders: dict[str, list[int]] = {}
+
+    def holders(self, token: Token) -> list[int]:
+        """The passages that have a word with content in any sentence."""
+        found = self._holders.get(token.form)
+        if found is None:
+            units = _units(token)
+            found = [number for number, each in self.passages.items() if not each.units.keys().isdisjoint(units)]
+            self._holders[token.form] = found
+        return found
 
     def scores(self, content: Content, number: int) -> list[float]:
         """The share of a text that each sentence of a passage holds."""
@@ -87,7 +97,7 @@ class AlignedContent:
 
     def __init__(self, content: Content, alignment: Alignment, numbers: Sequence[int]) -> None:
         passages = {number: alignment.passages[number] for number in numbers}
-        self.numbers = _nearest(content, passages) if len(numbers) > 1 else list(numbers)
+        self.numbers = _nearest(content, alignment, numbers) if len(numbers) > 1 else list(numbers)
         self._passages = {number: passages[number] for number in self.numbers}
         self._places = {number: _find_places(content, passage) for number, passage in self._passages.items()}
         self._windows: dict[tuple[int, int, int], list[Window]] = {}
@@ -119,26 +129,22 @@ class AlignedContent:
         return [score / total for score in _scores(places, len(self._passages[number].sentences) - 1)]
 
 
-def _nearest(content: Content, passages: Mapping[int, IndexedPassage]) -> list[int]:
+def _nearest(content: Content, alignment: Alignment, numbers: Sequence[int]) -> list[int]:
     """The passages that may hold a statement best, by the words that they have in any sentence."""
-    has = [(number, passage.units.keys()) for number, passage in passages.items()]
-    holders: dict[int, list[int]] = {}
-    for token in content.tokens:
-        if token.weight:
-            units = _units(token)
-            holders[token.start] = [number for number, known in has if not known.isdisjoint(units)]
     chosen: set[int] = set()
-    for tokens in (content.tokens, *(span for span in content.clauses if span.weight >= _LEAST)):
-        held = dict.fromkeys(passages, 0)
+    for tokens in (content.tokens, *[span for span in content.clauses if span.weight >= _LEAST]):
+        held = dict.fromkeys(numbers, 0)
         for token in tokens:
-            for number in holders[token.start] if token.weight else ():
-                held[number] += token.weight
+            if token.weight:
+                for number in alignment.holders(token):
+                    if number in held:
+                        held[number] += token.weight
         least = max(held.values()) - _FURTHER * tokens.weight
         best = sorted(held, key=held.__getitem__, reverse=True)[:_NEAREST]
         chosen.update(number for number in best if held[number] >= least)
         if tokens is content.tokens and (held[best[0]] == tokens.weight or len(content.clauses) == 1):
             break
-    return [number for number in passages if number in chosen]
+    return [number for number in numbers if number in chosen]
 
 
 def _units(token: Token) -> list[str | int]:

@@ -70,32 +70,32 @@ class Span(tuple[Token, ...]):  # noqa: SLOT001 — its properties are computed 
     @cached_property
     def weight(self) -> int:
         """Weight of its content."""
-        return sum(token.weight for token in self)
+        return sum([token.weight for token in self])
 
     @cached_property
     def forms(self) -> frozenset[str]:
         """The forms of its tokens."""
-        return frozenset(token.form for token in self)
+        return frozenset([token.form for token in self])
 
     @cached_property
     def concepts(self) -> frozenset[int]:
         """The concepts of its tokens."""
-        return frozenset().union(*(token.word.concepts for token in self))
+        return frozenset().union(*[token.word.concepts for token in self])
 
     @cached_property
     def negates(self) -> bool:
         """Whether one of its tokens negates."""
-        return any(token.word.negates for token in self)
+        return any([token.word.negates for token in self])
 
     @cached_property
-    def sided(self) -> bool:
-        """Whether one of its tokens has an opposite."""
-        return any(token.word.sides for token in self)
+    def sides(self) -> frozenset[int]:
+        """The sides of oppositions of its tokens."""
+        return frozenset().union(*[token.word.sides for token in self])
 
     @cached_property
     def text(self) -> str:
         """Its forms, joined."""
-        return " ".join(token.form for token in self)
+        return " ".join([token.form for token in self])
 
 
 class Content:
@@ -159,10 +159,12 @@ def _tokens(text: str, values: Sequence[tuple[int, int]]) -> list[Token]:
             negated = False
         while last <= start:
             first, last = next(spans)
-        own_weight = (len(form) if han else _LATIN) if word.content else 0
+        weight = own_weight = (len(form) if han else _LATIN) if word.content else 0
         if start < last and end > first:
-            word = FUNCTION  # noqa: PLW2901 — a value is compared elsewhere
-        weight = (len(form) if han else _LATIN) if word.content else 0
+            word, weight = FUNCTION, 0  # noqa: PLW2901 — a value is compared elsewhere
+        if not negated and not word.negates:
+            found.append(Token(form, start, end, clause, word, False, han, weight, own_weight))
+            continue
         if word.negates:
             of_a_phrase, of_a_verb, governed = form in _OF_A_PHRASE, form in _OF_A_VERB, False
         if (form in _ENDS_SCOPE and not _ends_clause(text, end, form)) or (

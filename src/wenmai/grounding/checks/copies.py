@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from wenmai.grounding.aligned import Window
 from wenmai.grounding.checks.forms import Form, forms_of
 from wenmai.grounding.checks.statement import Objection, Reason, TestedStatement
-from wenmai.grounding.content import Content, Span, Token
+from wenmai.grounding.content import Content, Token
 from wenmai.grounding.wording.words import load_words
 
 _COPIED = 0.6

@@ -81,13 +81,16 @@ def _counted_near(statement: TestedStatement, clause: Clause, *, least: float, w
 def _counted(content: Content) -> tuple[_Counted, ...]:
     """The numbers of a sentence that count something; cached, since those of passages are compared with many."""
     text = masked(content.folded)
+    numbers = [*find_numbers(text)]
+    if not numbers:
+        return ()
     forms: dict[int, str] = {}
     last = ""
     for token in content.tokens:
         forms[token.start] = last
         last = token.form if token.own_weight else last
     found = []
-    for number in find_numbers(text):
+    for number in numbers:
         before = _BEFORE.search(text, max(0, number.start - 3), number.start)
         after = _AFTER.match(text, number.end)
         word = (before[0] if before else "") + (stem(after["word"]) if after else "")

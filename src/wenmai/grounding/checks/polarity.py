@@ -47,9 +47,9 @@ def find_contradictions(statement: TestedStatement) -> Iterator[Objection]:
 
 def _is_contradicted(statement: TestedStatement, clause: Clause) -> bool:
     """Whether one of the best aligned clauses contradicts, and no other one agrees about the same words."""
-    negates, sided = clause.tokens.negates, clause.tokens.sided
+    negates, opposites = clause.tokens.negates, frozenset(-side for side in clause.tokens.sides)
     if not negates and not any(
-        sentence.tokens.negates or (sided and sentence.tokens.sided)
+        sentence.tokens.negates or not opposites.isdisjoint(sentence.tokens.sides)
         for sentence in statement.aligned_sentences(clause, translated=True)
     ):
         return False
@@ -60,7 +60,7 @@ def _is_contradicted(statement: TestedStatement, clause: Clause) -> bool:
     if negates and _denies_sentence(statement, clause, close):
         return True
     for place in places:
-        if not (negates or place.tokens.negates or (sided and place.tokens.sided)):
+        if not negates and not place.tokens.negates and opposites.isdisjoint(place.tokens.sides):
             continue
         bound = not translated and _is_bound(place.sentence.tokens, clause.tokens)
         words = contradicted(clause.tokens, place.tokens, bound=bound)

@@ -134,9 +134,13 @@ class TestedStatement:
             start,
             end,
             tokens.weight,
-            any(text in self.alignment.passages[number].clauses for number in self.numbers),
+            any([text in clauses for clauses in self._known_clauses]),
             self.attribution.is_attributed(start, end),
         )
+
+    @cached_property
+    def _known_clauses(self) -> list[frozenset[str]]:
+        return [self.alignment.passages[number].clauses for number in self.numbers]
 
     @cached_property
     def is_courtesy(self) -> bool:
@@ -175,15 +179,18 @@ class TestedStatement:
     @cached_property
     def is_comparable(self) -> bool:
         """Whether all aligned windows are in its language, so that its words are comparable with theirs."""
-        return all(self.alignment.languages[window.number] == self.language for window in self.windows)
+        return all([self.alignment.languages[window.number] == self.language for window in self.windows])
 
     def copied_from(self, window: Window) -> float:
         """The share of its adjacent words that stand side by side in a window too."""
         key = window.number, window.sentences
         if key not in self._copied:
             passage = self.alignment.passages[window.number]
-            known = frozenset().union(*(forms_of(passage.sentences[index]).pairs for index in window.sentences))
-            self._copied[key] = sum(map(known.__contains__, self._pairs)) / (len(self._pairs) or 1)
+            new = self._pairs
+            for index in window.sentences:
+                known = forms_of(passage.sentences[index]).pairs
+                new = [pair for pair in new if pair not in known]
+            self._copied[key] = (len(self._pairs) - len(new)) / (len(self._pairs) or 1)
         return self._copied[key]
 
     @cached_property
@@ -209,7 +216,7 @@ class TestedStatement:
             people: whether people count, and the other language does.
         """
         compared = self._compared(clause, people=people)
-        best = max((shared for shared, _ in compared), default=0.0)
+        best = max([shared for shared, _ in compared], default=0.0)
         return [place for shared, place in compared if shared >= max(least, best - within)]
 
     def _compared(self, clause: Clause, *, people: bool) -> list[tuple[float, Place]]:
