@@ -23,7 +23,14 @@ def is_translated(token: Token) -> bool:
 
 def find_word(token: Token, others: Sequence[Token]) -> list[Token]:
     """The words that are the same as one."""
-    return [other for other in others if same_word(token, other)]
+    form, concepts = token.form, token.word.concepts
+    return [
+        other
+        for other in others
+        if form == other.form
+        or not concepts.isdisjoint(other.word.concepts)
+        or (token.han and other.han and same_word(token, other))
+    ]
 
 
 def shared_content(tokens: Sequence[Token], other: Span) -> float:

@@ -30,16 +30,23 @@ class SentenceForms:
     """The forms of a sentence, in order."""
 
     def __init__(self, content: Content) -> None:
-        self.forms: list[Form] = []
-        for token in content.tokens:
-            if token.form not in _ARTICLES:
-                parts = token.form if token.han else [token.form]
-                weight = token.own_weight // len(parts)
-                weight = _PRONOUN if token.form in _PRONOUNS else weight
-                for index, part in enumerate(parts):
-                    start = token.start + index
-                    self.forms.append(Form(part, token.clause, weight, start, start + 1 if token.han else token.end))
-        self.texts = [form.text for form in self.forms]
+        self._tokens = [token for token in content.tokens if token.form not in _ARTICLES]
+        self.texts: list[str] = []
+        for token in self._tokens:
+            self.texts += token.form if token.han else [token.form]
+
+    @cached_property
+    def forms(self) -> list[Form]:
+        """Each with its place."""
+        found: list[Form] = []
+        for token in self._tokens:
+            form, clause, start = token.form, token.clause, token.start
+            weight = _PRONOUN if form in _PRONOUNS else token.own_weight // (len(form) if token.han else 1)
+            if token.han:
+                found += [Form(part, clause, weight, at, at + 1) for at, part in enumerate(form, start)]
+            else:
+                found.append(Form(form, clause, weight, start, token.end))
+        return found
 
     @cached_property
     def pairs(self) -> frozenset[tuple[str, str]]:

@@ -104,8 +104,8 @@ def _holds_as_much(tokens: Sequence[Token], clause: Span, other: Span) -> bool:
     return all(find_word(token, clause) for token in tokens if token.weight and find_word(token, other))
 
 
-def _is_bound(tokens: Sequence[Token], clause: Span) -> bool:
-    return any(token.form in load_words().bounds and token.form not in clause.forms for token in tokens)
+def _is_bound(tokens: Span, clause: Span) -> bool:
+    return not (load_words().bounds & tokens.forms) <= clause.forms
 
 
 def _is_negative(tokens: Sequence[Token]) -> bool:

@@ -35,7 +35,7 @@ _LEAST_ASKED = 3
 
 def is_denial(statement: TestedStatement, clause: Clause) -> bool:
     """Whether a clause says that the records do not mention something."""
-    if not any(token.word.negates or token.form in _NOTHING for token in clause.tokens):
+    if not clause.tokens.negates and clause.tokens.forms.isdisjoint(_NOTHING):
         return False
     return statement.attribution.denies_between(clause.start, clause.end) or (
         _DENIAL.search(statement.text, clause.start, clause.end) is not None

@@ -217,6 +217,9 @@ _CLOCK = re.compile(
     rf"(?<![{NUMERALS}\d第这那下以有了共几])(?P<bare>[{NUMERALS}]{{1,3}}|\d{{1,2}})点"
     rf"(?:(?=[半整钟前后至到起开关以，。；,;])|(?P<after>[{NUMERALS}]{{2,3}})分)"
 )
+_OF_TIMES_AND_SHARES = frozenset("点时:.分%c")
+"""Characters of which every time and every share has one: 3点, 3:30, 3.30 pm, 百分之三, 3 percent."""
+
 _PERCENT = re.compile(
     rf"百分之(?P<zh>[{NUMERALS}]{{1,4}}|\d{{1,3}})|"
     rf"(?<![\d.])(?P<digits>\d{{1,3}}(?:\.\d{{1,3}})?) ?(?:%|percent\b|per cent\b)"
@@ -225,8 +228,6 @@ _PERCENT = re.compile(
 
 def find_counts(text: str, lexicon: Lexicon) -> Iterator[Claim]:
     """Claims of quantity in a text with folded width; they may overlap with claims of time."""
-    if not may_count(text):
-        return
     plain = masked(text)
     yield from _generations(plain)
     yield from _clock_and_percent(plain)
@@ -277,9 +278,13 @@ def _ordinal_noun(lexicon: Lexicon) -> re.Pattern[str]:
     return re.compile(rf"(?i)^[ -](?:clan |family )?(?:{any_word(lexicon.words.list_items, _LISTED_EN)})\b")
 
 
-@lru_cache(maxsize=256)
 def masked(text: str) -> str:
     """The text with idioms, list markers and citation marks blanked out; offsets are unchanged."""
+    return _masked(text) if may_count(text) else text
+
+
+@lru_cache(maxsize=256)
+def _masked(text: str) -> str:
     for pattern in (_MARKER, _IDIOMS, _WEEKDAY):
         text = pattern.sub(lambda match: "\x00" * len(match[0]), text)
     return text
@@ -416,6 +421,8 @@ def _generations(text: str) -> Iterator[Claim]:
 
 
 def _clock_and_percent(text: str) -> Iterator[Claim]:
+    if _OF_TIMES_AND_SHARES.isdisjoint(text):
+        return
     for match in _CLOCK.finditer(text):
         spoken = match["zh"] or match["bare"]
         hour = int(match["hour"]) if match["hour"] else whole_number(spoken)

@@ -126,7 +126,7 @@ def ordinal_number(text: str) -> int | None:
 
 def find_numbers(text: str) -> Iterator[Number]:
     """The numbers in a text with folded width, in order."""
-    return iter(_numbers(text))
+    return iter(_numbers(text) if may_count(text) else ())
 
 
 @lru_cache(maxsize=256)
