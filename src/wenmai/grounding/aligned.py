@@ -59,6 +59,9 @@ class _Places(NamedTuple):
     parts: Sequence[int]
 
 
+_NOWHERE = _Places(0.0, 0, ())
+
+
 class Alignment:
     """The passages of one answer, indexed."""
 
@@ -76,7 +79,10 @@ class Alignment:
         found = self._holders.get(token.form)
         if found is None:
             units = _units(token)
-            found = [number for number, each in self.passages.items() if not each.units.keys().isdisjoint(units)]
+            if len(units) == 1:
+                found = [number for number, each in self.passages.items() if units[0] in each.units]
+            else:
+                found = [number for number, each in self.passages.items() if not each.units.keys().isdisjoint(units)]
             self._holders[token.form] = found
         return found
 
@@ -221,7 +227,7 @@ def _spelt(text: str, passage: IndexedPassage) -> dict[int, int]:
 
 def _places(token: Token, text: str, passage: IndexedPassage) -> _Places:
     if not token.weight:
-        return _Places(0.0, 0, ())
+        return _NOWHERE
     units = passage.units
     whole = 0
     for concept in token.word.concepts:

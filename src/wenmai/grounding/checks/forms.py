@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from functools import cached_property, lru_cache
 from itertools import pairwise
-from typing import NamedTuple
+
+import msgspec
 
 from wenmai.grounding.content import Content
 
@@ -16,7 +17,7 @@ _PRONOUNS = frozenset({"他", "她", "他们", "她们", "he", "she", "him", "he
 _ARTICLES = frozenset({"the", "a", "an"})
 
 
-class Form(NamedTuple):
+class Form(msgspec.Struct, frozen=True, gc=False):
     """A character of Chinese or a stem of English, its clause, its weight, and where it stands."""
 
     text: str

@@ -66,7 +66,7 @@ def _is_swapped(clause: list[Form], other: SentenceForms, passage: str, copied: 
         return False
     segments = [each for each in find_segments(clause, other) if sum(clause[at].weight for at in each) >= _LEAST_PART]
     pairs = other.pairs
-    if any(_gain(clause, first, second, pairs) >= _LEAST_GAIN for first, second in combinations(segments, 2)):
+    if any(_gain(texts, first, second, pairs) >= _LEAST_GAIN for first, second in combinations(segments, 2)):
         return True
     if (
         copied >= _ORDERED
@@ -82,21 +82,21 @@ def _is_swapped(clause: list[Form], other: SentenceForms, passage: str, copied: 
     return bool(closest) and all(_takes_place(clause, each, passage) for each in closest)
 
 
-def _gain(forms: list[Form], first: range, second: range, pairs: Container[tuple[str, str]]) -> int:
-    """How many more adjacent pairs the passage has if the two segments change places."""
-    before = forms[first.start - 1].text if first.start else ""
-    one = forms[first.start].text, forms[first.stop - 1].text
-    two = forms[second.start].text, forms[second.stop - 1].text
-    after = forms[second.stop].text if second.stop < len(forms) else ""
-    now, swapped = [(before, one[0]), (two[1], after)], [(before, two[0]), (one[1], after)]
+def _gain(texts: list[str], first: range, second: range, pairs: Container[tuple[str, str]]) -> int:
+    """How many more adjacent pairs the passage has if the two segments change places; 0 if they are few."""
+    before = texts[first.start - 1] if first.start else ""
+    one, one_end = texts[first.start], texts[first.stop - 1]
+    two, two_end = texts[second.start], texts[second.stop - 1]
+    after = texts[second.stop] if second.stop < len(texts) else ""
+    gain = ((before, two) in pairs) + ((one_end, after) in pairs)
     if first.stop == second.start:
-        now.append((one[1], two[0]))
-        swapped.append((two[1], one[0]))
+        gain += (two_end, one) in pairs
+        now = [(before, one), (one_end, two), (two_end, after)]
     else:
-        head, last = forms[first.stop].text, forms[second.start - 1].text
-        now += [(one[1], head), (last, two[0])]
-        swapped += [(two[1], head), (last, one[0])]
-    return sum(map(pairs.__contains__, swapped)) - sum(map(pairs.__contains__, now))
+        head, last = texts[first.stop], texts[second.start - 1]
+        gain += ((two_end, head) in pairs) + ((last, one) in pairs)
+        now = [(before, one), (one_end, head), (last, two), (two_end, after)]
+    return gain - sum(map(pairs.__contains__, now)) if gain >= _LEAST_GAIN else 0
 
 
 def _texts(forms: Sequence[Form], places: range) -> list[str]:
