@@ -56,7 +56,7 @@ class _Places(NamedTuple):
 
     weight: float
     whole: int
-    parts: Sequence[int]
+    parts: tuple[int, ...]
 
 
 _NOWHERE = _Places(0.0, 0, ())
@@ -228,21 +228,22 @@ def _spelt(text: str, passage: IndexedPassage) -> dict[int, int]:
 def _places(token: Token, text: str, passage: IndexedPassage) -> _Places:
     if not token.weight:
         return _NOWHERE
-    units = passage.units
+    get = passage.units.get
     whole = 0
     for concept in token.word.concepts:
-        whole |= units.get(concept, 0)
+        whole |= get(concept, 0)
     start, end = token.start, token.end
     if not token.han:
-        whole |= units.get(token.form, 0)
+        whole |= get(token.form, 0)
         if not whole and passage.chinese and not token.word.concepts:
             whole = passage.romanised.get(text[start:end], 0)
         return _Places(float(token.weight), whole, ())
-    parts = [units.get(char, 0) for char in text[start:end]]
     if end - start == 1:
-        pairs = (units.get(text[start - 1 : end], 0) if start else 0) | units.get(text[start : end + 1], 0)
+        parts = (get(text[start], 0),)
+        pairs = (get(text[start - 1 : end], 0) if start else 0) | get(text[start : end + 1], 0)
         return _Places(float(token.weight), whole | (pairs & parts[0]), parts)
     literal = -1
     for index in range(start, end - 1):
-        literal &= units.get(text[index : index + 2], 0)
+        literal &= get(text[index : index + 2], 0)
+    parts = tuple([get(char, 0) for char in text[start:end]])
     return _Places(float(token.weight), whole | literal, parts)

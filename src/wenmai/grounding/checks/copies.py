@@ -44,7 +44,11 @@ def find_dropped_limits(statement: TestedStatement) -> Iterator[Objection]:
         if clause.is_attributed or not clause.weight or clause.is_verbatim:
             continue
         near = [sentence.tokens.forms for sentence in statement.aligned_sentences(clause, translated=True)]
-        stated = [words for words in limits if not all(each.isdisjoint(words) for each in near)]
+        stated = [
+            words
+            for words in (() if all(map(load_words().limiting.isdisjoint, near)) else limits)
+            if not all(map(words.isdisjoint, near))
+        ]
         closest = statement.closest(clause, least=_SAME, within=_CLOSE) if stated else []
         if closest and any(all(not other.tokens.forms.isdisjoint(words) for other in closest) for words in stated):
             yield Objection(clause.start, clause.end, Reason.COVERAGE)
@@ -83,6 +87,8 @@ def _lacking(
 ) -> list[tuple[int, int]]:
     """The words of meanings of which some sentences have none."""
     tokens = statement.content.tokens
+    if tokens.forms.isdisjoint(load_words().extending):
+        return []
     return [
         (token.start, token.end)
         for words in meanings
@@ -104,8 +110,8 @@ def _new_runs(
     forms: Sequence[Form], sentences: Sequence[Content], units: Collection[str | int]
 ) -> Iterator[Sequence[Form]]:
     """The runs that some sentences lack: new to the whole passage, or between words that are copied."""
-    known = {text for sentence in sentences for text in forms_of(sentence).texts}
-    pairs = {pair for sentence in sentences for pair in forms_of(sentence).pairs}
+    known = set().union(*[forms_of(sentence).places for sentence in sentences])
+    pairs = [forms_of(sentence).pairs for sentence in sentences]
     texts = [form.text for form in forms]
     start = 0
     while start < len(forms):
@@ -116,6 +122,6 @@ def _new_runs(
         if any(form.weight for form in run):
             new = any(form.weight and form.text not in units for form in run)
             before, after = tuple(texts[max(0, start - 2) : start]), tuple(texts[stop : stop + 2])
-            if new or (before in pairs and after in pairs):
+            if new or all(any(pair in each for each in pairs) for pair in (before, after)):
                 yield run
         start = stop + 1

@@ -79,21 +79,17 @@ def forms_of(content: Content) -> SentenceForms:
 
 def find_segments(forms: Sequence[Form], other: SentenceForms) -> list[range]:
     """The longest runs, from left to right, that stand in the other text too and begin and end with content."""
-    others, places = other.texts, other.places
+    texts, others, places = [form.text for form in forms], other.texts, other.places
     found: list[range] = []
     start = 0
     while start < len(forms) and len(found) < _MOST_SEGMENTS:
-        longest = 0
-        for place in places.get(forms[start].text, ())[:_MOST_PLACES] if forms[start].weight else ():
-            length = 0
-            while (
-                start + length < len(forms)
-                and place + length < len(others)
-                and forms[start + length].text == others[place + length]
-            ):
-                length += 1
-            longest = max(longest, length)
-        end = start + longest
+        end = start
+        for place in places.get(texts[start], ())[:_MOST_PLACES] if forms[start].weight else ():
+            most = min(len(texts), start + len(others) - place)
+            stop = start + 1
+            while stop < most and texts[stop] == others[place + stop - start]:
+                stop += 1
+            end = max(end, stop)
         while end > start and not forms[end - 1].weight:
             end -= 1
         if end > start:
