@@ -5,6 +5,8 @@ from functools import lru_cache
 from operator import itemgetter
 from typing import NamedTuple
 
+import msgspec
+
 from wenmai.grounding.content import Content, Token
 from wenmai.grounding.passage_index import IndexedPassage, index_passage
 from wenmai.grounding.romanisation import romanised
@@ -28,7 +30,7 @@ _LEAST = 5
 """Weight from which a clause may be from another passage than the rest."""
 
 
-class Window(NamedTuple):
+class Window(msgspec.Struct, frozen=True):
     """One or two sentences of a passage, with the share of a statement's content that they hold.
 
     Attributes:
@@ -161,18 +163,19 @@ def _units(token: Token) -> list[str | int]:
 def _window(number: int, places: Sequence[_Places], scores: Sequence[float]) -> Window:
     total = sum([each.weight for each in places])
     order = sorted(range(len(scores)), key=scores.__getitem__, reverse=True)[:_CANDIDATES]
-    best = -1.0
-    chosen: tuple[int, ...] = ()
-    for second in order:
-        if best >= total or (best > 0 and scores[order[0]] + scores[second] <= best + _LEAST_GAIN):
+    first, *others = order or [0]
+    best = scores[first] if order else 0.0
+    chosen = tuple(order[:1])
+    rest = [each for each in places if each.weight and not each.whole >> first & 1]
+    whole = total - sum([each.weight for each in rest])
+    for second in others:
+        if best >= total or (best > 0 and scores[first] + scores[second] <= best + _LEAST_GAIN):
             break
-        pair = (order[0],) if second == order[0] else (order[0], second)
-        bits = 1 << pair[0] | 1 << pair[-1]
-        held = scores[second] if len(pair) == 1 else sum(_held(places, bits))
+        held = whole + sum(_held(rest, 1 << first | 1 << second))
         if held > best + _LEAST_GAIN:
-            best, chosen = held, pair
-    covered = _held(places, sum(1 << index for index in chosen))
-    return Window(number, chosen, tuple(covered), max(best, 0.0), total)
+            best, chosen = held, (first, second)
+    covered = _held(places, sum([1 << index for index in chosen]))
+    return Window(number, chosen, tuple(covered), best, total)
 
 
 def _held(places: Sequence[_Places], sentences: int) -> list[float]:

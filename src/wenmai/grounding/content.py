@@ -228,15 +228,19 @@ def _words(text: str) -> list[tuple[str, int, int, Word, bool]]:
 def _chinese(run: str, offset: int) -> list[tuple[str, int, int, Word, bool]]:
     """The longest known words from left to right; an unknown character stands alone."""
     loaded = load_words()
-    known, longest = loaded.known, loaded.longest
+    known, beginnings = loaded.known, loaded.beginnings
     found = []
-    start = 0
-    while start < len(run):
-        stop = min(start + longest.get(run[start], 1), len(run))
-        while (form := run[start:stop]) not in known and stop > start + 1:
-            stop -= 1
-        found.append((form, offset + start, offset + stop, known.get(form, UNKNOWN), True))
-        start = stop
+    start, length = 0, len(run)
+    while start < length:
+        form = run[start]
+        stop = start + 2
+        while stop <= length and (longer := run[start:stop]) in beginnings:
+            if longer in known:
+                form = longer
+            stop += 1
+        end = start + len(form)
+        found.append((form, offset + start, offset + end, known.get(form, UNKNOWN), True))
+        start = end
     return found
 
 

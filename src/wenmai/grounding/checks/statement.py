@@ -6,6 +6,8 @@ from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
 
+import msgspec
+
 from wenmai.grounding.aligned import AlignedContent, Alignment, Window
 from wenmai.grounding.attribution import Attribution
 from wenmai.grounding.checks.courtesy import is_courtesy
@@ -42,7 +44,7 @@ class Objection(NamedTuple):
     reason: Reason
 
 
-class Clause(NamedTuple):
+class Clause(msgspec.Struct, frozen=True):
     """A clause of a statement.
 
     Attributes:

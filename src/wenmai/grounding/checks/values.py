@@ -112,21 +112,24 @@ def find_unknown_words(statement: TestedStatement) -> Iterator[Objection]:
 
 def find_misplaced_values(statement: TestedStatement, facts: Sequence[PassageFacts]) -> Iterator[Objection]:
     """Values that a passage has, but beside other words: 5 元 by day where the passage says 3."""
-    if not statement.claims:
+    claims = [
+        claim
+        for claim in statement.claims
+        if claim.kind is ClaimKind.PERSON or (claim.kind not in NAMES and statement.copied >= _COPIED)
+    ]
+    if not claims:
         return
     allowed = [each for each in facts if each.number in statement.nearest]
     spans = with_context([clause.tokens for clause in statement.clauses])
     for clause, span in zip(statement.clauses, spans, strict=True):
         if span.weight <= (0 if clause.weight else LIGHT) or clause.is_verbatim:
             continue
-        for claim in statement.claims:
+        for claim in claims:
             if not clause.start <= claim.start < clause.end:
                 continue
             if ":" not in claim.value and not supporting_passages(claim, allowed):
                 continue
             misplaced = _is_misplaced_name if claim.kind in NAMES else _is_misplaced
-            if claim.kind not in NAMES and statement.copied < _COPIED:
-                continue
             if misplaced(statement, span, claim, allowed):
                 yield Objection(claim.start, claim.end, Reason.VALUE)
 
@@ -147,7 +150,7 @@ def _is_misplaced(statement: TestedStatement, span: Span, claim: Claim, facts: S
 
 def _is_misplaced_name(statement: TestedStatement, span: Span, claim: Claim, facts: Sequence[PassageFacts]) -> bool:
     """Whether another sentence, with another person, has what the clause says of this one."""
-    if claim.kind is not ClaimKind.PERSON or span.weight < _LEAST:
+    if span.weight < _LEAST:
         return False
     own = others = 0.0
     for each in facts:

@@ -62,7 +62,7 @@ class Words(msgspec.Struct, frozen=True):
         courtesy_chars: all their characters.
         exact: the words that are values.
         any_exact: finds any of these words.
-        longest: the characters of the longest Chinese word by its first character.
+        beginnings: the Chinese words of more than one character, and what they begin with.
         wider: words that make a statement say more, those of one meaning together.
         musts: the same for obligations.
         limits: words that make it say less, likewise.
@@ -82,7 +82,7 @@ class Words(msgspec.Struct, frozen=True):
     phrases: Mapping[str, int]
     exact: Sequence[ExactWords]
     any_exact: re.Pattern[str]
-    longest: Mapping[str, int]
+    beginnings: frozenset[str]
     wider: Sequence[frozenset[str]]
     musts: Sequence[frozenset[str]]
     limits: Sequence[frozenset[str]]
@@ -130,10 +130,7 @@ def load_words() -> Words:
             person=form in persons,
         )
     phrases: dict[str, int] = {}
-    longest: dict[str, int] = {}
     for form in known:
-        if has_cjk(form[0]):
-            longest[form[0]] = max(longest.get(form[0], 0), len(form))
         first, _, rest = form.partition(" ")
         if rest:
             phrases[first] = max(phrases.get(first, 0), form.count(" ") + 1)
@@ -149,7 +146,7 @@ def load_words() -> Words:
         phrases=phrases,
         exact=exact,
         any_exact=re.compile("|".join(re.escape(word) for words in exact for word in words.words)),
-        longest=longest,
+        beginnings=frozenset(form[:end] for form in known if has_cjk(form[0]) for end in range(2, len(form) + 1)),
         wider=extents["wider"],
         musts=extents["must"],
         limits=extents["limit"],
