@@ -242,9 +242,9 @@ def _places(token: Token, text: str, passage: IndexedPassage) -> _Places:
             whole = passage.romanised.get(text[start:end], 0)
         return _Places(float(token.weight), whole, ())
     if end - start == 1:
-        parts = (get(text[start], 0),)
+        part = get(text[start], 0)
         pairs = (get(text[start - 1 : end], 0) if start else 0) | get(text[start : end + 1], 0)
-        return _Places(float(token.weight), whole | (pairs & parts[0]), parts)
+        return _Places(float(token.weight), whole | (pairs & part), (part,))
     literal = -1
     for index in range(start, end - 1):
         literal &= get(text[index : index + 2], 0)

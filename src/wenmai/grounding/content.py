@@ -85,7 +85,7 @@ class Span(tuple[Token, ...]):  # noqa: SLOT001 — its properties are computed 
     @cached_property
     def negates(self) -> bool:
         """Whether one of its tokens negates."""
-        return any([token.word.negates for token in self])
+        return any(token.word.negates for token in self)
 
     @cached_property
     def sides(self) -> frozenset[int]:

@@ -136,7 +136,7 @@ class TestedStatement:
             start,
             end,
             tokens.weight,
-            any([text in clauses for clauses in self._known_clauses]),
+            any(text in clauses for clauses in self._known_clauses),
             self.attribution.is_attributed(start, end),
         )
 
@@ -181,7 +181,7 @@ class TestedStatement:
     @cached_property
     def is_comparable(self) -> bool:
         """Whether all aligned windows are in its language, so that its words are comparable with theirs."""
-        return all([self.alignment.languages[window.number] == self.language for window in self.windows])
+        return all(self.alignment.languages[window.number] == self.language for window in self.windows)
 
     def copied_from(self, window: Window) -> float:
         """The share of its adjacent words that stand side by side in a window too."""
