@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import NamedTuple
 
 import msgspec
@@ -118,12 +118,14 @@ class AlignedContent:
         if key not in self._windows:
             scored = []
             for number, passage in self._passages.items():
-                places = [self._places[number][token.start] for token in tokens]
+                found = self._places[number]
+                places = [found[token.start] for token in tokens]
                 scores = _scores(places, len(passage.sentences) - 1)
                 scored.append((max(scores, default=0.0), -number, places, scores))
             scored.sort(key=itemgetter(0, 1), reverse=True)
-            found = [_window(-number, places, scores) for _, number, places, scores in scored[:_PASSAGES]]
-            self._windows[key] = sorted(found, key=lambda window: -window.held)
+            windows = [_window(-number, places, scores) for _, number, places, scores in scored[:_PASSAGES]]
+            windows.sort(key=attrgetter("held"), reverse=True)
+            self._windows[key] = windows
         return self._windows[key]
 
     def is_mentioned(self, tokens: Sequence[Token], number: int) -> bool:
@@ -139,12 +141,13 @@ class AlignedContent:
 
 def _nearest(content: Content, alignment: Alignment, numbers: Sequence[int]) -> list[int]:
     """The passages that may hold a statement best, by the words that they have in any sentence."""
+    holders = {token.start: alignment.holders(token) for token in content.tokens if token.weight}
     chosen: set[int] = set()
     for tokens in (content.tokens, *[span for span in content.clauses if span.weight >= _LEAST]):
         held = dict.fromkeys(numbers, 0)
         for token in tokens:
             if token.weight:
-                for number in alignment.holders(token):
+                for number in holders[token.start]:
                     if number in held:
                         held[number] += token.weight
         least = max(held.values()) - _FURTHER * tokens.weight
@@ -180,10 +183,16 @@ def _window(number: int, places: Sequence[_Places], scores: Sequence[float]) -> 
 
 def _held(places: Sequence[_Places], sentences: int) -> list[float]:
     """The weight of each token as far as some sentences, as bits, hold it."""
-    return [
-        weight if whole & sentences else _HALF * sum([1 for part in parts if part & sentences]) if parts else 0.0
-        for weight, whole, parts in places
-    ]
+    found = []
+    for weight, whole, parts in places:
+        held = weight
+        if not whole & sentences:
+            held = 0.0
+            for part in parts:
+                if part & sentences:
+                    held += _HALF
+        found.append(held)
+    return found
 
 
 def _scores(places: Sequence[_Places], count: int) -> list[float]:

@@ -6,6 +6,7 @@ from functools import lru_cache
 
 import msgspec
 
+from wenmai.text.cjk import has_latin
 from wenmai.text.patterns import word_list
 
 _DIGITS = {char: value for value, chars in enumerate(
@@ -49,11 +50,15 @@ _MULTIPLIERS_EN = {"hundred": 100, "thousand": 1000, "million": 1_000_000}
 
 _WORD = "|".join((*_WORDS_EN, *_MULTIPLIERS_EN))
 _ORDINAL = "|".join(_ORDINAL_WORDS)
-_NUMBER = re.compile(
+_FIGURES = (
     r"(?<![\d.])(?P<digits>\d{1,3}(?:,\d{3}){1,4}(?!\d|,\d)|"
     r"\d{1,12}(?:\.\d{1,6})?(?!\d))(?P<scale>(?:[百万亿]|千(?![瓦克米卡帕赫伏])){0,2})"
     r"(?P<suffix>(?:st|nd|rd|th)\b)?"
     rf"|(?<![{NUMERALS}])(?P<chinese>[{NUMERALS}]{{1,16}})"
+)
+_FIGURE = re.compile(_FIGURES)
+_NUMBER = re.compile(
+    rf"{_FIGURES}"
     rf"|(?i:\b(?P<words>(?:{_WORD})\b(?:(?:[ -]|(?:(?<=hundred)|(?<=thousand)) and )(?:{_WORD}|{_ORDINAL})\b){{0,8}}))"
     rf"|(?i:\b(?P<ordinal>{_ORDINAL})\b)"
 )
@@ -136,7 +141,7 @@ def _numbers(text: str) -> tuple[Number, ...]:
 
 
 def _scan(text: str) -> Iterator[Number]:
-    for match in _NUMBER.finditer(text):
+    for match in (_NUMBER if has_latin(text) else _FIGURE).finditer(text):
         value: float | None
         if match["digits"]:
             value = float(match["digits"].replace(",", ""))
