@@ -1,8 +1,8 @@
 """A sentence as a sequence of characters and stems, in which arguments are found and compared."""
 
-from collections.abc import Sequence
 from functools import cached_property, lru_cache
 from itertools import pairwise
+from typing import NamedTuple
 
 import msgspec
 
@@ -25,6 +25,14 @@ class Form(msgspec.Struct, frozen=True, gc=False):
     weight: int
     start: int
     end: int
+
+
+class ClauseForms(NamedTuple):
+    """The forms of a clause, in order; their texts, and these as a set."""
+
+    forms: list[Form]
+    texts: list[str]
+    known: frozenset[str]
 
 
 class SentenceForms:
@@ -55,12 +63,13 @@ class SentenceForms:
         return frozenset(pairwise(self.texts))
 
     @cached_property
-    def clauses(self) -> list[list[Form]]:
+    def clauses(self) -> list[ClauseForms]:
         """The forms of each clause."""
         found: dict[int, list[Form]] = {}
         for form in self.forms:
             found.setdefault(form.clause, []).append(form)
-        return list(found.values())
+        texts = [[form.text for form in forms] for forms in found.values()]
+        return [ClauseForms(forms, each, frozenset(each)) for forms, each in zip(found.values(), texts, strict=True)]
 
     @cached_property
     def places(self) -> dict[str, list[int]]:
@@ -77,9 +86,10 @@ def forms_of(content: Content) -> SentenceForms:
     return SentenceForms(content)
 
 
-def find_segments(forms: Sequence[Form], other: SentenceForms) -> list[range]:
+def find_segments(clause: ClauseForms, other: SentenceForms) -> list[range]:
     """The longest runs, from left to right, that stand in the other text too and begin and end with content."""
-    texts, others, places = [form.text for form in forms], other.texts, other.places
+    forms, texts, _ = clause
+    others, places = other.texts, other.places
     found: list[range] = []
     start = 0
     while start < len(forms) and len(found) < _MOST_SEGMENTS:
