@@ -81,10 +81,7 @@ class Alignment:
         found = self._holders.get(token.form)
         if found is None:
             units = _units(token)
-            if len(units) == 1:
-                found = [number for number, each in self.passages.items() if units[0] in each.units]
-            else:
-                found = [number for number, each in self.passages.items() if not each.units.keys().isdisjoint(units)]
+            found = [number for number, each in self.passages.items() if not each.units.keys().isdisjoint(units)]
             self._holders[token.form] = found
         return found
 
@@ -210,7 +207,7 @@ def _scores(places: Sequence[_Places], count: int) -> list[float]:
     return scores
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=512)
 def _ones(bits: int) -> list[int]:
     """The places of the bits that are set; cached, since those of a word are counted for each clause."""
     return [place for place in range(bits.bit_length()) if bits >> place & 1]

@@ -44,11 +44,7 @@ def find_dropped_limits(statement: TestedStatement) -> Iterator[Objection]:
         if clause.is_attributed or not clause.weight or clause.is_verbatim:
             continue
         near = [sentence.tokens.forms for sentence in statement.aligned_sentences(clause, translated=True)]
-        stated = [
-            words
-            for words in (() if all(map(load_words().limiting.isdisjoint, near)) else limits)
-            if not all(map(words.isdisjoint, near))
-        ]
+        stated = [words for words in limits if not all(map(words.isdisjoint, near))]
         closest = statement.closest(clause, least=_SAME, within=_CLOSE) if stated else []
         if closest and any(all(not other.tokens.forms.isdisjoint(words) for other in closest) for words in stated):
             yield Objection(clause.start, clause.end, Reason.COVERAGE)
@@ -87,8 +83,6 @@ def _lacking(
 ) -> list[tuple[int, int]]:
     """The words of meanings of which some sentences have none."""
     tokens = statement.content.tokens
-    if tokens.forms.isdisjoint(load_words().extending):
-        return []
     return [
         (token.start, token.end)
         for words in meanings

@@ -66,8 +66,6 @@ class Words(msgspec.Struct, frozen=True):
         wider: words that make a statement say more, those of one meaning together.
         musts: the same for obligations.
         limits: words that make it say less, likewise.
-        extending: all words of ``wider`` and ``musts``.
-        limiting: the words of ``limits``.
         light: verbs and prepositions that add nothing.
         bounds: words beside which something else is not so.
         modals: words that say that one may or must.
@@ -86,8 +84,6 @@ class Words(msgspec.Struct, frozen=True):
     wider: Sequence[frozenset[str]]
     musts: Sequence[frozenset[str]]
     limits: Sequence[frozenset[str]]
-    extending: frozenset[str]
-    limiting: frozenset[str]
     light: frozenset[str]
     bounds: frozenset[str]
     modals: frozenset[str]
@@ -150,8 +146,6 @@ def load_words() -> Words:
         wider=extents["wider"],
         musts=extents["must"],
         limits=extents["limit"],
-        extending=frozenset().union(*extents["wider"], *extents["must"]),
-        limiting=frozenset().union(*extents["limit"]),
         light=merged["light"],
         bounds=merged["bound"],
         modals=merged["modal"],
