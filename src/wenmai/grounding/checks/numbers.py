@@ -46,7 +46,7 @@ def find_changed_numbers(statement: TestedStatement) -> Iterator[Objection]:
     counted = [each for each in _counted(statement.content) if each.value > 1 and each.word]
     for clause in statement.clauses if counted else ():
         own = [each for each in counted if clause.start <= each.start < clause.end]
-        if not own or not clause.weight or statement.is_attributed(clause) or statement.is_verbatim(clause):
+        if not own or not clause.weight or clause.is_attributed or clause.is_verbatim:
             continue
         close = _counted_near(statement, clause, least=_ALIGNED, within=_CLOSE)
         near = _counted_near(statement, clause, least=_NEAR, within=1.0)
@@ -94,6 +94,9 @@ def _counted_near(statement: TestedStatement, clause: Clause, *, least: float, w
 def _counted(content: Content) -> tuple[_Counted, ...]:
     """The numbers of a sentence that count something; cached, since those of passages are compared with many."""
     text = masked(content.folded)
+    numbers = [*find_numbers(text)]
+    if not numbers:
+        return ()
     forms: dict[int, str] = {}
     last = ""
     for token in content.tokens:
@@ -101,7 +104,7 @@ def _counted(content: Content) -> tuple[_Counted, ...]:
         last = token.form if token.own_weight else last
     stated = [token for token in content.tokens if token.own_weight]
     found = []
-    for number in find_numbers(text):
+    for number in numbers:
         before = _BEFORE.search(text, max(0, number.start - 3), number.start)
         after = _AFTER.match(text, number.end)
         word = (before[0] if before else "") + (stem(after["word"]) if after else "")
