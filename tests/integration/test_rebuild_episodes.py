@@ -5,12 +5,14 @@ from pathlib import Path
 
 import pytest
 from cli_process import SECONDS, environment, wenmai
+from embedding_victim import EMBEDDED_TOGETHER, RecordingEmbedder
 from program import Program
 
 from embedding_server import embedding_server
 from postgres_server import PostgresServer
 from wenmai.cli.app import app
 from wenmai.clock import system_clock
+from wenmai.memory import episodes
 from wenmai.memory.library import Memory, open_memory, required
 from wenmai.memory.rebuilding import rebuild_episodes
 from wenmai.scope import Scope
@@ -134,6 +136,32 @@ def status_of(*arguments: str) -> int:
         app(arguments)
     assert isinstance(ended.value.code, int)
     return ended.value.code
+
+
+@pytest.mark.parametrize("backend", ["sqlite", "postgresql"])
+async def test_a_killed_rebuild_for_a_new_embedder_embeds_no_text_twice(
+    backend: str, request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed in the middle of a thread, the next one embeds the messages that are left."""
+    monkeypatch.setattr(episodes, "EMBEDDED_TOGETHER", EMBEDDED_TOGETHER)
+    server: PostgresServer = request.getfixturevalue("postgres_server")
+    url = server.store() if backend == "postgresql" else f"sqlite:///{tmp_path}/wenmai.db"
+    texts, log = [f"Casket {number} holds the ruby" for number in range(12)], tmp_path / "embedded"
+    async with open_memory(url) as memory:
+        await (await memory.session("s")).append([{"role": "user", "content": text} for text in texts])
+        await memory.derived.catch_up(SECONDS)
+    victim = Path(__file__).with_name("embedding_victim.py")
+    assert Program([str(victim), url, str(log), "3"], env=environment()).wait(SECONDS) == -9
+    assert len(log.read_text(encoding="utf-8").splitlines()) == 3 * EMBEDDED_TOGETHER
+    async with open_store(url, clock=system_clock) as store:
+        documents, logs = required(store, url)
+        memory = Memory(documents, logs, search=store.search, embedder=RecordingEmbedder(log))
+        memory.derived.start()
+        assert await rebuild_episodes(memory, documents, logs) == (1, 0)
+        size = await memory.recalls.size(Scope())
+        assert (size.entries, size.vectors) == (len(texts), len(texts))
+        await memory.derived.stop(SECONDS)
+    assert sorted(log.read_text(encoding="utf-8").splitlines()) == sorted(texts)
 
 
 async def talk(memory: Memory) -> None:

@@ -5,7 +5,9 @@ from itertools import pairwise
 import pytest
 
 from sample_lexicon import LEXICON
-from wenmai.grounding.claims.eras import sexagenary, year_of_reign
+from wenmai.grounding.claims.claim import TIMES
+from wenmai.grounding.claims.dates import FESTIVALS, FESTIVALS_EN
+from wenmai.grounding.claims.eras import DYNASTIES_EN, REIGNS, ROMANISED, sexagenary, year_of_reign
 from wenmai.grounding.claims.extraction import ClaimKind, find_claims
 from wenmai.grounding.claims.numerals import chinese_number
 
@@ -241,3 +243,20 @@ def test_a_reign_has_no_year_past_its_end() -> None:
 def test_hostile_repetition_finds_an_end(seed: str) -> None:
     """No rule backtracks over a long run; the test's timeout is the limit."""
     assert isinstance(find_claims(seed * (60_000 // len(seed)), LEXICON), list)
+
+
+NAMED_TIMES = [
+    *(f"{name}那天祠堂开门" for name in FESTIVALS),
+    *(f"{name}三年重修" for name in REIGNS if name[0] != "乾"),  # of these only 乾隆 is known, as 乾 is folded
+    *(f"It opens at the {name.title()}." for name in FESTIVALS_EN),
+    *(f"It was rebuilt under {name.capitalize()}." for name in ROMANISED),
+    *(f"It was built under the {name.title()} dynasty." for name in DYNASTIES_EN),
+    *(f"It opens on 3 {month}." for month in ("Jan", "February", "March", "Apr", "May", "June", "July", "Aug", "Sept")),
+    *(f"It opens in {month}." for month in ("October", "November", "December")),
+]
+
+
+@pytest.mark.parametrize("text", NAMED_TIMES)
+def test_a_named_time_is_found_in_a_sentence_without_numbers(text: str) -> None:
+    """Each festival, reign, dynasty and month is a claim of time, whatever else its sentence has."""
+    assert values(text, *TIMES)

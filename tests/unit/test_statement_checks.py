@@ -39,6 +39,8 @@ MILL = (
     "Waxed boats are dried for seven days, and oiled ones for two. The boxes of weights are lent for a fortnight. "
     "The mill is open until five; after that only the shop is."
 )
+CANAL = "水渠由陈立出资修建，他年轻时做过木材生意，把积蓄都用在水渠和义学上。"
+SCHOOL = "The school was founded in 1902 by Ada Moore."
 PASSAGES = [
     passage(LOAN, 1, "借书办法"),
     passage(LOAN_EN, 2, "The reading room"),
@@ -47,6 +49,8 @@ PASSAGES = [
     passage(DOGS, 5, "Dogs"),
     passage(LORRIES, 6, "运输"),
     passage(MILL, 7, "The mill"),
+    passage(CANAL, 8, "水渠"),
+    passage(SCHOOL, 9, "The school"),
 ]
 
 
@@ -76,6 +80,10 @@ def check(answer: str, question: str = "", language: str = "zh") -> VerifiedAnsw
         ("工具书可以外借[1]。", "polarity"),
         ("退证时押金不退还[1]。", "polarity"),
         ("借期三十天，不可以续借[1]。", "polarity"),
+        ("水渠并不是陈立出资修建的[8]。", "polarity"),
+        ("陈立并没有把积蓄花在水渠上[8]。", "polarity"),
+        ("Ada Moore did not found the school [9].", "polarity"),
+        ("The school was not founded by Ada Moore [9].", "polarity"),
         ("还书时管理员先交给读者检查[1]。", "roles"),
         ("逾期由保安登记[1]。", "roles"),
         ("由管理员赵强登记[1]。", "roles"),

@@ -1,9 +1,11 @@
 """Alignment: which sentences of the passages hold the content of a statement."""
 
 from collections.abc import Mapping, Sequence
-from heapq import nlargest
-from operator import itemgetter
+from functools import lru_cache
+from operator import attrgetter, itemgetter
 from typing import NamedTuple
+
+import msgspec
 
 from wenmai.grounding.content import Content, Token
 from wenmai.grounding.passage_index import IndexedPassage, index_passage
@@ -28,7 +30,7 @@ _LEAST = 5
 """Weight from which a clause may be from another passage than the rest."""
 
 
-class Window(NamedTuple):
+class Window(msgspec.Struct, frozen=True):
     """One or two sentences of a passage, with the share of a statement's content that they hold.
 
     Attributes:
@@ -58,11 +60,8 @@ class _Places(NamedTuple):
     whole: int
     parts: tuple[int, ...]
 
-    def held(self, sentences: int) -> float:
-        """The weight that some sentences, as bits, hold."""
-        if self.whole & sentences:
-            return self.weight
-        return _HALF * sum(1 for part in self.parts if part & sentences)
+
+_NOWHERE = _Places(0.0, 0, ())
 
 
 class Alignment:
@@ -75,6 +74,16 @@ class Alignment:
         self.languages: Mapping[int, str] = {
             number: "zh" if passage.chinese else "en" for number, passage in self.passages.items()
         }
+        self._holders: dict[str, list[int]] = {}
+
+    def holders(self, token: Token) -> list[int]:
+        """The passages that have a word with content in any sentence."""
+        found = self._holders.get(token.form)
+        if found is None:
+            units = _units(token)
+            found = [number for number, each in self.passages.items() if not each.units.keys().isdisjoint(units)]
+            self._holders[token.form] = found
+        return found
 
     def scores(self, content: Content, number: int) -> list[float]:
         """The share of a text that each sentence of a passage holds."""
@@ -93,7 +102,7 @@ class AlignedContent:
 
     def __init__(self, content: Content, alignment: Alignment, numbers: Sequence[int]) -> None:
         passages = {number: alignment.passages[number] for number in numbers}
-        self.numbers = _nearest(content, passages) if len(numbers) > 1 else list(numbers)
+        self.numbers = _nearest(content, alignment, numbers) if len(numbers) > 1 else list(numbers)
         self._passages = {number: passages[number] for number in self.numbers}
         self._places = {number: _find_places(content, passage) for number, passage in self._passages.items()}
         self._windows: dict[tuple[int, int, int], list[Window]] = {}
@@ -106,12 +115,14 @@ class AlignedContent:
         if key not in self._windows:
             scored = []
             for number, passage in self._passages.items():
-                places = [self._places[number][token.start] for token in tokens]
+                found = self._places[number]
+                places = [found[token.start] for token in tokens]
                 scores = _scores(places, len(passage.sentences) - 1)
                 scored.append((max(scores, default=0.0), -number, places, scores))
-            best = nlargest(_PASSAGES, scored, key=itemgetter(0, 1))
-            found = [_window(-number, places, scores) for _, number, places, scores in best]
-            self._windows[key] = sorted(found, key=lambda window: -window.held)
+            scored.sort(key=itemgetter(0, 1), reverse=True)
+            windows = [_window(-number, places, scores) for _, number, places, scores in scored[:_PASSAGES]]
+            windows.sort(key=attrgetter("held"), reverse=True)
+            self._windows[key] = windows
         return self._windows[key]
 
     def is_mentioned(self, tokens: Sequence[Token], number: int) -> bool:
@@ -125,24 +136,23 @@ class AlignedContent:
         return [score / total for score in _scores(places, len(self._passages[number].sentences) - 1)]
 
 
-def _nearest(content: Content, passages: Mapping[int, IndexedPassage]) -> list[int]:
+def _nearest(content: Content, alignment: Alignment, numbers: Sequence[int]) -> list[int]:
     """The passages that may hold a statement best, by the words that they have in any sentence."""
-    units = {token.start: _units(token) for token in content.tokens if token.weight}
-    has = {number: passage.units.keys() for number, passage in passages.items()}
+    holders = {token.start: alignment.holders(token) for token in content.tokens if token.weight}
     chosen: set[int] = set()
-    for tokens in (content.tokens, *(span for span in content.clauses if span.weight >= _LEAST)):
-        heavy = [token for token in tokens if token.weight]
-        held = {
-            number: sum(token.weight for token in heavy if not known.isdisjoint(units[token.start]))
-            for number, known in has.items()
-        }
-        total = sum(token.weight for token in heavy)
-        least = max(held.values()) - _FURTHER * total
+    for tokens in (content.tokens, *[span for span in content.clauses if span.weight >= _LEAST]):
+        held = dict.fromkeys(numbers, 0)
+        for token in tokens:
+            if token.weight:
+                for number in holders[token.start]:
+                    if number in held:
+                        held[number] += token.weight
+        least = max(held.values()) - _FURTHER * tokens.weight
         best = sorted(held, key=held.__getitem__, reverse=True)[:_NEAREST]
         chosen.update(number for number in best if held[number] >= least)
-        if tokens is content.tokens and (held[best[0]] == total or len(content.clauses) == 1):
+        if tokens is content.tokens and (held[best[0]] == tokens.weight or len(content.clauses) == 1):
             break
-    return [number for number in passages if number in chosen]
+    return [number for number in numbers if number in chosen]
 
 
 def _units(token: Token) -> list[str | int]:
@@ -151,22 +161,35 @@ def _units(token: Token) -> list[str | int]:
 
 
 def _window(number: int, places: Sequence[_Places], scores: Sequence[float]) -> Window:
-    heavy = [each for each in places if each.weight]
-    total = sum(each.weight for each in heavy)
-    order = nlargest(_CANDIDATES, range(len(scores)), key=scores.__getitem__)
-    best = -1.0
-    chosen: tuple[int, ...] = ()
-    for second in order:
-        if best >= total or (best > 0 and scores[order[0]] + scores[second] <= best + _LEAST_GAIN):
+    total = sum([each.weight for each in places])
+    order = sorted(range(len(scores)), key=scores.__getitem__, reverse=True)[:_CANDIDATES]
+    first, *others = order or [0]
+    best = scores[first] if order else 0.0
+    chosen = tuple(order[:1])
+    rest = [each for each in places if each.weight and not each.whole >> first & 1]
+    whole = total - sum([each.weight for each in rest])
+    for second in others:
+        if best >= total or (best > 0 and scores[first] + scores[second] <= best + _LEAST_GAIN):
             break
-        pair = (order[0],) if second == order[0] else (order[0], second)
-        bits = sum(1 << index for index in pair)
-        held = scores[second] if len(pair) == 1 else sum(each.held(bits) for each in heavy)
+        held = whole + sum(_held(rest, 1 << first | 1 << second))
         if held > best + _LEAST_GAIN:
-            best, chosen = held, pair
-    bits = sum(1 << index for index in chosen)
-    covered = tuple(each.held(bits) if each.weight else 0.0 for each in places)
-    return Window(number, chosen, covered, max(best, 0.0), total)
+            best, chosen = held, (first, second)
+    covered = _held(places, sum([1 << index for index in chosen]))
+    return Window(number, chosen, tuple(covered), best, total)
+
+
+def _held(places: Sequence[_Places], sentences: int) -> list[float]:
+    """The weight of each token as far as some sentences, as bits, hold it."""
+    found = []
+    for weight, whole, parts in places:
+        held = weight
+        if not whole & sentences:
+            held = 0.0
+            for part in parts:
+                if part & sentences:
+                    held += _HALF
+        found.append(held)
+    return found
 
 
 def _scores(places: Sequence[_Places], count: int) -> list[float]:
@@ -174,13 +197,20 @@ def _scores(places: Sequence[_Places], count: int) -> list[float]:
     scores = [0.0] * count
     sentences = (1 << count) - 1
     for weight, whole, parts in places:
-        for bits, share in ((whole, weight), *((part & ~whole, _HALF) for part in parts)):
-            rest = bits & sentences
-            while rest:
-                lowest = rest & -rest
-                scores[lowest.bit_length() - 1] += share
-                rest ^= lowest
+        if whole:
+            for index in _ones(whole & sentences):
+                scores[index] += weight
+        for part in parts:
+            if rest := part & ~whole & sentences:
+                for index in _ones(rest):
+                    scores[index] += _HALF
     return scores
+
+
+@lru_cache(maxsize=512)
+def _ones(bits: int) -> list[int]:
+    """The places of the bits that are set; cached, since those of a word are counted for each clause."""
+    return [place for place in range(bits.bit_length()) if bits >> place & 1]
 
 
 def _find_places(content: Content, passage: IndexedPassage) -> dict[int, _Places]:
@@ -206,22 +236,23 @@ def _spelt(text: str, passage: IndexedPassage) -> dict[int, int]:
 
 def _places(token: Token, text: str, passage: IndexedPassage) -> _Places:
     if not token.weight:
-        return _Places(0.0, 0, ())
-    units = passage.units
+        return _NOWHERE
+    get = passage.units.get
     whole = 0
     for concept in token.word.concepts:
-        whole |= units.get(concept, 0)
+        whole |= get(concept, 0)
     start, end = token.start, token.end
     if not token.han:
-        whole |= units.get(token.form, 0)
+        whole |= get(token.form, 0)
         if not whole and passage.chinese and not token.word.concepts:
             whole = passage.romanised.get(text[start:end], 0)
         return _Places(float(token.weight), whole, ())
-    parts = tuple(units.get(char, 0) for char in text[start:end])
     if end - start == 1:
-        pairs = (units.get(text[start - 1 : end], 0) if start else 0) | units.get(text[start : end + 1], 0)
-        return _Places(float(token.weight), whole | (pairs & parts[0]), parts)
+        part = get(text[start], 0)
+        pairs = (get(text[start - 1 : end], 0) if start else 0) | get(text[start : end + 1], 0)
+        return _Places(float(token.weight), whole | (pairs & part), (part,))
     literal = -1
     for index in range(start, end - 1):
-        literal &= units.get(text[index : index + 2], 0)
+        literal &= get(text[index : index + 2], 0)
+    parts = tuple([get(char, 0) for char in text[start:end]])
     return _Places(float(token.weight), whole | literal, parts)

@@ -32,6 +32,8 @@ _DURATIONS = {
 }
 """Durations that are no number with a unit."""
 
+_DURATION = re.compile("|".join(_DURATIONS))
+
 _PHRASES = {
     **_DURATIONS,
     "一周|一个?星期|一个?礼拜|a week": ("日", 7.0),
@@ -88,7 +90,7 @@ def _has_time(text: str, time: str) -> bool:
 
 def unknown_durations(text: str, passages: Iterable[IndexedPassage]) -> Iterator[tuple[int, int]]:
     """The durations of a folded text that are no number with a unit and that no passage has."""
-    for phrase, amount in _DURATIONS.items():
+    for phrase, amount in _DURATIONS.items() if _DURATION.search(text) else ():
         found = re.search(phrase, text)
         if found and not any(_base(*amount) in _quantities(passage.folded) for passage in passages):
             yield found.span()
@@ -99,20 +101,20 @@ def has_number(text: str, digits: str) -> bool:
     return digits.replace(".", "", 1).isdigit() and float(digits) > 1 and float(digits) in _numbers(text)
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=2048)
 def _numbers(text: str) -> frozenset[float]:
     """The numbers of a passage; cached, as each value of an answer is compared with them."""
     return frozenset(number.value for number in find_numbers(text) if number.value is not None)
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=2048)
 def _clocks(text: str) -> frozenset[tuple[float, str]]:
     """The times of a passage on a dial of twelve hours."""
     times = (claim.value.partition(":") for claim in find_claims(text) if claim.kind is ClaimKind.NUMBER)
     return frozenset((float(hour) % _NOON, minute) for hour, colon, minute in times if colon)
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=2048)
 def _without_unit(text: str) -> frozenset[float]:
     """The numbers of a passage that stand somewhere without a known unit of measure."""
     measured = [
@@ -127,7 +129,7 @@ def _without_unit(text: str) -> frozenset[float]:
     )
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=2048)
 def _quantities(text: str) -> frozenset[tuple[str, float]]:
     """The amounts of a passage with their units; cached for the same reason."""
     found: set[tuple[str, float]] = set()

@@ -64,9 +64,8 @@ class Attribution:
     @cached_property
     def _attributes(self) -> bool:
         """Whether it may attribute anything: it denies something or names the user, and does not affirm."""
-        if _AFFIRMS.search(self._sentence):
-            return False
-        return self._denies or _MAY_DENY.search(self._sentence) is not None
+        may = self._denies or _MAY_DENY.search(self._sentence) is not None
+        return may and _AFFIRMS.search(self._sentence) is None
 
     @cached_property
     def _denies(self) -> bool:

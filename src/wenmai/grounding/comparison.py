@@ -23,16 +23,29 @@ def is_translated(token: Token) -> bool:
 
 def find_word(token: Token, others: Sequence[Token]) -> list[Token]:
     """The words that are the same as one."""
-    return [other for other in others if same_word(token, other)]
+    form, concepts = token.form, token.word.concepts
+    return [
+        other
+        for other in others
+        if form == other.form
+        or not concepts.isdisjoint(other.word.concepts)
+        or (token.han and other.han and same_word(token, other))
+    ]
 
 
 def shared_content(tokens: Sequence[Token], other: Span) -> float:
     """The share of the content of some words that a clause has."""
-    total = sum(token.weight for token in tokens)
-    return sum(token.weight for token in tokens if token.weight and _has(token, other)) / total if total else 0.0
-
-
-def _has(token: Token, other: Span) -> bool:
-    if token.form in other.forms or not token.word.concepts.isdisjoint(other.concepts):
-        return True
-    return token.han and (token.form in other.text or any(char in other.forms for char in token.form))
+    total = held = 0
+    forms, concepts = other.forms, other.concepts
+    for token in tokens:
+        weight = token.weight
+        if weight:
+            form = token.form
+            total += weight
+            if (
+                form in forms
+                or not concepts.isdisjoint(token.word.concepts)
+                or (token.han and (form in other.text or not forms.isdisjoint(form)))
+            ):
+                held += weight
+    return held / total if total else 0.0

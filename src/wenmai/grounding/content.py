@@ -20,9 +20,6 @@ _BREAK = re.compile(r"[，,；;：:。！？!?…—()（）\n]|\.(?=\s|$)| [-�
 _LATIN = 2
 """Weight of an English word, of which one holds about as much as two Chinese characters."""
 
-_LONGEST = 5
-"""Characters of the longest Chinese word in the files."""
-
 _ENDS_SCOPE = frozenset(
     word_list(
         """
@@ -73,17 +70,17 @@ class Span(tuple[Token, ...]):  # noqa: SLOT001 — its properties are computed 
     @cached_property
     def weight(self) -> int:
         """Weight of its content."""
-        return sum(token.weight for token in self)
+        return sum([token.weight for token in self])
 
     @cached_property
     def forms(self) -> frozenset[str]:
         """The forms of its tokens."""
-        return frozenset(token.form for token in self)
+        return frozenset([token.form for token in self])
 
     @cached_property
     def concepts(self) -> frozenset[int]:
         """The concepts of its tokens."""
-        return frozenset().union(*(token.word.concepts for token in self))
+        return frozenset().union(*[token.word.concepts for token in self])
 
     @cached_property
     def negates(self) -> bool:
@@ -91,14 +88,14 @@ class Span(tuple[Token, ...]):  # noqa: SLOT001 — its properties are computed 
         return any(token.word.negates for token in self)
 
     @cached_property
-    def sided(self) -> bool:
-        """Whether one of its tokens has an opposite."""
-        return any(token.word.sides for token in self)
+    def sides(self) -> frozenset[int]:
+        """The sides of oppositions of its tokens."""
+        return frozenset().union(*[token.word.sides for token in self])
 
     @cached_property
     def text(self) -> str:
         """Its forms, joined."""
-        return " ".join(token.form for token in self)
+        return " ".join([token.form for token in self])
 
 
 class Content:
@@ -115,9 +112,9 @@ class Content:
         self._values = values
 
     @cached_property
-    def tokens(self) -> tuple[Token, ...]:
+    def tokens(self) -> Span:
         """Its tokens, in order."""
-        return tuple(_tokens(self.folded, self._values))
+        return Span(_tokens(self.folded, self._values))
 
     @cached_property
     def words(self) -> frozenset[str]:
@@ -162,10 +159,12 @@ def _tokens(text: str, values: Sequence[tuple[int, int]]) -> list[Token]:
             negated = False
         while last <= start:
             first, last = next(spans)
-        own_weight = (len(form) if han else _LATIN) if word.content else 0
+        weight = own_weight = (len(form) if han else _LATIN) if word.content else 0
         if start < last and end > first:
-            word = FUNCTION  # noqa: PLW2901 — a value is compared elsewhere
-        weight = (len(form) if han else _LATIN) if word.content else 0
+            word, weight = FUNCTION, 0  # noqa: PLW2901 — a value is compared elsewhere
+        if not negated and not word.negates:
+            found.append(Token(form, start, end, clause, word, False, han, weight, own_weight))
+            continue
         if word.negates:
             of_a_phrase, of_a_verb, governed = form in _OF_A_PHRASE, form in _OF_A_VERB, False
         if (form in _ENDS_SCOPE and not _ends_clause(text, end, form)) or (
@@ -228,17 +227,20 @@ def _words(text: str) -> list[tuple[str, int, int, Word, bool]]:
 
 def _chinese(run: str, offset: int) -> list[tuple[str, int, int, Word, bool]]:
     """The longest known words from left to right; an unknown character stands alone."""
-    known = load_words().known
+    loaded = load_words()
+    known, beginnings = loaded.known, loaded.beginnings
     found = []
-    start = 0
-    while start < len(run):
-        for length in range(min(_LONGEST, len(run) - start), 0, -1):
-            form = run[start : start + length]
-            word = known.get(form)
-            if word is not None or length == 1:
-                found.append((form, offset + start, offset + start + length, word or UNKNOWN, True))
-                start += length
-                break
+    start, length = 0, len(run)
+    while start < length:
+        form = run[start]
+        stop = start + 2
+        while stop <= length and (longer := run[start:stop]) in beginnings:
+            if longer in known:
+                form = longer
+            stop += 1
+        end = start + len(form)
+        found.append((form, offset + start, offset + end, known.get(form, UNKNOWN), True))
+        start = end
     return found
 
 

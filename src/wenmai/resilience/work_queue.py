@@ -21,6 +21,9 @@ LONGEST_REST_SECONDS = 1.0
 RESTED_SECONDS = 10.0
 """Longest sum of the rests between keys that wait together; else keys that come faster would wait ever longer."""
 
+LEAST_REST = 9.0
+"""How many times as long as its run a rest takes at least, so that requests have nine tenths of the process."""
+
 LOG_SECONDS = 60.0
 """Interval at which failures of one kind are logged: if a store fails, the work on all keys does."""
 
@@ -45,7 +48,7 @@ class WorkQueue(Generic[K]):
         concurrency: most keys at a time.
         capacity: most keys that wait, for their turn or for a retry; further ones are refused.
         rest: how many times as long as a run took to wait before the next one, so that many keys at once leave the
-            process to its requests; at most 1 s, and less if more than ten keys wait.
+            process to its requests; at most 1 s, and less if more than ten keys wait, down to nine times as long.
 
     Attributes:
         failures: runs that failed since the start.
@@ -130,8 +133,17 @@ class WorkQueue(Generic[K]):
         self._fill()
 
     def rest_after(self, seconds: float) -> None:
-        """Rest as after a run of so many seconds, for work that a run has caused elsewhere; not while it rests."""
-        if self._rest and self._open and not self._resting:
+        """Rest as after a run of so many seconds, for work that a run has caused elsewhere; or longer, if it rests."""
+        if not self._rest or not self._open:
+            return
+        if self._resting:
+            now = asyncio.get_running_loop().time()
+            ends = [timer.when() for timer in self._resting]
+            while self._resting:
+                self._resting.pop().cancel()
+            for end in ends:
+                self._rest_for(max(0.0, end - now) + LEAST_REST * seconds)
+        else:
             self._begin_rest(seconds)
 
     def close(self) -> None:
@@ -176,12 +188,15 @@ class WorkQueue(Generic[K]):
             self._end(key, delay)
 
     def _begin_rest(self, worked: float) -> None:
+        longest = min(LONGEST_REST_SECONDS, RESTED_SECONDS / max(self._most_waiting, 1))
+        self._rest_for(min(self._rest * worked, max(longest, LEAST_REST * worked)))
+
+    def _rest_for(self, seconds: float) -> None:
         def end() -> None:
             self._resting.discard(timer)
             self._fill()
 
-        longest = min(LONGEST_REST_SECONDS, RESTED_SECONDS / max(self._most_waiting, 1))
-        timer = asyncio.get_running_loop().call_later(min(self._rest * worked, longest), end)
+        timer = asyncio.get_running_loop().call_later(seconds, end)
         self._resting.add(timer)
 
     def _end(self, key: K, delay: float | None) -> None:

@@ -14,6 +14,9 @@ _NO = (
     r"it (?:is|was|did|does|has)(?: not|n['’]t))\b"
 )
 _REPLY = re.compile(rf"[\W_]*+(?:(?>(?P<no>(?!不错)(?:{_NO}))|{_YES})[\W_]*+)++", re.IGNORECASE)
+_WORD = re.compile(r"[^\W_]")
+_OF_REPLIES = frozenset(_WORD.findall(_YES + _NO))
+"""The characters of all replies; a sentence that begins with another one is none."""
 
 _OPEN = re.compile(r"谁|什么|哪|几|多少|怎|何|还是|\b(?:who|what|which|when|where|why|how|or)\b", re.IGNORECASE)
 _TAG = re.compile(
@@ -32,7 +35,8 @@ _LAST = 200
 
 def bare_reply(text: str) -> bool | None:
     """True if a sentence is only a "yes", False if it is only a "no", else None."""
-    found = _REPLY.fullmatch(text)
+    begins = _WORD.search(text)
+    found = _REPLY.fullmatch(text) if begins and begins[0].lower() in _OF_REPLIES else None
     return found["no"] is None if found else None
 
 

@@ -20,7 +20,7 @@ def find_other_agents(statement: TestedStatement) -> Iterator[Objection]:
     """Clauses that give the deed of the closest clause to another person."""
     for clause in statement.clauses:
         named = any(token.word.person or token.form in _MARKERS for token in clause.tokens)
-        if named and clause.weight and not statement.is_attributed(clause) and not statement.is_verbatim(clause):
+        if named and clause.weight and not clause.is_attributed and not clause.is_verbatim:
             closest = statement.closest(clause, least=_ALIGNED, within=_CLOSE, people=False)
             compared = {_differs(clause.tokens, other.tokens) for other in closest} - {None}
             if compared == {True}:

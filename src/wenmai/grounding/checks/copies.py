@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from wenmai.grounding.aligned import Window
 from wenmai.grounding.checks.forms import Form, forms_of
 from wenmai.grounding.checks.statement import Objection, Reason, TestedStatement
-from wenmai.grounding.content import Content, Span, Token
+from wenmai.grounding.content import Content, Token
 from wenmai.grounding.wording.words import load_words
 
 _COPIED = 0.6
@@ -38,18 +38,16 @@ def find_dropped_limits(statement: TestedStatement) -> Iterator[Objection]:
     """Copied clauses without the *only* or *except* of their original."""
     if not statement.is_comparable or statement.copied < _LIMITED:
         return
-    forms = Span(statement.content.tokens).forms
+    forms = statement.content.tokens.forms
     limits = [words for words in load_words().limits if forms.isdisjoint(words)]
     for clause in statement.clauses:
-        if statement.is_attributed(clause) or not clause.weight or statement.is_verbatim(clause):
+        if clause.is_attributed or not clause.weight or clause.is_verbatim:
             continue
-        closest = statement.closest(clause, least=_SAME, within=_CLOSE)
-        if closest and any(all(not other.tokens.forms.isdisjoint(words) for other in closest) for words in limits):
+        near = [sentence.tokens.forms for sentence in statement.aligned_sentences(clause, translated=True)]
+        stated = [words for words in limits if not all(map(words.isdisjoint, near))]
+        closest = statement.closest(clause, least=_SAME, within=_CLOSE) if stated else []
+        if closest and any(all(not other.tokens.forms.isdisjoint(words) for other in closest) for words in stated):
             yield Objection(clause.start, clause.end, Reason.COVERAGE)
-
-
-def _has_any(tokens: Sequence[Token], words: Collection[str]) -> bool:
-    return any(token.form in words for token in tokens)
 
 
 def _added(statement: TestedStatement, window: Window) -> list[tuple[int, int]]:
@@ -62,8 +60,8 @@ def _added(statement: TestedStatement, window: Window) -> list[tuple[int, int]]:
     sentences = [passage.sentences[index] for index in window.sentences]
     found: list[tuple[int, int]] = []
     if copied >= _COPIED:
-        concepts = frozenset().union(*(Span(sentence.tokens).concepts for sentence in sentences))
-        for run in _new_runs(forms_of(statement.content).forms, sentences, passage.units):
+        concepts = frozenset().union(*(sentence.tokens.concepts for sentence in sentences))
+        for run in _new_runs(statement.forms.forms, sentences, passage.units):
             if any(claim.start < run[-1].end and claim.end > run[0].start for claim in statement.claims):
                 continue
             touched = [each for each in statement.content.tokens if each.weight and _overlaps(each, run)]
@@ -84,11 +82,12 @@ def _lacking(
     statement: TestedStatement, sentences: Sequence[Content], meanings: Iterable[frozenset[str]]
 ) -> list[tuple[int, int]]:
     """The words of meanings of which some sentences have none."""
+    tokens = statement.content.tokens
     return [
         (token.start, token.end)
         for words in meanings
-        if not any(_has_any(sentence.tokens, words) for sentence in sentences)
-        for token in statement.content.tokens
+        if not tokens.forms.isdisjoint(words) and all(each.tokens.forms.isdisjoint(words) for each in sentences)
+        for token in tokens
         if token.form in words
     ]
 
@@ -105,8 +104,8 @@ def _new_runs(
     forms: Sequence[Form], sentences: Sequence[Content], units: Collection[str | int]
 ) -> Iterator[Sequence[Form]]:
     """The runs that some sentences lack: new to the whole passage, or between words that are copied."""
-    known = {text for sentence in sentences for text in forms_of(sentence).texts}
-    pairs = {pair for sentence in sentences for pair in forms_of(sentence).pairs}
+    known = set().union(*[forms_of(sentence).places for sentence in sentences])
+    pairs = [forms_of(sentence).pairs for sentence in sentences]
     texts = [form.text for form in forms]
     start = 0
     while start < len(forms):
@@ -117,6 +116,6 @@ def _new_runs(
         if any(form.weight for form in run):
             new = any(form.weight and form.text not in units for form in run)
             before, after = tuple(texts[max(0, start - 2) : start]), tuple(texts[stop : stop + 2])
-            if new or (before in pairs and after in pairs):
+            if new or all(any(pair in each for each in pairs) for pair in (before, after)):
                 yield run
         start = stop + 1

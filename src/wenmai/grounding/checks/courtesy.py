@@ -17,9 +17,16 @@ def is_courtesy(tokens: Sequence[Token], question: Content, names: Sequence[str]
         question: as the user wrote it.
         names: names and phrases of the persona.
     """
-    words = load_words().courtesies
+    loaded = load_words()
+    words, chars = loaded.courtesies, loaded.courtesy_chars
     frame = fold_text(" ".join(names))
-    rest = [token for token in tokens if token.weight and not (frame and _in_frame(token, frame))]
+    rest = []
+    for token in tokens:
+        if token.weight and not (frame and _in_frame(token, frame)):
+            form = token.form
+            if not (chars.issuperset(form) if token.han else form in words) and form not in question.words:
+                return False
+            rest.append(token)
     if not rest:
         return True
     courteous = _courteous(tokens, words)

@@ -48,31 +48,37 @@ _LEAST = 5
 def find_uncovered(statement: TestedStatement) -> Iterator[Objection]:
     """The sentence, or clauses of it, whose content no window of a passage covers."""
     clauses = merge_light(statement)
-    tokens = Span(token for clause in clauses for token in clause.tokens)
-    if not any(token.weight for token in tokens):
+    if not any(clause.weight for clause in clauses):
         return
-    if not _is_covered(statement, Clause(tokens, statement.align(tokens)), whole=True):
-        yield Objection(tokens[0].start, tokens[-1].end, Reason.COVERAGE)
+    whole = _joined(statement, clauses)
+    if not _is_covered(statement, whole, whole=True):
+        yield Objection(whole.start, whole.end, Reason.COVERAGE)
         return
     for clause in clauses:
-        if not _is_covered(statement, clause, whole=False) and not statement.is_verbatim(clause):
+        if not _is_covered(statement, clause, whole=False) and not clause.is_verbatim:
             yield Objection(clause.start, clause.end, Reason.COVERAGE)
 
 
 def merge_light(statement: TestedStatement) -> list[Clause]:
     """The clauses that state something, light ones joined to the next, the last one to the one before."""
-    groups: list[Span] = []
-    pending = Span()
+    groups: list[list[Clause]] = []
+    pending: list[Clause] = []
     for clause in statement.clauses:
         if states_nothing(statement, clause):
             continue
-        pending = Span((*pending, *clause.tokens))
-        if pending.weight >= _LEAST:
+        pending.append(clause)
+        if sum(each.weight for each in pending) >= _LEAST:
             groups.append(pending)
-            pending = Span()
+            pending = []
     if pending:
-        groups = [*groups[:-1], Span((*(groups[-1] if groups else ()), *pending))]
-    return [Clause(tokens, statement.align(tokens)) for tokens in groups]
+        groups = [*groups[:-1], [*(groups[-1] if groups else ()), *pending]]
+    return [_joined(statement, group) for group in groups]
+
+
+def _joined(statement: TestedStatement, clauses: Sequence[Clause]) -> Clause:
+    if len(clauses) == 1:
+        return clauses[0]
+    return statement.clause(Span(token for clause in clauses for token in clause.tokens))
 
 
 def states_nothing(statement: TestedStatement, clause: Clause) -> bool:
@@ -81,7 +87,7 @@ def states_nothing(statement: TestedStatement, clause: Clause) -> bool:
 
 
 def _is_covered(statement: TestedStatement, clause: Clause, *, whole: bool) -> bool:
-    users = statement.asked if statement.is_attributed(clause) else frozenset()
+    users = statement.asked if clause.is_attributed else frozenset()
     return any(_covers(window, clause.tokens, statement, users, whole=whole) for window in clause.windows)
 
 

@@ -27,7 +27,7 @@ def find_hedging(statement: TestedStatement, verified: Collection[int]) -> Itera
     """
     if not _HEDGE.search(statement.text) and not _QUESTION.search(statement.text):
         return
-    if all(statement.is_attributed(clause) or states_nothing(statement, clause) for clause in statement.clauses):
+    if all(clause.is_attributed or states_nothing(statement, clause) for clause in statement.clauses):
         return
     texts = [statement.alignment.passages[number].folded for number in statement.numbers]
     if all(number in verified for number in statement.numbers) and not any(map(_HEDGE.search, texts)):

@@ -57,7 +57,7 @@ def find_uncovered_items(statement: TestedStatement) -> Iterator[Objection]:
     whole = [(statement.content.tokens, window) for window in statement.windows]
     for items in _lists(statement, marks):
         clause = next(each for each in statement.clauses if each.start <= items[0][0].start < each.end)
-        if statement.is_verbatim(clause) or (statement.copied < _COPIED and len(items) < _MANY):
+        if clause.is_verbatim or (statement.copied < _COPIED and len(items) < _MANY):
             continue
         aligned = [*whole, *((clause.tokens, window) for window in clause.windows)]
         missing = [[item for item in items if not _is_held(statement, item, *each)] for each in aligned]
@@ -115,7 +115,7 @@ def _is_held(statement: TestedStatement, item: Sequence[Token], tokens: Sequence
     if held < _HELD * sum(token.weight for token in item):
         return False
     first, *others = (statement.alignment.passages[window.number].sentences[index] for index in window.sentences)
-    if shared_content(item, Span(first.tokens)) >= _HELD:
+    if shared_content(item, first.tokens) >= _HELD:
         return True
     negations = sum(token.word.negates for token in first.tokens)
     return all(sum(token.word.negates for token in other.tokens) == negations for other in others)

@@ -28,11 +28,15 @@ _AFTER = re.compile(rf"[-\s]*(?:(?:or|and|more than|of the)\s+|[多余来个]+)?
 
 
 class _Counted(NamedTuple):
-    """A number and the word that it counts: the character or stem after it and the sign before it, if any."""
+    """A number and the word that it counts: the character or stem after it and the sign before it, if any.
+
+    ``before`` and ``after`` are the nearest forms with content on both sides of them.
+    """
 
     value: float
     before: str
     word: str
+    after: str
     start: int
     end: int
 
@@ -42,20 +46,29 @@ def find_changed_numbers(statement: TestedStatement) -> Iterator[Objection]:
     counted = [each for each in _counted(statement.content) if each.value > 1 and each.word]
     for clause in statement.clauses if counted else ():
         own = [each for each in counted if clause.start <= each.start < clause.end]
-        if not own or not clause.weight or statement.is_attributed(clause) or statement.is_verbatim(clause):
+        if not own or not clause.weight or clause.is_attributed or clause.is_verbatim:
             continue
-        others = _counted_near(statement, clause, least=_ALIGNED, within=_CLOSE)
+        close = _counted_near(statement, clause, least=_ALIGNED, within=_CLOSE)
+        near = _counted_near(statement, clause, least=_NEAR, within=1.0)
         for number in own:
-            same = [each for each in others if each.word == number.word]
+            others, same = close, [each for each in close if each.word == number.word]
             if not same:
-                others = _counted_near(statement, clause, least=_NEAR, within=1.0)
-                same = [
-                    each
-                    for each in others
-                    if each.word == number.word and (each.before == number.before or number.word[0] == _ORDINAL)
-                ]
-            if same and not any(each.value == number.value for each in (*same, *_elliptic(others))):
+                others, same = (
+                    near,
+                    [
+                        each
+                        for each in near
+                        if each.word == number.word and (each.before == number.before or number.word[0] == _ORDINAL)
+                    ],
+                )
+            supports = (*same, *_elliptic(others), *(each for each in near if _is_followed_alike(each, number)))
+            if same and not any(each.value == number.value for each in supports):
                 yield Objection(number.start, number.end, Reason.VALUE)
+
+
+def _is_followed_alike(one: _Counted, other: _Counted) -> bool:
+    """Whether both count the same before the same word: 三年落成, though another clause has 二年."""
+    return one.word == other.word and one.after == other.after != ""
 
 
 def _elliptic(counted: Iterable[_Counted]) -> Iterator[_Counted]:
@@ -81,13 +94,17 @@ def _counted_near(statement: TestedStatement, clause: Clause, *, least: float, w
 def _counted(content: Content) -> tuple[_Counted, ...]:
     """The numbers of a sentence that count something; cached, since those of passages are compared with many."""
     text = masked(content.folded)
+    numbers = [*find_numbers(text)]
+    if not numbers:
+        return ()
     forms: dict[int, str] = {}
     last = ""
     for token in content.tokens:
         forms[token.start] = last
         last = token.form if token.own_weight else last
+    stated = [token for token in content.tokens if token.own_weight]
     found = []
-    for number in find_numbers(text):
+    for number in numbers:
         before = _BEFORE.search(text, max(0, number.start - 3), number.start)
         after = _AFTER.match(text, number.end)
         word = (before[0] if before else "") + (stem(after["word"]) if after else "")
@@ -97,5 +114,7 @@ def _counted(content: Content) -> tuple[_Counted, ...]:
             continue
         if word in _HOURS:
             value %= _NOON
-        found.append(_Counted(value, forms.get(number.start, ""), word, number.start, number.end))
+        end = after.end() if after else number.end
+        following = next((token.form for token in stated if token.start >= end), "")
+        found.append(_Counted(value, forms.get(number.start, ""), word, following, number.start, number.end))
     return tuple(found)

@@ -13,8 +13,11 @@ _ALIGNED = 0.6
 _COPIED = 0.5
 """Share of a statement that is copied, from which less is enough."""
 
-_ALIGNED_COPY = 0.4
-"""The share that is enough then."""
+_ALIGNED_MORE = 0.4
+"""The share that is enough for it, and for a clause that negates, unless a passage denies something like it."""
+
+_RELATED = 0.2
+"""The share from which a clause of a passage may be about the same."""
 
 _TRANSLATED = 0.4
 """The same for a clause in another language, of which fewer words are known."""
@@ -39,7 +42,7 @@ _ATTRIBUTIVE = "的"
 def find_contradictions(statement: TestedStatement) -> Iterator[Objection]:
     """Clauses that the closest clause of a passage contradicts."""
     for clause in statement.clauses:
-        if not clause.weight or statement.is_attributed(clause) or statement.is_verbatim(clause):
+        if not clause.weight or clause.is_attributed or clause.is_verbatim:
             continue
         if _is_contradicted(statement, clause):
             yield Objection(clause.start, clause.end, Reason.POLARITY)
@@ -47,14 +50,21 @@ def find_contradictions(statement: TestedStatement) -> Iterator[Objection]:
 
 def _is_contradicted(statement: TestedStatement, clause: Clause) -> bool:
     """Whether one of the best aligned clauses contradicts, and no other one agrees about the same words."""
+    negates, opposites = clause.tokens.negates, frozenset(-side for side in clause.tokens.sides)
+    if not negates and not any(
+        sentence.tokens.negates or not opposites.isdisjoint(sentence.tokens.sides)
+        for sentence in statement.aligned_sentences(clause, translated=True)
+    ):
+        return False
     translated = all(statement.alignment.languages[number] != statement.language for number in statement.numbers)
-    least = _TRANSLATED if translated else _ALIGNED_COPY if statement.copied >= _COPIED else _ALIGNED
+    more = statement.copied >= _COPIED or (clause.tokens.negates and not _has_denial(statement, clause))
+    least = _TRANSLATED if translated else _ALIGNED_MORE if more else _ALIGNED
     places = statement.closest(clause, least=least, within=_CLOSE)
     close = [place.tokens for place in places]
-    if clause.tokens.negates and _denies_sentence(statement, clause, close):
+    if negates and _denies_sentence(statement, clause, close):
         return True
     for place in places:
-        if not (clause.tokens.negates or place.tokens.negates or (clause.tokens.sided and place.tokens.sided)):
+        if not negates and not place.tokens.negates and opposites.isdisjoint(place.tokens.sides):
             continue
         bound = not translated and _is_bound(place.sentence.tokens, clause.tokens)
         words = contradicted(clause.tokens, place.tokens, bound=bound)
@@ -63,6 +73,11 @@ def _is_contradicted(statement: TestedStatement, clause: Clause) -> bool:
         ):
             return True
     return False
+
+
+def _has_denial(statement: TestedStatement, clause: Clause) -> bool:
+    """Whether a negated clause of a passage has something of this one, so that it may be what this one says."""
+    return any(place.tokens.negates for place in statement.closest(clause, least=_RELATED, within=1.0))
 
 
 def _denies_sentence(statement: TestedStatement, clause: Clause, close: Sequence[Span]) -> bool:
@@ -98,8 +113,8 @@ def _holds_as_much(tokens: Sequence[Token], clause: Span, other: Span) -> bool:
     return all(find_word(token, clause) for token in tokens if token.weight and find_word(token, other))
 
 
-def _is_bound(tokens: Sequence[Token], clause: Span) -> bool:
-    return any(token.form in load_words().bounds and token.form not in clause.forms for token in tokens)
+def _is_bound(tokens: Span, clause: Span) -> bool:
+    return not (load_words().bounds & tokens.forms) <= clause.forms
 
 
 def _is_negative(tokens: Sequence[Token]) -> bool:

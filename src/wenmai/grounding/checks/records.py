@@ -35,7 +35,7 @@ _LEAST_ASKED = 3
 
 def is_denial(statement: TestedStatement, clause: Clause) -> bool:
     """Whether a clause says that the records do not mention something."""
-    if not any(token.word.negates or token.form in _NOTHING for token in clause.tokens):
+    if not clause.tokens.negates and clause.tokens.forms.isdisjoint(_NOTHING):
         return False
     return statement.attribution.denies_between(clause.start, clause.end) or (
         _DENIAL.search(statement.text, clause.start, clause.end) is not None
@@ -46,7 +46,7 @@ def find_false_denials(statement: TestedStatement) -> Iterator[Objection]:
     """Clauses that deny what a sentence of a passage mentions."""
     topic: Clause | None = None
     for clause in statement.clauses:
-        if is_denial(statement, clause) and not statement.is_verbatim(clause):
+        if is_denial(statement, clause) and not clause.is_verbatim:
             denied = clause if clause.weight or topic is None else topic
             least = (
                 _LEAST_ASKED if denied is topic or _ASKS.search(statement.text, denied.start, denied.end) else _LEAST

@@ -6,10 +6,12 @@ from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
 
+import msgspec
+
 from wenmai.grounding.aligned import AlignedContent, Alignment, Window
 from wenmai.grounding.attribution import Attribution
 from wenmai.grounding.checks.courtesy import is_courtesy
-from wenmai.grounding.checks.forms import forms_of
+from wenmai.grounding.checks.forms import SentenceForms, forms_of
 from wenmai.grounding.claims.claim import Claim
 from wenmai.grounding.comparison import shared_content
 from wenmai.grounding.content import Content, Span, Token
@@ -42,26 +44,26 @@ class Objection(NamedTuple):
     reason: Reason
 
 
-class Clause(NamedTuple):
-    """A clause of a statement with the passages aligned to it, best first."""
+class Clause(msgspec.Struct, frozen=True):
+    """A clause of a statement.
+
+    Attributes:
+        tokens: its words.
+        windows: the passages aligned to it, best first.
+        start: offset of its first character in the statement.
+        end: offset after its last character.
+        weight: weight of its content.
+        is_verbatim: whether it is a clause of a passage, word by word.
+        is_attributed: whether it is attributed to the user or denied.
+    """
 
     tokens: Span
     windows: list[Window]
-
-    @property
-    def start(self) -> int:
-        """Offset of its first character in the statement."""
-        return self.tokens[0].start
-
-    @property
-    def end(self) -> int:
-        """Offset after its last character."""
-        return self.tokens[-1].end
-
-    @property
-    def weight(self) -> int:
-        """Weight of its content."""
-        return self.tokens.weight
+    start: int
+    end: int
+    weight: int
+    is_verbatim: bool
+    is_attributed: bool
 
 
 class Place(NamedTuple):
@@ -122,7 +124,25 @@ class TestedStatement:
     @cached_property
     def clauses(self) -> list[Clause]:
         """Its clauses, aligned."""
-        return [Clause(tokens, self.align(tokens)) for tokens in self.content.clauses]
+        return [self.clause(tokens) for tokens in self.content.clauses]
+
+    def clause(self, tokens: Span) -> Clause:
+        """Some adjacent tokens as a clause."""
+        start, end = tokens[0].start, tokens[-1].end
+        text = bare_clause(self.content, tokens)
+        return Clause(
+            tokens,
+            self.align(tokens),
+            start,
+            end,
+            tokens.weight,
+            any(text in clauses for clauses in self._known_clauses),
+            self.attribution.is_attributed(start, end),
+        )
+
+    @cached_property
+    def _known_clauses(self) -> list[frozenset[str]]:
+        return [self.alignment.passages[number].clauses for number in self.numbers]
 
     @cached_property
     def is_courtesy(self) -> bool:
@@ -168,13 +188,21 @@ class TestedStatement:
         key = window.number, window.sentences
         if key not in self._copied:
             passage = self.alignment.passages[window.number]
-            known = frozenset().union(*(forms_of(passage.sentences[index]).pairs for index in window.sentences))
-            self._copied[key] = sum(map(known.__contains__, self._pairs)) / (len(self._pairs) or 1)
+            new = self._pairs
+            for index in window.sentences:
+                known = forms_of(passage.sentences[index]).pairs
+                new = [pair for pair in new if pair not in known]
+            self._copied[key] = (len(self._pairs) - len(new)) / (len(self._pairs) or 1)
         return self._copied[key]
 
     @cached_property
     def _pairs(self) -> list[tuple[str, str]]:
-        return list(pairwise(forms_of(self.content).texts))
+        return list(pairwise(self.forms.texts))
+
+    @cached_property
+    def forms(self) -> SentenceForms:
+        """Its characters and stems."""
+        return SentenceForms(self.content)
 
     @cached_property
     def _aligned(self) -> AlignedContent:
@@ -190,7 +218,7 @@ class TestedStatement:
             people: whether people count, and the other language does.
         """
         compared = self._compared(clause, people=people)
-        best = max((shared for shared, _ in compared), default=0.0)
+        best = max([shared for shared, _ in compared], default=0.0)
         return [place for shared, place in compared if shared >= max(least, best - within)]
 
     def _compared(self, clause: Clause, *, people: bool) -> list[tuple[float, Place]]:
@@ -207,7 +235,7 @@ class TestedStatement:
 
     def closest_sentences(self, clause: Clause, *, least: float) -> list[Span]:
         """The aligned sentences that have this share of a clause's content."""
-        spans = [Span(sentence.tokens) for sentence in self.aligned_sentences(clause, translated=False)]
+        spans = [sentence.tokens for sentence in self.aligned_sentences(clause, translated=False)]
         return [span for span in spans if shared_content(clause.tokens, span) >= least]
 
     def aligned_sentences(self, clause: Clause, *, translated: bool) -> list[Content]:
@@ -224,15 +252,6 @@ class TestedStatement:
         if clause.start not in self._courtesies:
             self._courtesies[clause.start] = is_courtesy(clause.tokens, self.question, self.names)
         return self._courtesies[clause.start]
-
-    def is_verbatim(self, clause: Clause) -> bool:
-        """Whether a clause is one of a passage, word by word."""
-        text = bare_clause(self.content, clause.tokens)
-        return any(text in self.alignment.passages[number].clauses for number in self.numbers)
-
-    def is_attributed(self, clause: Clause) -> bool:
-        """Whether a clause is attributed to the user or denied."""
-        return self.attribution.is_attributed(clause.start, clause.end)
 
 
 def _likeness(words: Sequence[Token], other: Span, clause: Span) -> float:

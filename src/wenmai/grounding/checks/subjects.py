@@ -33,7 +33,7 @@ def find_exchanged_subjects(statement: TestedStatement) -> Iterator[Objection]:
     if not statement.is_comparable or statement.copied < _COPIED:
         return
     for clause in statement.clauses:
-        if clause.weight > _LEAST and not statement.is_verbatim(clause) and not statement.is_attributed(clause):
+        if clause.weight > _LEAST and not clause.is_verbatim and not clause.is_attributed:
             content = [token for token in clause.tokens if token.weight]
             if any(clause.start <= claim.start < content[0].start for claim in statement.claims):
                 continue

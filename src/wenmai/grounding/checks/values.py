@@ -27,6 +27,9 @@ _CODE = re.compile(
     r"(?<![A-Za-z0-9])(?:[A-Z]{2,}[A-Za-z0-9-]*|[A-Za-z]+-?\d[A-Za-z0-9.-]*|\d+[A-Za-z]+[A-Za-z0-9]*)(?![A-Za-z])"
 )
 _DIGITS = re.compile(r"(?<![\w.])\d+(?:[.:/-]\d+)*(?![\w])")
+_TOKEN = re.compile(r"[\dA-Za-z@]")
+"""What every link, code, number and capitalised word has one of."""
+
 _UNIT = re.compile(r"(?<=\d)(?=[a-z])")
 _CAPITAL = re.compile(r"(?<=[a-z0-9,;] )[A-Z][a-zà-ɏ]+[\w-]*")
 _OF_AN_HOUR = re.compile(r"\b(?:half an|half a|quarter of an?) (?:hour|day|year|minute)\b|\band a half\b")
@@ -54,6 +57,8 @@ _FREE = frozenset({"I", "AI", "OK", "TV", "PDF", "FAQ", "AD", "BC", "BCE", "CE",
 
 def find_unknown_tokens(statement: TestedStatement) -> Iterator[Objection]:
     """Links, codes, digits and capitalised words that no passage has."""
+    if not _TOKEN.search(statement.text):
+        return
     texts = [statement.alignment.passages[number].folded for number in statement.numbers]
     foreign = [statement.alignment.languages[number] != statement.language for number in statement.numbers]
     for match in _LINK.finditer(statement.text):
@@ -79,11 +84,10 @@ def _is_in(token: str, text: str) -> bool:
 def find_unknown_numbers(statement: TestedStatement) -> Iterator[Objection]:
     """English numbers in words that are no claims, and durations such as a fortnight, that no passage has."""
     passages = [statement.alignment.passages[number] for number in statement.numbers]
-    taken = {place for claim in statement.claims for place in range(claim.start, claim.end)}
     for number in find_numbers(masked(statement.content.folded)):
         if number.value is None or number.value <= _FEW or not number.text[0].isascii() or number.text[0].isdigit():
             continue
-        if number.start not in taken and not any(
+        if not any(claim.start <= number.start < claim.end for claim in statement.claims) and not any(
             has_number(each.folded, format_number(number.value)) for each in passages
         ):
             yield Objection(number.start, number.end, Reason.VALUE)
@@ -94,7 +98,7 @@ def find_unknown_numbers(statement: TestedStatement) -> Iterator[Objection]:
 def find_unknown_words(statement: TestedStatement) -> Iterator[Objection]:
     """Weekdays, frequencies and fractions that no passage has."""
     text = statement.content.folded
-    if not any(word in text for word in load_words().any_exact) or _OF_AN_HOUR.search(text):
+    if not load_words().any_exact.search(text) or _OF_AN_HOUR.search(text):
         return
     for words in load_words().exact:
         if not any(word in text for word in words.words):
@@ -108,19 +112,24 @@ def find_unknown_words(statement: TestedStatement) -> Iterator[Objection]:
 
 def find_misplaced_values(statement: TestedStatement, facts: Sequence[PassageFacts]) -> Iterator[Objection]:
     """Values that a passage has, but beside other words: 5 元 by day where the passage says 3."""
+    claims = [
+        claim
+        for claim in statement.claims
+        if claim.kind is ClaimKind.PERSON or (claim.kind not in NAMES and statement.copied >= _COPIED)
+    ]
+    if not claims:
+        return
     allowed = [each for each in facts if each.number in statement.nearest]
     spans = with_context([clause.tokens for clause in statement.clauses])
     for clause, span in zip(statement.clauses, spans, strict=True):
-        if span.weight <= (0 if clause.weight else LIGHT) or statement.is_verbatim(clause):
+        if span.weight <= (0 if clause.weight else LIGHT) or clause.is_verbatim:
             continue
-        for claim in statement.claims:
+        for claim in claims:
             if not clause.start <= claim.start < clause.end:
                 continue
             if ":" not in claim.value and not supporting_passages(claim, allowed):
                 continue
             misplaced = _is_misplaced_name if claim.kind in NAMES else _is_misplaced
-            if claim.kind not in NAMES and statement.copied < _COPIED:
-                continue
             if misplaced(statement, span, claim, allowed):
                 yield Objection(claim.start, claim.end, Reason.VALUE)
 
@@ -128,20 +137,20 @@ def find_misplaced_values(statement: TestedStatement, facts: Sequence[PassageFac
 def _is_misplaced(statement: TestedStatement, span: Span, claim: Claim, facts: Sequence[PassageFacts]) -> bool:
     """Whether the clauses closest to this one have another value of the kind, and none of them this one."""
     scored = [
-        (shared_content(span, tokens), any(_supports(other, claim) for other in near))
+        (shared_content(span, tokens), near)
         for each in facts
         for tokens, near in each.valued_clauses
         if any(_same_kind(claim, other) for other in near)
     ]
-    best = max((share for share, _ in scored), default=0.0)
+    best = max([share for share, _ in scored], default=0.0)
     return best >= (_ALIGNED if statement.is_comparable else _TRANSLATED) and not any(
-        supports for share, supports in scored if share >= best - _CLOSE
+        _supports(other, claim) for share, near in scored if share >= best - _CLOSE for other in near
     )
 
 
 def _is_misplaced_name(statement: TestedStatement, span: Span, claim: Claim, facts: Sequence[PassageFacts]) -> bool:
     """Whether another sentence, with another person, has what the clause says of this one."""
-    if claim.kind is not ClaimKind.PERSON or span.weight < _LEAST:
+    if span.weight < _LEAST:
         return False
     own = others = 0.0
     for each in facts:

@@ -5,7 +5,15 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from wenmai.grounding.claims.claim import Claim, ClaimKind
-from wenmai.grounding.claims.numerals import NUMERALS, Number, find_numbers, format_number, ordinal_number, whole_number
+from wenmai.grounding.claims.numerals import (
+    NUMERALS,
+    Number,
+    find_numbers,
+    format_number,
+    may_count,
+    ordinal_number,
+    whole_number,
+)
 from wenmai.grounding.lexicon import EMPTY, Lexicon, once_per_lexicon
 from wenmai.text.patterns import any_of, any_word, word_list
 
@@ -161,7 +169,7 @@ _LINKS = frozenset(
 _IDIOMS = re.compile(
     any_of(
         """
-        千万别 千万不 千万要 千万 万一 百姓 百家姓 百般 (?<![一二三四五六七八九])十分(?![钟之])
+        千万别 千万不 千万要 千万 万一 百姓 百家姓 百般 十分(?<![一二三四五六七八九]十分)(?![钟之])
         三思 一五一十 千家万户 千百年 百年树人
         十年树木 十全十美 三天两头 一日三餐 三餐 半夜三更 三更 四世同堂 五世同堂 三代同堂 四代同堂
         五代同堂 三三两两 七嘴八舌 七上八下 五湖四海 四面八方 四通八达 十里八乡 三五成群 两全其美
@@ -181,6 +189,7 @@ _GENERATION = re.compile(
     rf"(?P<ordinal>第)?(?P<number>[{NUMERALS}]{{1,4}}|\d{{1,3}})[多余来]?(?P<unit>世(?!界|纪|"
     rf"同堂|上|间)|代(?!同堂|价|码|人的心))"
 )
+_OF_GENERATIONS = re.compile("世|代|generation")
 _GENERATION_EN = re.compile(
     r"(?i)\b(?P<number>\d{1,3}(?:st|nd|rd|th)|(?:twenty|thirty|forty)-[a-z]{5,7}|[a-z]{5,12})[ -]generation\b"
 )
@@ -208,6 +217,9 @@ _CLOCK = re.compile(
     rf"(?<![{NUMERALS}\d第这那下以有了共几])(?P<bare>[{NUMERALS}]{{1,3}}|\d{{1,2}})点"
     rf"(?:(?=[半整钟前后至到起开关以，。；,;])|(?P<after>[{NUMERALS}]{{2,3}})分)"
 )
+_OF_TIMES_AND_SHARES = frozenset("点时:.分%c")
+"""Characters of which every time and every share has one: 3点, 3:30, 3.30 pm, 百分之三, 3 percent."""
+
 _PERCENT = re.compile(
     rf"百分之(?P<zh>[{NUMERALS}]{{1,4}}|\d{{1,3}})|"
     rf"(?<![\d.])(?P<digits>\d{{1,3}}(?:\.\d{{1,3}})?) ?(?:%|percent\b|per cent\b)"
@@ -266,9 +278,13 @@ def _ordinal_noun(lexicon: Lexicon) -> re.Pattern[str]:
     return re.compile(rf"(?i)^[ -](?:clan |family )?(?:{any_word(lexicon.words.list_items, _LISTED_EN)})\b")
 
 
-@lru_cache(maxsize=256)
 def masked(text: str) -> str:
     """The text with idioms, list markers and citation marks blanked out; offsets are unchanged."""
+    return _masked(text) if may_count(text) else text
+
+
+@lru_cache(maxsize=256)
+def _masked(text: str) -> str:
     for pattern in (_MARKER, _IDIOMS, _WEEKDAY):
         text = pattern.sub(lambda match: "\x00" * len(match[0]), text)
     return text
@@ -386,6 +402,8 @@ def _unit_en(words: str) -> str:
 
 
 def _generations(text: str) -> Iterator[Claim]:
+    if not _OF_GENERATIONS.search(text.lower()):
+        return
     for match in _GENERATION.finditer(text):
         number = whole_number(match["number"])
         follower = text[match.end() : match.end() + 1]
@@ -403,6 +421,8 @@ def _generations(text: str) -> Iterator[Claim]:
 
 
 def _clock_and_percent(text: str) -> Iterator[Claim]:
+    if _OF_TIMES_AND_SHARES.isdisjoint(text):
+        return
     for match in _CLOCK.finditer(text):
         spoken = match["zh"] or match["bare"]
         hour = int(match["hour"]) if match["hour"] else whole_number(spoken)

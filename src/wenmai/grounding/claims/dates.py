@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from wenmai.grounding.claims.claim import Claim, ClaimKind
 from wenmai.grounding.claims.eras import DYNASTIES_EN, REIGNS, ROMANISED, year_of_reign
 from wenmai.grounding.claims.numerals import NUMERALS, ordinal_number, whole_number
-from wenmai.text.cjk import has_cjk, has_latin
+from wenmai.text.cjk import has_latin
 from wenmai.text.patterns import any_of, pairs, word_list
 
 _YEAR_LENGTH = 4
@@ -115,13 +115,10 @@ _REIGN_EN = re.compile(
 
 def find_times(text: str) -> Iterator[Claim]:
     """Claims of time in a text with folded width; they may overlap."""
-    finders = [_years, _centuries, _days, _dynasties]
-    if has_cjk(text):
-        finders = [_reign_years, _reigns, *finders]
-    if has_latin(text):
-        finders += [_days_en, _english_reigns]
-    for finder in finders:
-        yield from finder(text)
+    lowered = text.lower()
+    for trigger, finder in _FINDERS:
+        if trigger.search(lowered):
+            yield from finder(text)
 
 
 def _claim(kind: ClaimKind, match: re.Match[str], value: str, group: str | int = 0) -> Claim:
@@ -203,12 +200,15 @@ def _days(text: str) -> Iterator[Claim]:
         yield _claim(ClaimKind.DATE, match, FESTIVALS[name] or name)
 
 
-def _days_en(text: str) -> Iterator[Claim]:
-    for match in _ISO.finditer(text):
+def _iso_days(text: str) -> Iterator[Claim]:
+    for match in _ISO.finditer(text if has_latin(text) else ""):
         yield _claim(ClaimKind.YEAR, match, year_value(int(match["year"])), "year")
         start = match.start("month")
         value = f"{int(match['month']):02}-{int(match['day']):02}"
         yield Claim(kind=ClaimKind.DATE, text=text[start : match.end()], value=value, start=start, end=match.end())
+
+
+def _days_en(text: str) -> Iterator[Claim]:
     for match in _DAY_EN.finditer(text):
         group = next(name for name in ("month", "month2", "month3", "month4", "month5") if match[name])
         month = next(index for index, name in enumerate(_MONTHS, 1) if name[:3] == match[group].rstrip(".")[:3])
@@ -244,3 +244,23 @@ def _english_reigns(text: str) -> Iterator[Claim]:
             yield _claim(ClaimKind.YEAR, match, year_value(year))
         else:
             yield _claim(ClaimKind.REIGN, match, f"{reign}{number or ''}", 0 if number else "reign")
+
+
+_FINDERS = [
+    (re.compile(trigger), finder)
+    for trigger, finder in (
+        ("年|载", _reign_years),
+        ("|".join((*REIGNS, *"甲乙丙丁戊己庚辛壬癸")), _reigns),
+        (r"[\d一二三四五六七八九]", _years),
+        ("世纪|年代|century", _centuries),
+        ("|".join(("月", "初", *FESTIVALS, *FESTIVALS_EN)), _days),
+        (
+            "|".join(("北宋", "南宋", "五代", "民国", *"夏商周秦汉晋隋唐宋元明清", *DYNASTIES_EN, "republic")),
+            _dynasties,
+        ),
+        (r"\d{4}[-/.]\d", _iso_days),
+        ("|".join(("month", *(name[:3].lower() for name in _MONTHS))), _days_en),
+        ("|".join(ROMANISED), _english_reigns),
+    )
+]
+"""What finds claims, with words of which each of them has one, in lower case: a search for these is much faster."""

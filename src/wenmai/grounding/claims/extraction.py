@@ -41,7 +41,8 @@ def find_claims(text: str, lexicon: Lexicon = EMPTY, *, known: Collection[str] =
         if any(taken[claim.start : claim.end]):
             continue
         taken[claim.start : claim.end] = b"\x01" * (claim.end - claim.start)
-        kept.append(msgspec.structs.replace(claim, text=text[claim.start : claim.end]))
+        written = text[claim.start : claim.end]
+        kept.append(claim if claim.text == written else msgspec.structs.replace(claim, text=written))
     kept.sort(key=lambda claim: claim.start)
     return [claim for claim in kept if claim.kind in _NUMERIC or not _is_known(claim.text, known)]
 

@@ -85,6 +85,9 @@ _GONG = re.compile(
 )
 _CLAN = re.compile(rf"(?P<name>(?:{_ANY_SURNAME})氏)|姓(?P<after>{_SURNAME})(?!名|氏)|(?P<before>{_SURNAME})姓")
 
+_CUES = frozenset("叫称名字号讳谥公氏姓")
+"""Characters of which a name has one before it or in it that is found without its surname or a title."""
+
 _PLACE_END = word_list("自然村 村 镇 乡 县 府 州 省 市 山 岭 河 溪 江 湖 堰 圳 渠 洞 巷 街")
 _NOT_IN_PLACE = frozenset(
     "的了在到于从自往至向是有和与及这那此本该我你您他她它们个座条处各每全建修迁居住过经由为即叫称位"
@@ -211,10 +214,11 @@ def _is_title(quoted: str) -> bool:
 
 
 def _people(text: str, titled: re.Pattern[str]) -> Iterator[Claim]:
-    for pattern in (titled, _CUED, _NAMED, _COURTESY, _GONG):
+    further = () if _CUES.isdisjoint(text) else (_NAMED, _COURTESY, _GONG)
+    for pattern in (titled, _CUED, *further):
         for match in pattern.finditer(text):
             yield _claim(ClaimKind.PERSON, match, match["name"], 0 if pattern is titled else "name")
-    for match in _CLAN.finditer(text):
+    for match in _CLAN.finditer(text) if further else ():
         surname = match["after"] or match["before"] or match["name"].removesuffix("氏")
         yield _claim(ClaimKind.PERSON, match, surname + "氏")
 

@@ -6,6 +6,7 @@ from functools import lru_cache
 
 import msgspec
 
+from wenmai.text.cjk import has_latin
 from wenmai.text.patterns import word_list
 
 _DIGITS = {char: value for value, chars in enumerate(
@@ -22,6 +23,8 @@ _SAME_LENGTH = str.maketrans(
     {0xFF01 + offset: 0x21 + offset for offset in range(94) if chr(0x21 + offset).isalnum()}
     | {ord(old): new for old, new in zip("貳兩參陸萬億弌年", "贰两叁陆万亿一年", strict=True)}
 )
+_WIDE = frozenset(map(chr, _SAME_LENGTH))
+_NUMERIC = frozenset(NUMERALS)
 
 _UNITS_EN = word_list(
     """
@@ -47,14 +50,20 @@ _MULTIPLIERS_EN = {"hundred": 100, "thousand": 1000, "million": 1_000_000}
 
 _WORD = "|".join((*_WORDS_EN, *_MULTIPLIERS_EN))
 _ORDINAL = "|".join(_ORDINAL_WORDS)
-_NUMBER = re.compile(
+_FIGURES = (
     r"(?<![\d.])(?P<digits>\d{1,3}(?:,\d{3}){1,4}(?!\d|,\d)|"
     r"\d{1,12}(?:\.\d{1,6})?(?!\d))(?P<scale>(?:[百万亿]|千(?![瓦克米卡帕赫伏])){0,2})"
     r"(?P<suffix>(?:st|nd|rd|th)\b)?"
     rf"|(?<![{NUMERALS}])(?P<chinese>[{NUMERALS}]{{1,16}})"
+)
+_FIGURE = re.compile(_FIGURES)
+_NUMBER = re.compile(
+    rf"{_FIGURES}"
     rf"|(?i:\b(?P<words>(?:{_WORD})\b(?:(?:[ -]|(?:(?<=hundred)|(?<=thousand)) and )(?:{_WORD}|{_ORDINAL})\b){{0,8}}))"
     rf"|(?i:\b(?P<ordinal>{_ORDINAL})\b)"
 )
+
+_DIGIT_OR_LETTER = re.compile(r"[\dA-Za-z]")
 
 
 class Number(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,7 +85,12 @@ class Number(msgspec.Struct, frozen=True, kw_only=True):
 
 def fold_width(text: str) -> str:
     """The text with half-width digits and letters and standard numerals; offsets are unchanged."""
-    return text.translate(_SAME_LENGTH)
+    return text if _WIDE.isdisjoint(text) else text.translate(_SAME_LENGTH)
+
+
+def may_count(text: str) -> bool:
+    """Whether a text may have a number: it has a digit, a Chinese numeral or a letter of ASCII."""
+    return not _NUMERIC.isdisjoint(text) or _DIGIT_OR_LETTER.search(text) is not None
 
 
 def chinese_number(text: str) -> int | None:
@@ -117,7 +131,7 @@ def ordinal_number(text: str) -> int | None:
 
 def find_numbers(text: str) -> Iterator[Number]:
     """The numbers in a text with folded width, in order."""
-    return iter(_numbers(text))
+    return iter(_numbers(text) if may_count(text) else ())
 
 
 @lru_cache(maxsize=256)
@@ -127,7 +141,7 @@ def _numbers(text: str) -> tuple[Number, ...]:
 
 
 def _scan(text: str) -> Iterator[Number]:
-    for match in _NUMBER.finditer(text):
+    for match in (_NUMBER if has_latin(text) else _FIGURE).finditer(text):
         value: float | None
         if match["digits"]:
             value = float(match["digits"].replace(",", ""))

@@ -59,8 +59,10 @@ class Words(msgspec.Struct, frozen=True):
         known: every word but those of courtesy alone.
         courtesies: the words of phrases that state nothing.
         courtesy_starts: their first characters.
+        courtesy_chars: all their characters.
         exact: the words that are values.
-        any_exact: these words.
+        any_exact: finds any of these words.
+        beginnings: the Chinese words of more than one character, and what they begin with.
         wider: words that make a statement say more, those of one meaning together.
         musts: the same for obligations.
         limits: words that make it say less, likewise.
@@ -74,9 +76,11 @@ class Words(msgspec.Struct, frozen=True):
     known: Mapping[str, Word]
     courtesies: frozenset[str]
     courtesy_starts: frozenset[str]
+    courtesy_chars: frozenset[str]
     phrases: Mapping[str, int]
     exact: Sequence[ExactWords]
-    any_exact: frozenset[str]
+    any_exact: re.Pattern[str]
+    beginnings: frozenset[str]
     wider: Sequence[frozenset[str]]
     musts: Sequence[frozenset[str]]
     limits: Sequence[frozenset[str]]
@@ -134,9 +138,11 @@ def load_words() -> Words:
         known=known,
         courtesies=courtesies,
         courtesy_starts=frozenset(form[0] for form in courtesies),
+        courtesy_chars=frozenset("".join(courtesies)),
         phrases=phrases,
         exact=exact,
-        any_exact=frozenset(word for words in exact for word in words.words),
+        any_exact=re.compile("|".join(re.escape(word) for words in exact for word in words.words)),
+        beginnings=frozenset(form[:end] for form in known if has_cjk(form[0]) for end in range(2, len(form) + 1)),
         wider=extents["wider"],
         musts=extents["must"],
         limits=extents["limit"],
