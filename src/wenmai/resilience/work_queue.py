@@ -22,7 +22,8 @@ RESTED_SECONDS = 10.0
 """Longest sum of the rests between keys that wait together; else keys that come faster would wait ever longer."""
 
 LEAST_REST = 9.0
-"""How many times as long as its run a rest takes at least, so that requests have nine tenths of the process."""
+"""How many times as long as its run a rest takes at least, up to the longest one: requests have nine tenths of the
+process, and a run that waited for a model holds nothing up."""
 
 LOG_SECONDS = 60.0
 """Interval at which failures of one kind are logged: if a store fails, the work on all keys does."""
@@ -142,7 +143,7 @@ class WorkQueue(Generic[K]):
             while self._resting:
                 self._resting.pop().cancel()
             for end in ends:
-                self._rest_for(max(0.0, end - now) + LEAST_REST * seconds)
+                self._rest_for(max(0.0, end - now) + min(LEAST_REST * seconds, LONGEST_REST_SECONDS))
         else:
             self._begin_rest(seconds)
 
@@ -188,8 +189,8 @@ class WorkQueue(Generic[K]):
             self._end(key, delay)
 
     def _begin_rest(self, worked: float) -> None:
-        longest = min(LONGEST_REST_SECONDS, RESTED_SECONDS / max(self._most_waiting, 1))
-        self._rest_for(min(self._rest * worked, max(longest, LEAST_REST * worked)))
+        together = max(RESTED_SECONDS / max(self._most_waiting, 1), LEAST_REST * worked)
+        self._rest_for(min(self._rest * worked, together, LONGEST_REST_SECONDS))
 
     def _rest_for(self, seconds: float) -> None:
         def end() -> None:
