@@ -95,6 +95,7 @@ class History:
 
         Raises:
             InvalidInput: ``before`` is not the ``next`` of an earlier page.
+            SessionNotFound: the session is absent or foreign, or not the given incarnation of its id.
         """
         session = (await self._sessions.get(scope, session_id, incarnation=incarnation)).record
         if persona_id is None:

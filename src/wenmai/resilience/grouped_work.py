@@ -47,7 +47,7 @@ class GroupedWork(Generic[K, T]):
             together = self._waiting.pop(key)
             try:
                 await self._work(key, [item for given in together for item in given.items])
-            except Exception:
+            except Exception:  # raised if it is one's own; else one's own items are tried alone, as the others' will be
                 if len(together) == 1:
                     raise
             else:
